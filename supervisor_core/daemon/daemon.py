@@ -39,7 +39,7 @@ from supervisor_core.daemon.overview import (
     watched_workers,
     worker_documents,
 )
-from supervisor_core.daemon.reconciliation.observer import SharedObservation, WorkerObserver
+from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
@@ -107,7 +107,6 @@ class Daemon:
         self._shared_look = SharedObservation(self._look)
         self._waiting = CommandWaiter(parts.ledger, self._blocking, self._stopping)
         self._adapter = ProcessWorkerAdapter(parts.host.processes, parts.host.drive, lambda: parts.host.config)
-        self._senses = WorkerObserver(parts)
         self._queue = QueueProcessor(parts, self._blocking, self._wake_actors)
         self._reconciler = Reconciler(
             parts,
@@ -119,7 +118,6 @@ class Daemon:
             told=self._stopping.is_set,
             publish=self._publish_statuses,
             bus=self._bus,
-            senses=self._senses,
         )
         self._configuration = ConfigService(config, self._blocking)
         self._configuration.subscribe(self._configured)
@@ -134,7 +132,7 @@ class Daemon:
             self._workers, self._reconciler.wake, self._monitoring, self._versions, heard, self._written, self._explain
         )
         self._chat = chat(doors_of_chat) if chat else None
-        look = partial(watched_workers, parts, self._reconciler, self._senses)
+        look = partial(watched_workers, parts, self._reconciler)
         doors = SchedulerDoors(
             self._blocking,
             self._reconciler.wake,
@@ -155,9 +153,17 @@ class Daemon:
             self._forwarder.trouble if self._forwarder else None,
             lambda: self._living.silent_by_id,
         )
-        beats = HeartbeatWatch(parts, self._blocking, self._reconciler.fine, self._reconciler.plan_again)
+        beats = HeartbeatWatch(parts, self._blocking, self._reconciler.managed.healthy, self._reconciler.plan_again)
         self._outputs = WorkerOutputs(parts)
-        behind = (self._senses, self._configuration, self._living, noting, beats, self._conditions, self._outputs)
+        behind = (
+            self._reconciler.observer,
+            self._configuration,
+            self._living,
+            noting,
+            beats,
+            self._conditions,
+            self._outputs,
+        )
         self._behind = ServiceRegistry(behind)
         """What works behind the services that `status` lists; it shows the configuration with the supervisor."""
         self._outside = ServiceRegistry(self._outward())
@@ -255,7 +261,7 @@ class Daemon:
         laggards += await self._outside.stop(STOP_MARGIN_SECONDS)
         await self._config_record.shut_down()
         if self._with_workers:
-            workers_too = (self._blocking(self._end_worker, each) for each in self._reconciler.workers())
+            workers_too = (self._blocking(self._end_worker, each) for each in self._reconciler.managed.workers())
             await asyncio.gather(*workers_too)
         await self._outputs.finish()
         self._adapter.close()
@@ -372,7 +378,7 @@ class Daemon:
         return await self._blocking(worker_documents, self._parts, self._reconciler, looked)
 
     async def _versions(self) -> dict[str, str]:
-        return await self._blocking(versions, self._parts.host, self._reconciler.workers())
+        return await self._blocking(versions, self._parts.host, self._reconciler.managed.workers())
 
     async def _written(self, workers: Sequence[str], count: int) -> list[Written]:
         host = self._parts.host
@@ -387,4 +393,4 @@ class Daemon:
         return statuses_in_motion(self._parts, self._reconciler, await self._shared_look())
 
     async def _look(self) -> list[WorkerStatus]:
-        return await self._blocking(self._senses.look, self._reconciler.workers())
+        return await self._blocking(self._reconciler.observer.look, self._reconciler.managed.workers())

@@ -24,7 +24,6 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
-from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from supervisor_core.storage.store import Ledger
@@ -85,7 +84,7 @@ def worker_documents(
     parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
 ) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
-    changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
+    changing, now, documents = reconciler.managed.changing_code(), datetime.now(UTC), []
     muted = _muted(parts.ledger, now)
     for seen in looked:
         document = seen.as_json()
@@ -126,7 +125,7 @@ def statuses_in_motion(
     parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
 ) -> list[WorkerStatus]:
     """The same workers, with what is being done about them: one that is just being started isn't missing."""
-    changing, told = reconciler.changing_code(), []
+    changing, told = reconciler.managed.changing_code(), []
     for seen in looked:
         actor = reconciler.actor(seen.worker.id)
         moving = _moving(parts, actor, seen, changing) if actor is not None else None
@@ -170,12 +169,10 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
     return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}
 
 
-def watched_workers(
-    parts: DaemonContext, reconciler: Reconciler, senses: WorkerObserver, worker_ids: Collection[str]
-) -> dict[str, Watched]:
+def watched_workers(parts: DaemonContext, reconciler: Reconciler, worker_ids: Collection[str]) -> dict[str, Watched]:
     """Those of them that are configured. In a thread: it blocks as a look does."""
     config = parts.host.config
-    looked = senses.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
+    looked = reconciler.observer.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
     shown = {document["id"]: document for document in worker_documents(parts, reconciler, looked)}
     return {seen.worker.id: _watched(seen, shown[seen.worker.id], config.state_dir) for seen in looked}
 

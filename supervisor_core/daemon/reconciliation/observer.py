@@ -1,16 +1,18 @@
-"""How late this program was woken: what the host, or somebody's signal, did not let it do must accuse no worker.
+"""Observes workers for the daemon, with what it knows of its own lag and of their probes.
 
-How the daemon looks at its workers: with what it knows of its own lag, and with what their probes have answered.
-
-The log hears once that a running worker is unwell, why, and when it is well again. Of its end, others tell.
+`LagMeter` measures how late this program is woken: what the host, or somebody's signal, did not let it do must accuse
+no worker. `ObservationSchedule` knows when a condition may change although nothing happens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from supervisor_core.common.service import Blocking, Service
@@ -20,6 +22,11 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.probes.service import THREADS, Prober
 from supervisor_core.workers.status import WorkerStatus
+
+log = logging.getLogger(__name__)
+
+SHORTEST_SECONDS = 0.001
+"""The shortest wait for the next observation."""
 
 TICK_SECONDS = 1.0
 """Between two ticks: a stop that is shorter and lies between them is not seen, and is no lag worth the name."""
@@ -105,17 +112,15 @@ T = TypeVar("T")
 
 
 class WorkerObserver(Service):
-    """A service of the daemon that works behind the others."""
+    """A service behind the others. `changed` is called with a worker whose probes begin to fail, or recover."""
 
-    name = "senses"
+    name = "observer"
 
-    def __init__(self, parts: DaemonContext) -> None:
+    def __init__(self, parts: DaemonContext, changed: Callable[[str], None] = lambda _: None) -> None:
         super().__init__()
         self._parts = parts
         self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)
-        self._prober = Prober(parts, Blocking(THREADS), self._meter.within, self._probes_changed)
-        self.changed: Callable[[str], None] = lambda _: None
-        """Called with a worker whose probes have begun to fail, or are well again."""
+        self._prober = Prober(parts, Blocking(THREADS), self._meter.within, changed)
 
     def look(self, workers: Sequence[WorkerSettings]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
@@ -130,9 +135,6 @@ class WorkerObserver(Service):
         """It was removed."""
         self._prober.forget(worker_id)
 
-    def _probes_changed(self, worker_id: str) -> None:
-        self.changed(worker_id)
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Measure and ask until told to stop."""
         try:
@@ -141,6 +143,47 @@ class WorkerObserver(Service):
                 both.create_task(self._prober.run(stopping))
         except ExceptionGroup as failed:  # its own words say only that there was one
             raise failed.exceptions[0] from failed
+
+
+class ObservationSchedule:
+    """One moment for each worker. What is noted anew takes the place of what was noted before."""
+
+    def __init__(self) -> None:
+        self._moments: dict[str, datetime] = {}
+        self._heap: list[tuple[datetime, str]] = []
+
+    def note(self, worker_id: str, moment: datetime | None) -> None:
+        """Look at this worker then; None: nothing can change by itself."""
+        if moment is None:
+            self._moments.pop(worker_id, None)
+        elif self._moments.get(worker_id) != moment:
+            self._moments[worker_id] = moment
+            heapq.heappush(self._heap, (moment, worker_id))
+            if len(self._heap) > 2 * len(self._moments) + 100:  # what was overtaken is let go of now and then
+                self._heap = [(at, each) for each, at in self._moments.items()]
+                heapq.heapify(self._heap)
+
+    def forget(self, worker_id: str) -> None:
+        """It was removed."""
+        self._moments.pop(worker_id, None)
+
+    def due(self, now: datetime) -> list[str]:
+        """Whose moment has come; each is told once."""
+        found = []
+        while self._heap and self._heap[0][0] <= now:
+            moment, worker_id = heapq.heappop(self._heap)
+            if self._moments.get(worker_id) == moment:
+                del self._moments[worker_id]
+                found.append(worker_id)
+        return found
+
+    def wait(self, now: datetime) -> float:
+        """Seconds until the first moment; without end where there is none."""
+        while self._heap and self._moments.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return math.inf
+        return max((self._heap[0][0] - now).total_seconds(), SHORTEST_SECONDS)
 
 
 class SharedObservation(Generic[T]):
@@ -164,10 +207,7 @@ class SharedObservation(Generic[T]):
         return await self._look()
 
 
-log = logging.getLogger(__name__)
-
-
-def log_health_changes(earlier: Mapping[str, WorkerStatus], looked: Mapping[str, WorkerStatus]) -> None:
+def log_health_changes(earlier: Mapping[str, WorkerStatus | None], looked: Mapping[str, WorkerStatus]) -> None:
     """Compare these looks with the ones before."""
     for worker_id, seen in looked.items():
         before = earlier.get(worker_id)

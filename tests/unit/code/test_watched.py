@@ -10,7 +10,6 @@ import pytest
 
 from supervisor_core.code.watch.rules import Bake, BakeState, Watched, judge
 from supervisor_core.daemon.overview import watched_workers
-from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts import limits as starts
@@ -30,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def look(world: World, *worker_ids: str) -> dict[str, Watched]:
-    return watched_workers(world.parts, world.reconciler, WorkerObserver(world.parts), worker_ids or BOTH)
+    return watched_workers(world.parts, world.reconciler, worker_ids or BOTH)
 
 
 def said(world: World, worker_id: str, since: datetime) -> BakeState | None:

@@ -36,7 +36,7 @@ async def up(world: World) -> None:
 
 def shown(world: World) -> dict[str, dict[str, Any]]:
     """Each worker as `status` shows it now."""
-    looked = WorkerObserver(world.parts).look(world.reconciler.workers())
+    looked = WorkerObserver(world.parts).look(world.reconciler.managed.workers())
     return {each["id"]: each for each in worker_documents(world.parts, world.reconciler, looked)}
 
 
@@ -77,8 +77,10 @@ def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch:
     async def story(daemon: Daemon, state_dir: str) -> None:
         life = asyncio.create_task(daemon.run())
         try:
-            document = await asyncio.to_thread(wait_until, lambda: names_senses(state_dir), 30, "senses are named")
-            assert "senses: OSError: no clock here" in document["supervisor"]["problem"]
+            document = await asyncio.to_thread(
+                wait_until, lambda: names_observer(state_dir), 30, "the observer is named"
+            )
+            assert "observer: OSError: no clock here" in document["supervisor"]["problem"]
             assert not document["healthy"]
         finally:
             await asyncio.to_thread(ask, state_dir, {"do": "stop"})
@@ -88,13 +90,13 @@ def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch:
         asyncio.run(story(Daemon(world.parts), str(world.parts.host.config.state_dir)))
 
 
-def names_senses(state_dir: str) -> dict[str, Any]:
+def names_observer(state_dir: str) -> dict[str, Any]:
     """What the daemon answers at its control door, once that names the senses; empty until then."""
     try:
         document = ask(state_dir, {"do": "status"})
     except NotRunningError:  # the door is not open yet
         return {}
-    return document if "senses" in document["supervisor"]["problem"] else {}
+    return document if "observer: " in document["supervisor"]["problem"] else {}
 
 
 def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_its_reason(world: World) -> None:

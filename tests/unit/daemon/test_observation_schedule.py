@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.daemon.reconciliation.status_publisher import ObservationSchedule
+from supervisor_core.daemon.reconciliation.observer import ObservationSchedule
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

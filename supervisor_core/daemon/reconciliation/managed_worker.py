@@ -1,0 +1,195 @@
+"""One worker as the reconciler keeps it: its actor, its newest status, and the progress of its plan."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from supervisor_core.config.changes import WorkerProgress
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.daemon.reconciliation.actor import WorkerActor
+from supervisor_core.workers.adapter import WorkerEnded
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.planning import Action, ActionKind, Why
+from supervisor_core.workers.restarts.policy import exit_in_words
+from supervisor_core.workers.status import (
+    ActualState,
+    DesiredState,
+    ProcessEnd,
+    Reconciliation,
+    WorkerSnapshot,
+    WorkerStatus,
+)
+
+APPLIED = frozenset({Why.AS_WANTED, Why.NOT_ENABLED, Why.ENDED})
+"""Reasons of no action that mean a version of the configuration is applied."""
+
+LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
+"""Reasons why a worker is not restarted for a configuration, and may run with an older one."""
+
+log = logging.getLogger(__name__)
+
+
+class ManagedWorker:
+    """On the event loop alone."""
+
+    def __init__(self, actor: WorkerActor) -> None:
+        self.actor = actor
+        self.task: asyncio.Task[None] | None = None
+        self.status: WorkerStatus | None = None
+        self.skipped = False
+        """The newest observation was dropped, because something was just being done."""
+        self.why: Why | None = None
+        self._planned_version = 0
+        self._reconciliation = Reconciliation()
+        self._end: tuple[WorkerEnded, datetime] | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.actor.standing.state is WorkerState.RUNNING
+
+    def note_end(self, ended: WorkerEnded) -> None:
+        """A process of it has ended just now."""
+        self._end = ended, datetime.now(UTC)
+        self.actor.heard_of_end(ended)
+
+    def observe(self, status: WorkerStatus) -> None:
+        """A fresh observation."""
+        self.status = status
+        self.actor.saw(status.found, quarantined=status.quarantine is not None)
+        if status.pause_differs:
+            self.actor.look_at_pause()
+
+    def note_plan(self, action: Action, version: int) -> None:
+        """The newest plan says this of it, whether it is carried out now or held back."""
+        self.why, self._planned_version = action.why, version
+
+    def act(self, action: Action, version: int, now: datetime) -> None:
+        """Have its actor carry it out."""
+        self.actor.act(action)
+        applied = action.kind is ActionKind.NONE and action.why in APPLIED
+        self._reconciliation = self._reconciliation.next_round(version, now, applied=applied)
+
+    def current_status(self) -> WorkerStatus | None:
+        """Its newest status, completed with what its actor knows."""
+        status, actor = self.status, self.actor
+        if status is None:
+            return None
+        return replace(
+            status,
+            stage=actor.moving or actor.standing.state,
+            decision=actor.decision,
+            start_error=(actor.start_error or "") if status.found.identity is None else "",
+            end=self._process_end(status),
+        )
+
+    def _process_end(self, status: WorkerStatus) -> ProcessEnd | None:
+        record = status.found.record
+        if self._end is None or record is None or record.identity != self._end[0].identity:
+            return None
+        code = self._end[0].exit_code
+        return ProcessEnd(self._end[1], "" if code is None else f"it {exit_in_words(code)}")
+
+    def desired(self, config: SupervisorConfig, status: WorkerStatus) -> DesiredState:
+        """The state that the newest configuration and people want; nothing of a worker that was removed."""
+        configured = config.workers.get(status.worker_id)
+        return DesiredState(
+            config.spec_hash(configured) if configured else "",
+            enabled=configured.enabled if configured else False,
+            quarantined=status.worker.quarantined or self.actor.standing.quarantined,
+            paused=status.pause is not None,
+        )
+
+    def actual(self, status: WorkerStatus) -> ActualState:
+        """Its state: its processes as they were observed, and what its actor does."""
+        standing, found = self.actor.standing, status.found
+        state, running = standing.state, standing.seen is WorkerState.RUNNING
+        quarantined = status.worker.quarantined or standing.quarantined
+        pid = self.actor.pid if running else None
+        return ActualState(
+            WorkerState.QUARANTINED if quarantined and state is WorkerState.STOPPED else state,
+            pid,
+            status.observation.started_at if found.identity is not None and found.identity.pid == pid else None,
+            status.verdict.health,
+            status.verdict.reason,
+            status.at,
+            self.actor.pending,
+            spec_hash=found.record.spec_hash if found.record is not None and running else "",
+            ended=standing.rests,
+            hung=status.worker.restart.on_hang and bool(status.hangs),
+        )
+
+    def snapshot(self, config: SupervisorConfig) -> WorkerSnapshot | None:
+        """Its place in the snapshot; None before the first observation."""
+        status = self.status
+        if status is None:
+            return None
+        return WorkerSnapshot(self.desired(config, status), self.actual(status), self._reconciliation)
+
+    def progress(self, version: int, *, halted: bool) -> WorkerProgress:
+        """How far it is with this version. `halted`: a worker before it does not run with that version."""
+        actor = self.actor
+        if self._reconciliation.desired_version >= version:
+            return WorkerProgress.DONE
+        if actor.unsettled or actor.moving is not None or self._planned_version < version:
+            return WorkerProgress.PENDING
+        if self.why in LEFT_ALONE:
+            return WorkerProgress.LEFT
+        down = actor.standing.seen is not WorkerState.RUNNING
+        if down and (actor.start_error or actor.decision is not None or actor.standing.quarantined):
+            return WorkerProgress.FAILED
+        return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
+
+
+class ManagedWorkers(dict[str, ManagedWorker]):
+    """All that have an actor, by id, those included that were removed from the configuration and are not gone yet."""
+
+    def workers(self) -> list[WorkerSettings]:
+        return [managed.actor.worker for managed in self.values()]
+
+    def changing_code(self) -> list[WorkerSettings]:
+        """The workers whose code is being changed right now."""
+        return [managed.actor.worker for managed in list(self.values()) if managed.actor.changes_code]
+
+    def healthy(self) -> dict[str, bool]:
+        """The health of each worker that was seen running and isn't paused."""
+        statuses = [managed.status for managed in self.values() if managed.status is not None]
+        return {each.worker_id: each.verdict.fine for each in statuses if each.found.identity and each.pause is None}
+
+    def problems(self) -> list[str]:
+        """The troubles that keep actors from their work."""
+        problems = {worker_id: managed.actor.problem for worker_id, managed in self.items()}
+        return [f"{worker_id}: {problem}" for worker_id, problem in problems.items() if problem]
+
+    def run_actors(self, stopping: asyncio.Event, done: Callable[[], object]) -> list[str]:
+        """Start the actors that are new or broke; the answer names those that ended because their worker is gone."""
+        gone = []
+        for worker_id, managed in self.items():
+            task = managed.task
+            if task is not None and task.done():
+                managed.task = None
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    log.error("the actor of %s broke and is begun anew", worker_id, exc_info=error)
+            if managed.task is None and managed.actor.gone:
+                gone.append(worker_id)
+            elif managed.task is None:
+                managed.task = asyncio.create_task(managed.actor.run(stopping), name=worker_id)
+                managed.task.add_done_callback(lambda _: done())
+        return gone
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """The tasks of the actors that run."""
+        return [managed.task for managed in self.values() if managed.task is not None]
+
+    async def cancel(self) -> None:
+        """End all tasks."""
+        tasks = self.tasks()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for managed in self.values():
+            managed.task = None
