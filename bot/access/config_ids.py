@@ -13,7 +13,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.doctor import channels as places
 from bot.doctor import people
-from bot.doctor.checks import SlackQueries, SlackUnreachableError
+from bot.doctor.slack_queries import SlackQueries, SlackUnreachableError
 from supervisor_core.config.load import SupervisorConfig
 
 LONGEST_SECONDS = 1800.0
@@ -39,8 +39,8 @@ async def find_unknown_ids(
     late = []
     try:
         async with asyncio.timeout(LONGEST_SECONDS):
-            checks += await people.look(asking, config, team_id)
-            checks += await places.look(asking, config, bot)
+            checks += await people.check_people(asking, config, team_id)
+            checks += await places.check_channels(asking, config, bot)
     except TimeoutError:
         why = f" ({asking.last})" if asking.last else ""
         late = [f"Not every id in the configuration could be looked up{why}. `supervisor doctor` looks again"]
@@ -62,7 +62,7 @@ class _PatientLookup(SlackQueries):
         method: Callable[..., Awaitable[AsyncSlackResponse]],
         **arguments: Any,  # noqa: ANN401 (whatever the method takes)
     ) -> AsyncSlackResponse:
-        """The answer; `SlackSaysNoError` where Slack refuses."""
+        """The answer; `SlackRefusalError` where Slack refuses."""
         delay = FIRST_DELAY_SECONDS
         while True:
             await self._in_turn()

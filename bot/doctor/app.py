@@ -1,8 +1,6 @@
-"""The checks of the app itself: its bot token, its scopes, its app-level token, its connection.
+"""The checks of the app itself: its tokens and scopes, its connection, and its interactivity.
 
-The check of interactivity: whether clicks on buttons reach us. Only a click that came can prove it.
-
-Slack tells no bot token how its app is configured; reading the manifest takes a token of the person who made the app.
+Only a click that came proves that interactivity is on: reading the app's manifest takes a token of its author.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from aiohttp import ClientError, ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import scopes
-from bot.doctor.checks import (
+from bot.doctor.slack_queries import (
     CALL_SECONDS,
     COPY_APP_TOKEN,
     COPY_BOT_TOKEN,
@@ -34,9 +32,9 @@ from bot.doctor.checks import (
 from bot.inbound.connection import Connection, Envelope
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.common.times import to_text
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.doctor.daemon import DaemonState
-from supervisor_core.doctor.host import compared
+from supervisor_core.doctor.host import compare_clock
 from supervisor_core.storage.ledger_file import envelope_times
 
 BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
@@ -54,26 +52,29 @@ class BotIdentity:
     bot_id: str
 
 
-async def bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, list[Check]]:
+async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, list[CheckResult]]:
     """Who we are, and what we may do; the clock by the way, since this is the first answer."""
     asked = datetime.now(UTC)
     try:
         answer = await asking(asking.client.auth_test)
     except SlackRefusalError as error:
-        return None, [_clock(error.headers, asked), Check(BOT, False, _refused(error.word), _bot_remedy(error.word))]
+        return None, [
+            _clock(error.headers, asked),
+            CheckResult(BOT, False, _refused(error.word), _bot_remedy(error.word)),
+        ]
     time = _clock(answer.headers, asked)
     if not answer.get("bot_id"):
         message = f"this is the token of a person, {answer['user']}, not of a bot; {NOT_LOOKED}"
-        return None, [time, Check(BOT, False, message, COPY_BOT_TOKEN)]
+        return None, [time, CheckResult(BOT, False, message, COPY_BOT_TOKEN)]
     me = BotIdentity(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
-    known = Check(BOT, True, f"the bot is @{me.user} in the workspace {answer.get('team')} ({me.team_id})")
-    return me, [time, known, granted(str(answer.headers.get("X-OAuth-Scopes") or ""))]
+    known = CheckResult(BOT, True, f"the bot is @{me.user} in the workspace {answer.get('team')} ({me.team_id})")
+    return me, [time, known, check_scopes(str(answer.headers.get("X-OAuth-Scopes") or ""))]
 
 
-def granted(header: str) -> Check:
+def check_scopes(header: str) -> CheckResult:
     """Whether the scopes of the token are enough, as Slack names them with each answer."""
     if not header.strip():
-        return Check(SCOPES, True, "Slack does not say which scopes this token has")
+        return CheckResult(SCOPES, True, "Slack does not say which scopes this token has")
     lacking = scopes.missing([scope.strip() for scope in header.split(",")])
     required = [need for need in lacking if not need.optional]
     if required:
@@ -83,55 +84,57 @@ def granted(header: str) -> Check:
             f"Add {names} ({SETTINGS} → OAuth & Permissions → Scopes → Bot Token Scopes), or paste manifest.yml "
             "anew (App Manifest); then Install App → Reinstall."
         )
-        return Check(SCOPES, False, f"without {without}", remedy)
+        return CheckResult(SCOPES, False, f"without {without}", remedy)
     if lacking:
         names = ", ".join(need.scope for need in lacking)
         reasons = "; for ".join(dict.fromkeys(need.what for need in lacking))
-        return Check(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {reasons})")
-    return Check(SCOPES, True, "all that are needed, and the optional ones")
+        return CheckResult(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {reasons})")
+    return CheckResult(SCOPES, True, "all that are needed, and the optional ones")
 
 
-async def app_token(asking: SlackQueries, token: str) -> tuple[str, Check]:
+async def check_app_token(asking: SlackQueries, token: str) -> tuple[str, CheckResult]:
     """The address of a connection, and whether the token gives one. Nothing is opened yet."""
     try:
         answer = await asking(asking.client.apps_connections_open, app_token=token)
     except SlackRefusalError as error:
-        return "", Check(APP, False, *_no_connection(error.word))
+        return "", CheckResult(APP, False, *_no_connection(error.word))
     except SlackUnreachableError as error:
         if asking.away:
             raise
-        return "", Check(APP, False, f"not looked at: {error}", error.remedy)  # Slack grants few connections a minute
-    return str(answer["url"]), Check(APP, True, "it opens connections, and Socket Mode is on")
+        return "", CheckResult(
+            APP, False, f"not looked at: {error}", error.remedy
+        )  # Slack grants few connections a minute
+    return str(answer["url"]), CheckResult(APP, True, "it opens connections, and Socket Mode is on")
 
 
-async def of_one_app(asking: SlackQueries, me: BotIdentity, url: str) -> Check | None:
+async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> CheckResult | None:
     """Whether both tokens are of one app; None where they are, or where it can't be told."""
     try:
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
     except SlackRefusalError:
         return None
-    return other_app(str(bot.get("app_id") or ""), url)
+    return compare_apps(str(bot.get("app_id") or ""), url)
 
 
-def other_app(app_id: str, url: str) -> Check | None:
+def compare_apps(app_id: str, url: str) -> CheckResult | None:
     """Compare the app of the bot with the one that the address of the connection names."""
     theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
     if not app_id or not theirs or theirs == app_id:
         return None
     message = f"the two tokens are of different apps: the bot's of {app_id}, the app-level one of {theirs}"
-    return Check(APP, False, message, COPY_APP_TOKEN)
+    return CheckResult(APP, False, message, COPY_APP_TOKEN)
 
 
-async def connection(url: str, seen: DaemonState) -> Check:
+async def check_connection(url: str, seen: DaemonState) -> CheckResult:
     """Whether somebody else is connected with this token: by the daemon where one runs, else by a look of our own."""
     if seen.state == "unresponsive":
-        return Check(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")
+        return CheckResult(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")
     if seen.state == "running":
         return _of_daemon(seen.service(CHAT))
     try:
         others = await _others(url)
     except (ClientError, OSError, TimeoutError) as error:
-        return Check(CONNECTION, False, f"the WebSocket can't be opened: {type(error).__name__}", REACH)
+        return CheckResult(CONNECTION, False, f"the WebSocket can't be opened: {type(error).__name__}", REACH)
     if others > 0:
         number = "another connection" if others == 1 else f"{others} other connections"
         message = f"Slack counts {number} of this app: another process uses the same token, and gets commands"
@@ -139,22 +142,22 @@ async def connection(url: str, seen: DaemonState) -> Check:
             "Stop the other supervisor, or give each an app of its own. One that died lately may still be counted "
             f"for some hours; a new app-level token ends that ({SETTINGS} → Basic Information)."
         )
-        return Check(CONNECTION, False, message, remedy)
-    return Check(CONNECTION, True, "a connection opens, and nobody else uses this token")
+        return CheckResult(CONNECTION, False, message, remedy)
+    return CheckResult(CONNECTION, True, "a connection opens, and nobody else uses this token")
 
 
-def _of_daemon(service: Mapping[str, object]) -> Check:
+def _of_daemon(service: Mapping[str, object]) -> CheckResult:
     state, reason = service.get("state"), service.get("reason") or "it does not say why"
     if state == DISABLED:
         remedy = "Start it anew: supervisor stop, then supervisor run."
-        return Check(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
+        return CheckResult(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
     if service.get("health") == HEALTHY:
-        return Check(CONNECTION, True, "the daemon is connected, and nobody else uses this token")
+        return CheckResult(CONNECTION, True, "the daemon is connected, and nobody else uses this token")
     error = f" ({service['last_error']})" if service.get("last_error") else ""
     remedy = (
         "Stop the other process, where one is named; else the checks around this one, or the daemon's log, say more."
     )
-    return Check(CONNECTION, False, f"the daemon says: {reason}{error}", remedy)
+    return CheckResult(CONNECTION, False, f"the daemon says: {reason}{error}", remedy)
 
 
 async def _others(url: str) -> int:
@@ -174,8 +177,8 @@ async def _never(_connection: Connection, _envelope: Envelope) -> None:
     """What comes on a connection that is only looked at is not ours."""
 
 
-def _clock(headers: Mapping[str, str], asked: datetime) -> Check:
-    return compared(str(headers.get("Date") or ""), asked, datetime.now(UTC))
+def _clock(headers: Mapping[str, str], asked: datetime) -> CheckResult:
+    return compare_clock(str(headers.get("Date") or ""), asked, datetime.now(UTC))
 
 
 def _refused(word: str) -> str:
@@ -202,16 +205,18 @@ def _no_connection(word: str) -> tuple[str, str]:
     return f"Slack refuses the app-level token: {word}", NEW_APP_TOKEN
 
 
-NAME = "slack_interactivity"
+INTERACTIVITY = "slack_interactivity"
 KIND = "interactive"
 
 
-def look(ledger: Path) -> Check:
+def check_interactivity(ledger: Path) -> CheckResult:
     """Never a failure: where nobody has clicked lately, nothing is known, and it is said where to look."""
     came = envelope_times(ledger, KIND)
     if came is not None:
         first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)
         since = f"since {first} UTC, and last" if first != last else "last"
-        return Check(NAME, True, f"it is on: clicks have come {since} at {last} UTC")
+        return CheckResult(INTERACTIVITY, True, f"it is on: clicks have come {since} at {last} UTC")
     where = f"Look there: {SETTINGS} → Interactivity & Shortcuts must be on (manifest.yml switches it on)."
-    return Check(NAME, True, "can't be seen from outside, and no click has come lately that would prove it", where)
+    return CheckResult(
+        INTERACTIVITY, True, "can't be seen from outside, and no click has come lately that would prove it", where
+    )

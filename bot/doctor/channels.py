@@ -1,4 +1,4 @@
-"""The checks of the channels that the configuration names: there, not archived, and the bot is in them."""
+"""The checks of the configured channels: each exists, isn't archived, and has the bot as a member."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bot.doctor.checks import SlackQueries
+from bot.doctor.slack_queries import SlackQueries
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_channels"
 FIND = "A channel's id is at the end of its About page: click on its name above the messages."
 CONVERSATIONS = ("C", "G", "D")
 
 
-def named(config: SupervisorConfig) -> dict[str, list[str]]:
+def configured_channels(config: SupervisorConfig) -> dict[str, list[str]]:
     """Every channel in the configuration, and the settings that name it."""
     found: dict[str, list[str]] = {}
     slack = config.slack
@@ -32,39 +32,39 @@ def named(config: SupervisorConfig) -> dict[str, list[str]]:
     return found
 
 
-async def look(asking: SlackQueries, config: SupervisorConfig, bot: str) -> list[Check]:
+async def check_channels(asking: SlackQueries, config: SupervisorConfig, bot: str) -> list[CheckResult]:
     """One line where all is well, else one for each channel with a trouble."""
-    wanted = named(config)
+    wanted = configured_channels(config)
     if not wanted:
-        return [Check(NAME, True, "the configuration names none; alerts and announcements have no place to go")]
+        return [CheckResult(NAME, True, "the configuration names none; alerts and announcements have no place to go")]
     look_up = partial(asking.about, asking.client.conversations_info, "channel")
     answers = await asyncio.gather(*(look_up(channel=channel) for channel in wanted))
     troubles = [
         check
         for (channel, settings), answer in zip(wanted.items(), answers, strict=True)
-        if (check := judge(channel, settings, answer, bot))
+        if (check := channel_problem(channel, settings, answer, bot))
     ]
     if troubles:
         return troubles
     names = ", ".join(f"#{answer.get('name') or channel}" for channel, answer in zip(wanted, answers, strict=True))
-    return [Check(NAME, True, f"@{bot} is a member of {names}")]
+    return [CheckResult(NAME, True, f"@{bot} is a member of {names}")]
 
 
-def judge(channel: str, settings: list[str], told: Mapping[str, Any], bot: str) -> Check | None:
+def channel_problem(channel: str, settings: list[str], told: Mapping[str, Any], bot: str) -> CheckResult | None:
     """What is wrong with this channel; None where nothing is."""
     name, who = f"slack_channel_{channel}", f"{', '.join(settings)}: {channel}"
     if told.get("error") == "channel_not_found":
         remedy = f"Correct the id in the configuration. {FIND} In a private channel, first type: /invite @{bot}"
-        return Check(name, False, f"{who} does not exist, or is private and the bot is not in it", remedy)
+        return CheckResult(name, False, f"{who} does not exist, or is private and the bot is not in it", remedy)
     if told.get("error") == "missing_scope":
         remedy = "Grant channels:read and groups:read; slack_scopes says where (im:read for a direct message)."
-        return Check(name, False, f"{who} can't be looked at: a scope is missing", remedy)
+        return CheckResult(name, False, f"{who} can't be looked at: a scope is missing", remedy)
     if "error" in told:
-        return Check(name, False, f"{who} can't be looked at: {told['error']}", FIND)
+        return CheckResult(name, False, f"{who} can't be looked at: {told['error']}", FIND)
     title = f"{who} (#{told.get('name') or channel})"
     if told.get("is_archived"):
-        return Check(name, False, f"{title} is archived", "Name another channel, or unarchive it in Slack.")
+        return CheckResult(name, False, f"{title} is archived", "Name another channel, or unarchive it in Slack.")
     if not told.get("is_member") and not told.get("is_im"):
         remedy = f"Type in #{told.get('name') or channel}: /invite @{bot}"
-        return Check(name, False, f"@{bot} is not a member of {title}", remedy)
+        return CheckResult(name, False, f"@{bot} is not a member of {title}", remedy)
     return None

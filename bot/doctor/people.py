@@ -1,6 +1,4 @@
-"""The checks of the people, user groups and channels that the configuration gives rights to: Slack knows them, and they
-can have some. The same judgement for `supervisor doctor` and for the daemon when it has come up.
-"""
+"""The checks of the people, user groups and channels with rights, for the doctor and for a daemon that has started."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from typing import Any
 
 from bot.access.rules import configured_ids
 from bot.doctor.channels import FIND as FIND_CHANNEL
-from bot.doctor.checks import SlackQueries, SlackRefusalError
+from bot.doctor.slack_queries import SlackQueries, SlackRefusalError
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_people"
 USERS, GROUPS, CHANNELS = ("U", "W"), ("S",), ("C", "G")
@@ -25,7 +23,7 @@ FREE_PLAN = "plan_upgrade_required"
 NOBODY = "nobody is an operator, so nothing can be changed from Slack (slack.access.operators)"
 
 
-def named(config: SupervisorConfig) -> dict[str, list[str]]:
+def configured_people(config: SupervisorConfig) -> dict[str, list[str]]:
     """Every user, user group and channel that is given a right or is to be told of alerts, and the settings that say
     so. A channel that alerts reach is no matter of rights, and is looked at with the other places."""
     found: dict[str, list[str]] = {}
@@ -41,25 +39,25 @@ def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
         yield from ((who, f"alerts.escalation[{place}].to") for who in step.to if not who.startswith(CHANNELS))
 
 
-async def look(asking: SlackQueries, config: SupervisorConfig, team_id: str) -> list[Check]:
+async def check_people(asking: SlackQueries, config: SupervisorConfig, team_id: str) -> list[CheckResult]:
     """One line for those with whom all is well, and one for each of the others."""
-    wanted = named(config)
+    wanted = configured_people(config)
     users, groups, channels = ([who for who in wanted if who.startswith(kind)] for kind in (USERS, GROUPS, CHANNELS))
     client = asking.client
     answers = await asyncio.gather(*(asking.about(client.users_info, "user", user=who) for who in users))
     look_up = partial(asking.about, client.conversations_info, "channel", include_num_members=True)
     told = await asyncio.gather(*(look_up(channel=who) for who in channels))
     known = await _groups(asking) if groups else {}
-    judged = [judge_user(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
-    judged += [(judge_group(who, wanted[who], known), "") for who in groups]
-    judged += [judge_channel(who, wanted[who], answer) for who, answer in zip(channels, told, strict=True)]
+    judged = [user_problem(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
+    judged += [(group_problem(who, wanted[who], known), "") for who in groups]
+    judged += [member_channel_problem(who, wanted[who], answer) for who, answer in zip(channels, told, strict=True)]
     troubles = [trouble for trouble, _ in judged if trouble]
     notes = [note for _, note in judged if note]
     if not troubles:
         notes.insert(0, _summed_up(len(users), len(groups), len(channels)))
     if not _may_anybody_operate(config):
         notes.append(NOBODY)
-    return [*troubles, *([Check(NAME, True, "; ".join(notes))] if notes else [])]
+    return [*troubles, *([CheckResult(NAME, True, "; ".join(notes))] if notes else [])]
 
 
 def _may_anybody_operate(config: SupervisorConfig) -> bool:
@@ -83,24 +81,26 @@ async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
     return {str(group["id"]): group for group in answer["usergroups"]}
 
 
-def judge_user(who: str, settings: list[str], told: Mapping[str, Any], team_id: str) -> tuple[Check | None, str]:
+def user_problem(
+    who: str, settings: list[str], told: Mapping[str, Any], team_id: str
+) -> tuple[CheckResult | None, str]:
     """What is wrong with this user, and what should be known of them all the same."""
     name, where = f"slack_user_{who}", ", ".join(settings)
     error = told.get("error")
     if error == "missing_scope":
-        return Check(
+        return CheckResult(
             name, False, f"{where}: {who} can't be looked up", "Grant users:read; slack_scopes says where."
         ), ""
     if error:
         remedy = f"Correct the id, or take it out of the configuration. {FIND_USER}"
         words = "is not known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
-        return Check(name, False, f"{where}: {who} {words}", remedy), ""
+        return CheckResult(name, False, f"{where}: {who} {words}", remedy), ""
     profile = told.get("profile") or {}
     person = f"{who} ({profile.get('display_name') or told.get('real_name') or told.get('name')})"
     for fact, words in (("deleted", "is deactivated"), ("is_bot", "is a bot")):
         if told.get(fact):
             message = f"{where}: {person} {words}, and gets no rights"
-            return Check(name, False, message, "Take the id out of the configuration, or name a person."), ""
+            return CheckResult(name, False, message, "Take the id out of the configuration, or name a person."), ""
     if told.get("is_restricted") or told.get("is_ultra_restricted"):
         never = ", but never votes" if any(setting.endswith("approvers") for setting in settings) else ""
         return None, f"{person} is a guest, with rights in {where} all the same{never}"
@@ -109,48 +109,48 @@ def judge_user(who: str, settings: list[str], told: Mapping[str, Any], team_id: 
     return None, ""
 
 
-def judge_group(who: str, settings: list[str], known: Mapping[str, Any]) -> Check | None:
+def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> CheckResult | None:
     """What is wrong with this user group; None where nothing is."""
     name, where = f"slack_group_{who}", ", ".join(settings)
     error = known.get("error")
     if error == FREE_PLAN:
         message = f"{where}: {who} gives no rights: the workspace's plan has no user groups"
-        return Check(name, False, message, f"Name people by their user ids instead. {FIND_USER}")
+        return CheckResult(name, False, message, f"Name people by their user ids instead. {FIND_USER}")
     if error:
         message = f"{where}: {who} can't be looked up: {error}"
-        return Check(name, False, message, "Grant usergroups:read; slack_scopes says where.")
+        return CheckResult(name, False, message, "Grant usergroups:read; slack_scopes says where.")
     group = known.get(who)
     if group is None:
         remedy = f"Correct the id, or take it out of the configuration. {FIND_GROUP}"
-        return Check(name, False, f"{where}: {who} is not known to Slack", remedy)
+        return CheckResult(name, False, f"{where}: {who} is not known to Slack", remedy)
     title = f"{who} (@{group.get('handle')})"
     if group.get("date_delete"):
         remedy = "Enable it again in Slack (Directories → User groups), or name another."
-        return Check(name, False, f"{where}: {title} is disabled, and gives no rights", remedy)
+        return CheckResult(name, False, f"{where}: {title} is disabled, and gives no rights", remedy)
     if str(group.get("user_count", "")) == "0":
-        return Check(name, False, f"{where}: {title} has no members", "Add somebody to it in Slack.")
+        return CheckResult(name, False, f"{where}: {title} has no members", "Add somebody to it in Slack.")
     return None
 
 
-def judge_channel(who: str, settings: list[str], told: Mapping[str, Any]) -> tuple[Check | None, str]:
+def member_channel_problem(who: str, settings: list[str], told: Mapping[str, Any]) -> tuple[CheckResult | None, str]:
     """What is wrong with this channel, whose members are given rights; and what should be known of it all the same."""
     name, where = f"slack_members_{who}", ", ".join(settings)
     error = told.get("error")
     if error == "missing_scope":
         remedy = "Grant channels:read and groups:read; slack_scopes says where."
-        return Check(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
+        return CheckResult(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
     if error:
         words = (
             "it does not exist, or is private and the bot is not in it" if error == "channel_not_found" else str(error)
         )
         remedy = f"Correct the id, or invite the bot to the channel. {FIND_CHANNEL}"
-        return Check(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""
+        return CheckResult(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""
     title = f"{who} (#{told.get('name') or who})"
     if told.get("is_archived"):
         remedy = "Name another channel, or unarchive it in Slack."
-        return Check(name, False, f"{where}: {title} is archived, and gives no rights", remedy), ""
+        return CheckResult(name, False, f"{where}: {title} is archived, and gives no rights", remedy), ""
     if str(told.get("num_members", "")) == "0":
-        return Check(name, False, f"{where}: {title} has no members", "Invite somebody to it in Slack."), ""
+        return CheckResult(name, False, f"{where}: {title} has no members", "Invite somebody to it in Slack."), ""
     if told.get("is_private") or told.get("is_group") or told.get("is_mpim"):
         return None, ""
     return None, f"{title} is public: whoever joins it has the rights of {where}"

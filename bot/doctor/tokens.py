@@ -1,6 +1,6 @@
-"""What can be told of the tokens without asking Slack: whether they are there, and each of its kind.
+"""The check of the tokens without a call to Slack: both are set, and each is of its kind.
 
-No part of a token is shown, nor how long it is.
+No part of a token is shown, nor its length.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from bot.doctor.checks import COPY_APP_TOKEN, COPY_BOT_TOKEN
+from bot.doctor.slack_queries import COPY_APP_TOKEN, COPY_BOT_TOKEN
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials, slack_credentials
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_tokens"
 KINDS = (
@@ -37,11 +37,11 @@ WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TO
 class TokenResult:
     """The check of the tokens; the credentials only where asking Slack makes sense."""
 
-    check: Check
+    check: CheckResult
     credentials: SlackCredentials | None = None
 
 
-def judge(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> TokenResult:
+def check_tokens(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> TokenResult:
     """Look at both tokens, as the daemon would find them. `wanted`: the configuration says what Slack is to be for."""
     written = {name: environ.get(name, "").strip() for name in WANTED}
     trouble = _swapped(written) or next(filter(None, (_written_wrong(*each) for each in written.items())), None)
@@ -50,38 +50,40 @@ def judge(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> 
     try:
         found = slack_credentials(environ, folder=folder)
     except ConfigError as error:
-        return TokenResult(Check(NAME, False, error.message, CORRECT))
+        return TokenResult(CheckResult(NAME, False, error.message, CORRECT))
     held = {BOT_TOKEN: found.bot_token, APP_TOKEN: found.app_token}
     absent = [name for name, token in held.items() if token is None]
     if len(absent) == len(held):
         empty = [why for name in absent if (why := _empty(name, environ))]
         why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} are not set"
         if any(name + FILE_SUFFIX in why for name in absent):
-            return TokenResult(Check(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
+            return TokenResult(CheckResult(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
         if wanted:
             remedy = f"Put both into {folder / '.env'}, or say `slack: {{enabled: false}}` in the configuration."
             return TokenResult(
-                Check(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy)
+                CheckResult(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy)
             )
-        return TokenResult(Check(NAME, True, f"{why}, so the supervisor runs without Slack"))
+        return TokenResult(CheckResult(NAME, True, f"{why}, so the supervisor runs without Slack"))
     if absent:
         (name,) = absent
         why = _empty(name, environ) or f"{name} is not set"
-        return TokenResult(Check(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1]))
+        return TokenResult(
+            CheckResult(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1])
+        )
     for name, token in held.items():
         trouble = _written_wrong(name, token.get_secret_value() if token else "")
         if trouble is not None:
             return TokenResult(trouble)
-    return TokenResult(Check(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
+    return TokenResult(CheckResult(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
 
 
-def secrets_of(credentials: SlackCredentials) -> list[str]:
+def secret_values(credentials: SlackCredentials) -> list[str]:
     """The values that must not be seen."""
     tokens: tuple[SecretStr | None, ...] = (credentials.bot_token, credentials.app_token)
     return [token.get_secret_value() for token in tokens if token is not None]
 
 
-def hidden(secrets: Iterable[str], checks: list[Check]) -> list[Check]:
+def hide_secrets(secrets: Iterable[str], checks: list[CheckResult]) -> list[CheckResult]:
     """The same checks without these secrets, whoever put one into their words: Slack, a library, or we."""
     for secret in secrets:
         checks = [
@@ -91,25 +93,27 @@ def hidden(secrets: Iterable[str], checks: list[Check]) -> list[Check]:
     return checks
 
 
-def _swapped(written: Mapping[str, str]) -> Check | None:
+def _swapped(written: Mapping[str, str]) -> CheckResult | None:
     if not all(written[name].startswith(WANTED[other][0]) for name, other in SWAPPED):
         return None
     words = f"the two tokens are swapped: {BOT_TOKEN} holds the app-level one, {APP_TOKEN} the bot's"
-    return Check(NAME, False, words, f"Exchange them. {CORRECT}")
+    return CheckResult(NAME, False, words, f"Exchange them. {CORRECT}")
 
 
-def _written_wrong(name: str, value: str) -> Check | None:
+def _written_wrong(name: str, value: str) -> CheckResult | None:
     """Why this value is no token of its kind; None where it is, or where there is none."""
     prefix, copy = WANTED[name]
     if not value or value.startswith(prefix):
         return None
     if value.startswith(QUOTES):
         remedy = f"Take the quotes away where {name} is set: what sets it here does not."
-        return Check(NAME, False, f"{name} has quotes around it that became a part of it", remedy)
+        return CheckResult(NAME, False, f"{name} has quotes around it that became a part of it", remedy)
     if value.lower().startswith("bearer "):
-        return Check(NAME, False, f"{name} begins with the word Bearer", "Leave the word away; only the token counts.")
+        return CheckResult(
+            NAME, False, f"{name} begins with the word Bearer", "Leave the word away; only the token counts."
+        )
     kind = next((words for start, words in KINDS if value.startswith(start)), "no token of Slack's")
-    return Check(NAME, False, f"{name} holds {kind}, and must hold one that begins with {prefix}", copy)
+    return CheckResult(NAME, False, f"{name} holds {kind}, and must hold one that begins with {prefix}", copy)
 
 
 def _empty(name: str, environ: Mapping[str, str]) -> str:

@@ -16,8 +16,8 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.connection import SharedDatabase
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.wiring import installed_chat
-from supervisor_core.doctor.checks import Check
-from supervisor_core.doctor.table import core_checks
+from supervisor_core.doctor.checks import Check, CheckResult, run_checks
+from supervisor_core.doctor.table import CORE_CHECKS, results_text
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.ledger_errors import translate_errors
@@ -64,43 +64,26 @@ def _in_words(before: str | None) -> str:
     return f"upgraded from version {before} to {schema.HEAD}" if before else f"made, at version {schema.HEAD}"
 
 
-INDENT = " " * 10
-
-
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Look at everything. A configuration that can't be read is an error like in every other command."""
+    """Run every check. A configuration that can't be read is an error like in every other command."""
     config = load_supervisor_config(options.config)
-    checks = [*core_checks(config), *_chat_checks(config)]
-    well = all(check.ok for check in checks)
+    results = run_checks([*CORE_CHECKS, *_chat_checks()], config)
+    ok = all(result.ok for result in results)
     if options.json:
-        print(json.dumps({"ok": well, "checks": [check.as_json() for check in checks]}, indent=2))
+        print(json.dumps({"ok": ok, "checks": [result.as_json() for result in results]}, indent=2))
     else:
-        print(_for_people(checks))
-    return SUCCESS if well else FAILURE
+        print(results_text(results))
+    return SUCCESS if ok else FAILURE
 
 
-def _chat_checks(config: SupervisorConfig) -> list[Check]:
+def _chat_checks() -> Sequence[Check]:
     try:
-        chat = installed_chat()
+        return installed_chat().checks()
     except SupervisorError as error:
-        return [Check("slack", not config.slack.enabled, error.message, error.remedy)]
-    return chat.checks(config)
-
-
-def _for_people(checks: Sequence[Check]) -> str:
-    lines = []
-    for check in checks:
-        mark = "✗ failed " if not check.ok else "! warning" if check.remedy else "✓ ok     "
-        lines.append(f"{mark} {check.name}: {check.message}")
-        if check.remedy:
-            lines.append(f"{INDENT}→ {check.remedy}")
-    failed = sum(not check.ok for check in checks)
-    warned = sum(check.ok and bool(check.remedy) for check in checks)
-    well = f"Nothing failed; {warned} to be looked at." if warned else "Everything is in its place."
-    lines += ["", f"{failed} of {len(checks)} checks failed." if failed else well]
-    return "\n".join(lines)
+        message, remedy = error.message, error.remedy
+        return [Check("slack", lambda config: CheckResult("slack", not config.slack.enabled, message, remedy))]

@@ -134,8 +134,8 @@ class ChatPlugin(Protocol):
     ) -> ChatConnection:
         """Prepare the service; `host_rights` decides where the chat is away."""
 
-    def checks(self, config: SupervisorConfig) -> list[Check]:
-        """The checks of `supervisor doctor`."""
+    def checks(self) -> Sequence[Check]:
+        """The rows for the table of `supervisor doctor`."""
 
     def run_demo(self, port: int, *, tour: bool) -> int:
         """Run `supervisor demo`; returns its exit code."""

@@ -1,1 +1,1 @@
-"""`supervisor doctor`, the core's checks: each passes, or fails and says what to do."""
+"""`supervisor doctor`: the table of checks, how they run, and the checks of the core. A chat adds rows of its own."""

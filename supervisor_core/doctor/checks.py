@@ -1,9 +1,9 @@
-"""A check as it is told, and how checks are made: beside each other, each with an edge of its own and a time limit."""
+"""A check of `supervisor doctor`, its result, and how checks run: side by side, each with a time limit of its own."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -11,17 +11,15 @@ from typing import Any
 
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.config.load import SupervisorConfig
 
 LONGEST_SECONDS = 20.0
-"""For all checks together: a drive that hangs is given up after 10 s, a look into the ledger after as long."""
+"""A drive that hangs is given up after 10 s, a look into the ledger after as long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at. `remedy` is what a person should do; empty where there is nothing to do.
-
-    One that is ok and has a remedy is a warning: all works, and somebody should look at it.
-    """
+class CheckResult:
+    """The result of a check. `remedy` is what a person should do; one that is ok and has a remedy is a warning."""
 
     name: str
     ok: bool
@@ -33,32 +31,41 @@ class Check:
         return {"name": self.name, "ok": self.ok, "message": self.message, "remedy": self.remedy}
 
 
-def examine(looks: Mapping[str, Callable[[], Check]], seconds: float = LONGEST_SECONDS) -> list[Check]:
-    """Make all checks at the same time, and come back with all of them when the time is over."""
-    threads = DaemonThreads("doctor", len(looks))
-    deadline = time.monotonic() + seconds
-    under_way = {name: threads.submit(_at_the_edge, name, look) for name, look in looks.items()}
-    return [_result(name, future, deadline) for name, future in under_way.items()]
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A row of the doctor's table. What it can't find out in time, or at all, is a failed result with its name."""
+
+    name: str
+    run: Callable[[SupervisorConfig], CheckResult | Sequence[CheckResult]]
+    seconds: float = LONGEST_SECONDS
 
 
-def _result(name: str, future: Future[Check], deadline: float) -> Check:
+def run_checks(table: Sequence[Check], config: SupervisorConfig) -> list[CheckResult]:
+    """Run all checks at the same time; their results in the order of the table."""
+    threads = DaemonThreads("doctor", len(table))
+    begun = time.monotonic()
+    running = [(check, threads.submit(_run, check, config)) for check in table]
+    return [result for check, future in running for result in _wait(check, future, begun + check.seconds)]
+
+
+def _wait(check: Check, future: Future[Sequence[CheckResult]], deadline: float) -> Sequence[CheckResult]:
     try:
         return future.result(max(deadline - time.monotonic(), 0.0))
     except FutureTimeout:
-        return Check(
-            name, False, "this could not be found out in time", "Something hangs: look at the disk and its mount."
-        )
+        remedy = "Something hangs: look at the disk and its mount."
+        return [CheckResult(check.name, False, "this could not be found out in time", remedy)]
 
 
-def _at_the_edge(name: str, look: Callable[[], Check]) -> Check:
-    """Whatever goes wrong while one thing is looked at, the others are still told."""
+def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:
+    """The edge of a check: it fails alone."""
     try:
-        return look()
+        found = check.run(config)
     except SupervisorError as error:
-        return Check(name, False, error.message, error.remedy)
+        return [CheckResult(check.name, False, error.message, error.remedy)]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         remedy = "Run this as the user to whom it belongs." if isinstance(error, PermissionError) else ""
-        return Check(name, False, f"{where}{error.strerror or type(error).__name__}", remedy)
-    except Exception as error:  # noqa: BLE001 (the edge of a check: it fails alone)
-        return Check(name, False, f"something unexpected went wrong: {describe(error)}")
+        return [CheckResult(check.name, False, f"{where}{error.strerror or type(error).__name__}", remedy)]
+    except Exception as error:  # noqa: BLE001 (the edge of a check)
+        return [CheckResult(check.name, False, f"something unexpected went wrong: {describe(error)}")]
+    return [found] if isinstance(found, CheckResult) else found

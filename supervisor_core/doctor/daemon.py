@@ -1,9 +1,7 @@
-"""The check of the daemon: whether one runs here, answers, and has its services well.
+"""The checks of the daemon, and of the hosts that receive alerts and pings outside the chat.
 
-The check of the doors beyond Slack: whether whoever should hear of alerts, or that all is well, can be reached.
-
-Nothing is sent to their addresses: a document might call somebody, and a ping would say that all is well. Their host
-is asked for its front page, over the very road that both take, and whatever it answers will do.
+Nothing is sent to a receiver's address: a document might call somebody, and a ping would say that all is well. Its host
+is asked for its front page over the same route, and any answer will do.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host import web
 from supervisor_core.host.web import NoHttpResponse
 
@@ -56,25 +54,27 @@ def observe_daemon(config: SupervisorConfig) -> DaemonState:
     return DaemonState("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
 
-def look(config: SupervisorConfig) -> Check:
+def check_daemon(config: SupervisorConfig) -> CheckResult:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
     if seen.state == "stopped":
-        return Check(NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`")
+        return CheckResult(
+            NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`"
+        )
     if seen.state == "stale":
         remedy = "Start it: supervisor start. It takes over the workers, which go on."
-        return Check(NAME, False, "it died without a word", remedy)
+        return CheckResult(NAME, False, "it died without a word", remedy)
     if seen.state == "unresponsive":
         message = f"it runs, but does not answer within {ANSWER_SECONDS:g} s"
         remedy = f"Its log says what it does: {config.log_path}. Killing it spares its workers."
-        return Check(NAME, False, message, remedy)
+        return CheckResult(NAME, False, message, remedy)
     # Slack has checks of its own, which know more of it.
     ill = [each for each in seen.status["services"] if each["health"] == UNHEALTHY and each["name"] != CHAT]
     pid = seen.status["supervisor"]["pid"]
     if ill:
         reasons = "; ".join(f"{each['name']}: {each['reason']}" for each in ill)
-        return Check(NAME, False, f"it runs, pid {pid}, but {reasons}", f"Its log says more: {config.log_path}")
-    return Check(NAME, True, f"it runs, pid {pid}, and answers")
+        return CheckResult(NAME, False, f"it runs, pid {pid}, but {reasons}", f"Its log says more: {config.log_path}")
+    return CheckResult(NAME, True, f"it runs, pid {pid}, and answers")
 
 
 WEBHOOK, DEADMAN = "webhook", "deadman"
@@ -82,28 +82,28 @@ REMEDY = "Look at the address in {key}, and at name service, proxy (HTTPS_PROXY)
 UNSIGNED = "Set alerts.webhook.secret on both sides: without it nobody can tell our alerts from somebody else's."
 
 
-def webhook(config: SupervisorConfig) -> Check:
+def check_webhook(config: SupervisorConfig) -> CheckResult:
     """Whether the receiver of alerts is there."""
     said = config.alerts.webhook
     check = _reached(WEBHOOK, "alerts.webhook.url", said.url)
     if check.ok and said.url and not said.secret.get_secret_value():
-        return Check(WEBHOOK, True, f"{check.message}; what is sent there is not signed", UNSIGNED)
+        return CheckResult(WEBHOOK, True, f"{check.message}; what is sent there is not signed", UNSIGNED)
     return check
 
 
-def deadman(config: SupervisorConfig) -> Check:
+def check_deadman(config: SupervisorConfig) -> CheckResult:
     """Whether whoever waits for our pings is there."""
     return _reached(DEADMAN, "alerts.deadman_url", config.alerts.deadman_url)
 
 
-def _reached(name: str, key: str, url: SecretUrl) -> Check:
+def _reached(name: str, key: str, url: SecretUrl) -> CheckResult:
     if not url:
-        return Check(name, True, f"off: {key} is not set")
+        return CheckResult(name, True, f"off: {key} is not set")
     address, shown = url.get_secret_value(), masked(url.get_secret_value())
     parts = urlsplit(address)
     front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
     try:
         web.send_request("HEAD", front)
     except NoHttpResponse as error:
-        return Check(name, False, f"{shown}: {error}", REMEDY.format(key=key))
-    return Check(name, True, f"{shown} answers; nothing was sent to it")
+        return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
+    return CheckResult(name, True, f"{shown} answers; nothing was sent to it")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from supervisor_core.code.git.runner import CodeState, Git, GitError, NoCheckout, git_version
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 
 NAME = "git"
 ALL_SECONDS = 15.0
 """For all checkouts together."""
 
 
-def look(config: SupervisorConfig) -> Check:
+def check_git(config: SupervisorConfig) -> CheckResult:
     """A worker whose code is in no checkout is no failure, unless the configuration says that there is one."""
     version = git_version()
     troubles: list[tuple[str, str]] = []
@@ -35,8 +35,8 @@ def look(config: SupervisorConfig) -> Check:
         troubles += found
         remarks += said
     if troubles:
-        return Check(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
-    return Check(NAME, True, "; ".join(remarks))
+        return CheckResult(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
+    return CheckResult(NAME, True, "; ".join(remarks))
 
 
 def _seen(worker: WorkerSettings, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:

@@ -1,13 +1,4 @@
-"""The check of the clock against somebody else's: audit rows, expiries and schedules are no better than it.
-
-The check of the shared drive and its folders, through the drive's own door, because the drive may hang.
-
-The check of the state folder: there or to be made, ours alone, writable, on a local disk.
-
-The check of the file of variables beside the configuration: it holds tokens and passwords.
-
-The check of the workers: whether another process claims to be one of them.
-"""
+"""The checks of the host: clock, shared drive, state folder, environment file, and the processes of the workers."""
 
 from __future__ import annotations
 
@@ -23,7 +14,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import FolderSettings
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.environment import FOLDERS
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host import drive_files
 from supervisor_core.host.disks import remote_kind
 from supervisor_core.host.inbox import user_name
@@ -37,32 +28,32 @@ HALF_A_SECOND = 0.5
 """A Date header is cut to the second; on average that much is missing from it."""
 
 
-def compared(date: str, asked: datetime, answered: datetime, whose: str = "Slack") -> Check:
+def compare_clock(date: str, asked: datetime, answered: datetime, whose: str = "Slack") -> CheckResult:
     """Compare with the Date header of an answer; the way there and back is allowed for."""
     try:
         told = parsedate_to_datetime(date)
     except ValueError:
-        return not_compared(f"{whose} did not tell the time")
+        return clock_unknown(f"{whose} did not tell the time")
     theirs = told.replace(tzinfo=UTC).timestamp() if told.tzinfo is None else told.timestamp()
     way = (answered - asked).total_seconds() / 2
     skew = (asked.timestamp() + way) - (theirs + HALF_A_SECOND)
     if abs(skew) <= SKEW_SECONDS + HALF_A_SECOND + way:
-        return Check(CLOCK, True, f"it agrees with {whose}'s to within {SKEW_SECONDS:g} s")
+        return CheckResult(CLOCK, True, f"it agrees with {whose}'s to within {SKEW_SECONDS:g} s")
     direction = "ahead of" if skew > 0 else "behind"
     remedy = "Let the system keep its time: timedatectl set-ntp true (Windows: w32tm /resync)."
-    return Check(CLOCK, False, f"it is {abs(skew):.0f} s {direction} {whose}'s", remedy)
+    return CheckResult(CLOCK, False, f"it is {abs(skew):.0f} s {direction} {whose}'s", remedy)
 
 
-def not_compared(why: str) -> Check:
+def clock_unknown(why: str) -> CheckResult:
     """A warning, and no pass: whether the clock is right isn't known. Another check fails where Slack is away."""
     message = f"not compared, so whether it is right isn't known: {why}"
-    return Check(CLOCK, True, message, "Compare it by hand: timedatectl (Windows: w32tm /stripchart).")
+    return CheckResult(CLOCK, True, message, "Compare it by hand: timedatectl (Windows: w32tm /stripchart).")
 
 
 DRIVE = "drive"
 
 
-def check_drive(config: SupervisorConfig) -> Check:
+def check_drive(config: SupervisorConfig) -> CheckResult:
     """The root, and below it each folder that is there; those that are missing are made by the first run."""
     root = config.nas.root
     door = open_drive(config)
@@ -71,9 +62,9 @@ def check_drive(config: SupervisorConfig) -> Check:
     troubles, missing = door.call(_walk, root, folders)
     if troubles:
         remedy = f"Let this user write there (nas.folders names the folders below {root})."
-        return Check(DRIVE, False, "; ".join(troubles), remedy)
+        return CheckResult(DRIVE, False, "; ".join(troubles), remedy)
     yet = f"; not there yet, made when needed: {', '.join(missing)}" if missing else ""
-    return Check(DRIVE, True, f"{root} is there and can be written{yet}")
+    return CheckResult(DRIVE, True, f"{root} is there and can be written{yet}")
 
 
 def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
@@ -101,38 +92,40 @@ OTHERS = 0o077
 SETTING = "Set supervisor.state_dir to a folder on a local disk."
 
 
-def check_state_folder(config: SupervisorConfig) -> Check:
+def check_state_folder(config: SupervisorConfig) -> CheckResult:
     """The folder that holds the ledger."""
     folder = config.state_dir
     if folder.is_relative_to(config.nas.root):
-        return Check(STATE_FOLDER, False, f"{folder} lies on the shared drive, {config.nas.root}", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} lies on the shared drive, {config.nas.root}", SETTING)
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     kind = remote_kind(there.resolve())
     if kind:
-        return Check(STATE_FOLDER, False, f"{folder} lies on a network drive ({kind})", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} lies on a network drive ({kind})", SETTING)
     return _as_it_is(folder) if there == folder else _to_be_made(folder, there)
 
 
-def _to_be_made(folder: Path, there: Path) -> Check:
+def _to_be_made(folder: Path, there: Path) -> CheckResult:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         remedy = f"Make {folder} for this user, or set supervisor.state_dir to where this user may write."
-        return Check(STATE_FOLDER, False, f"{folder} is not there and can't be made: {there} does not allow it", remedy)
-    return Check(STATE_FOLDER, True, f"{folder} is not there yet; the first run makes it")
+        return CheckResult(
+            STATE_FOLDER, False, f"{folder} is not there and can't be made: {there} does not allow it", remedy
+        )
+    return CheckResult(STATE_FOLDER, True, f"{folder} is not there yet; the first run makes it")
 
 
-def _as_it_is(folder: Path) -> Check:
+def _as_it_is(folder: Path) -> CheckResult:
     if not folder.is_dir():
-        return Check(STATE_FOLDER, False, f"{folder} is no folder", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} is no folder", SETTING)
     status = folder.stat()
     if os.name == "posix":
         if status.st_uid != os.geteuid():
             remedy = f"Run supervisor as that user: sudo -u {user_name(status.st_uid)} supervisor doctor"
-            return Check(STATE_FOLDER, False, f"{folder} belongs to {user_name(status.st_uid)}", remedy)
+            return CheckResult(STATE_FOLDER, False, f"{folder} belongs to {user_name(status.st_uid)}", remedy)
         if stat.S_IMODE(status.st_mode) & OTHERS:
             message = f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o}, not 0700)"
-            return Check(STATE_FOLDER, False, message, f"chmod 700 {folder}")
+            return CheckResult(STATE_FOLDER, False, message, f"chmod 700 {folder}")
     try:
         with tempfile.TemporaryFile(dir=folder, prefix=".doctor.") as file:
             file.write(b"x")
@@ -140,44 +133,44 @@ def _as_it_is(folder: Path) -> Check:
             os.fsync(file.fileno())
     except OSError as error:
         remedy = "Make room on the disk, or let this user write there."
-        return Check(STATE_FOLDER, False, f"nothing can be written in {folder}: {error.strerror}", remedy)
-    return Check(STATE_FOLDER, True, f"{folder} is ours alone, and can be written")
+        return CheckResult(STATE_FOLDER, False, f"nothing can be written in {folder}: {error.strerror}", remedy)
+    return CheckResult(STATE_FOLDER, True, f"{folder} is ours alone, and can be written")
 
 
 ENV_FILE_CHECK = "env_file"
 
 
-def check_env_file(config: SupervisorConfig) -> Check:
+def check_env_file(config: SupervisorConfig) -> CheckResult:
     """Nobody else may read or change it; a group that may read it, such as the service's own, is only a warning."""
     path = config.path.with_name(ENV_FILE)
     if not path.is_file():
-        return Check(ENV_FILE_CHECK, True, "there is none, so all variables come from the environment")
+        return CheckResult(ENV_FILE_CHECK, True, "there is none, so all variables come from the environment")
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name != "posix":
-        return Check(ENV_FILE_CHECK, True, f"{path} is there; who may read it isn't looked at on this system")
+        return CheckResult(ENV_FILE_CHECK, True, f"{path} is there; who may read it isn't looked at on this system")
     remedy = f"chmod 600 {path}"
     if mode & (stat.S_IRWXO | stat.S_IWGRP):
         what = "read" if mode & stat.S_IROTH else "changed" if mode & (stat.S_IWOTH | stat.S_IWGRP) else "used"
-        return Check(
+        return CheckResult(
             ENV_FILE_CHECK, False, f"{path} can be {what} by others (mode {mode:04o}), and holds secrets", remedy
         )
     if mode & stat.S_IRWXG:
-        return Check(
+        return CheckResult(
             ENV_FILE_CHECK, True, f"{path} can be read by its group (mode {mode:04o}), and holds secrets", remedy
         )
-    return Check(ENV_FILE_CHECK, True, f"{path} is its owner's alone")
+    return CheckResult(ENV_FILE_CHECK, True, f"{path} is its owner's alone")
 
 
 WORKERS = "workers"
 REMEDY = "One worker is one process: keep one, end the others."
 
 
-def check_workers(config: SupervisorConfig) -> Check:
+def check_workers(config: SupervisorConfig) -> CheckResult:
     """A worker that doesn't run is for `status` to tell; two processes of one are damage in the making."""
     workers = list(config.workers.values())
     looked = observing.observe_workers(open_doors(config), workers, search=Search.ALWAYS) if workers else []
     doubtful = [f"{each.worker.id}: {each.verdict.reason}" for each in looked if each.found.others]
     if doubtful:
-        return Check(WORKERS, False, " ".join(doubtful), REMEDY)
+        return CheckResult(WORKERS, False, " ".join(doubtful), REMEDY)
     running = [f"{each.worker.id} (pid {each.found.identity.pid})" for each in looked if each.found.identity]
-    return Check(WORKERS, True, f"one process each: {', '.join(running)}" if running else "none runs")
+    return CheckResult(WORKERS, True, f"one process each: {', '.join(running)}" if running else "none runs")

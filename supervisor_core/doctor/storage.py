@@ -1,9 +1,4 @@
-"""The check of the ledger: its tables are of our version, and its file is whole.
-
-The check of the shared database: reachable, and in UTC. What is in it is the business of `verify-db`.
-
-The check of the other supervisors in the shared database: whether one that should be there is silent.
-"""
+"""The checks of the ledger, the shared database, and the other supervisors that it knows."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.storage import schema, supervisors
 from supervisor_core.storage.audit import guard as audit_guard
@@ -31,18 +26,18 @@ LEDGER = "ledger"
 LEDGER_SECONDS = 10.0
 
 
-def check_ledger(config: SupervisorConfig) -> Check:
+def check_ledger(config: SupervisorConfig) -> CheckResult:
     """The SQLite file in the state folder, looked at without changing it."""
     path = config.state_dir / LEDGER_FILE
     if not path.exists():
-        return Check(LEDGER, True, f"{path} is not there yet; the first run makes it")
+        return CheckResult(LEDGER, True, f"{path} is not there yet; the first run makes it")
     try:
         seen = file_state(path, LEDGER_SECONDS)
     except sqlite3.Error as error:
         trouble = ledger_error(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
             remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {LEDGER_FILE} where it is."
-            return Check(LEDGER, False, f"{path} can't be read: {error}", remedy)
+            return CheckResult(LEDGER, False, f"{path} can't be read: {error}", remedy)
         return _damaged(config, str(error))
     if seen.damage:
         return _damaged(config, " ".join(seen.damage.split()))
@@ -50,25 +45,25 @@ def check_ledger(config: SupervisorConfig) -> Check:
         return _of_another_version(seen.version)
     if not seen.triggers >= audit_guard.IN_THE_LEDGER:
         message = f"somebody removed the triggers that protect the audit trail in {path}"
-        return Check(
+        return CheckResult(
             LEDGER, False, message, "Run: supervisor audit verify. Then, to protect it again: supervisor db upgrade"
         )
     whole = "and found whole" if seen.whole else f"but too large to be looked through in {LEDGER_SECONDS:g} s"
-    return Check(LEDGER, True, f"{path} is at version {schema.HEAD}, {whole}")
+    return CheckResult(LEDGER, True, f"{path} is at version {schema.HEAD}, {whole}")
 
 
-def _of_another_version(found: str | None) -> Check:
+def _of_another_version(found: str | None) -> CheckResult:
     if found in schema.NEVER_RELEASED:
         error = schema.unknown(found)
-        return Check(LEDGER, False, error.message, error.remedy)
+        return CheckResult(LEDGER, False, error.message, error.remedy)
     if found is not None and found > schema.HEAD:
         message = f"it is at version {found}, and this program knows versions up to {schema.HEAD}"
-        return Check(LEDGER, False, message, "It was made by a newer supervisor: install that one again.")
+        return CheckResult(LEDGER, False, message, "It was made by a newer supervisor: install that one again.")
     message = f"it is at version {found or 'none'}, not {schema.HEAD}"
-    return Check(LEDGER, False, message, "Run: supervisor db upgrade")
+    return CheckResult(LEDGER, False, message, "Run: supervisor db upgrade")
 
 
-def _damaged(config: SupervisorConfig, what: str) -> Check:
+def _damaged(config: SupervisorConfig, what: str) -> CheckResult:
     folder = config.state_dir
     remedy = (
         f"Workers go on and pauses hold. 1. supervisor stop. 2. Move {LEDGER_FILE}, {LEDGER_FILE}-wal and "
@@ -76,7 +71,7 @@ def _damaged(config: SupervisorConfig, what: str) -> Check:
         f"sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}. Without either, the next run begins a new ledger; then move "
         f"{HEAD_FILE} away as well. 4. supervisor start. 5. supervisor audit verify."
     )
-    return Check(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
+    return CheckResult(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
 
 
 def _heads(config: SupervisorConfig) -> str:
@@ -95,30 +90,32 @@ QUERY_SECONDS = 5.0
 REMEDY = "Start the server, or correct database.url; `supervisor send verify-db --wait` tells more."
 
 
-def check_database(config: SupervisorConfig) -> Check:
+def check_database(config: SupervisorConfig) -> CheckResult:
     """Without one there is nothing that could be wrong: the ledger has a check of its own."""
     url = config.database.url.get_secret_value()
     if not url:
-        return Check(DATABASE, True, "none is configured, so the ledger is the database")
+        return CheckResult(DATABASE, True, "none is configured, so the ledger is the database")
     shown = str(config.database.url)
     if _not_there_yet(url):
-        return Check(DATABASE, True, f"{shown} is not there yet")
+        return CheckResult(DATABASE, True, f"{shown} is not there yet")
     timeout = min(config.database.query_timeout_seconds, QUERY_SECONDS)
     found = verify(url, (), timeout, DATABASE_SECONDS)
     if not found.passed:
         said = Masking(config.secrets()).text(found.failures[0].message)
-        return Check(DATABASE, False, f"{shown}: {found.failures[0].name}: {said}", REMEDY)
+        return CheckResult(DATABASE, False, f"{shown}: {found.failures[0].name}: {said}", REMEDY)
     database = SharedDatabase(url, timeout)
     try:
         version = database.check_ours()
     except ForeignTables as error:
-        return Check(DATABASE, False, f"{shown}: {error.message}", error.remedy)
+        return CheckResult(DATABASE, False, f"{shown}: {error.message}", error.remedy)
     finally:
         database.close()
     if version is None:
         remedy = "Run: supervisor db upgrade. The first round of forwarding does so as well."
-        return Check(DATABASE, True, f"{shown} answers, and has no tables of the supervisor yet", remedy)
-    return Check(DATABASE, True, f"{shown} answers: {found.asked[1].message}; its tables are at version {version}")
+        return CheckResult(DATABASE, True, f"{shown} answers, and has no tables of the supervisor yet", remedy)
+    return CheckResult(
+        DATABASE, True, f"{shown} answers: {found.asked[1].message}; its tables are at version {version}"
+    )
 
 
 def _not_there_yet(url: str) -> bool:
@@ -133,11 +130,11 @@ def _not_there_yet(url: str) -> bool:
 OTHER_SUPERVISORS = "other_supervisors"
 
 
-def check_other_supervisors(config: SupervisorConfig) -> Check:
+def check_other_supervisors(config: SupervisorConfig) -> CheckResult:
     """A warning fails nothing: this host is in order, and every other one would fail with the same words."""
     url = config.database.url.get_secret_value()
     if not url:
-        return Check(OTHER_SUPERVISORS, True, "no shared database tells of any")
+        return CheckResult(OTHER_SUPERVISORS, True, "no shared database tells of any")
     engine = open_session(url, min(config.database.query_timeout_seconds, QUERY_SECONDS))
     try:
         with engine.connect() as connection:
@@ -145,14 +142,14 @@ def check_other_supervisors(config: SupervisorConfig) -> Check:
             known = supervisors.everyone(connection)
             silent = supervisors.unresponsive(connection, datetime.now(UTC), config.supervisor.id)
     except SQLAlchemyError:  # away, or without these tables: `database` says so
-        return Check(OTHER_SUPERVISORS, True, "not looked at: the shared database does not tell of them")
+        return CheckResult(OTHER_SUPERVISORS, True, "not looked at: the shared database does not tell of them")
     finally:
         engine.dispose()
     if silent:
         remedy = "Look at those hosts: supervisor status, or is the host itself gone? Their workers may go on."
-        return Check(OTHER_SUPERVISORS, True, " ".join(each.in_words() for each in silent), remedy)
+        return CheckResult(OTHER_SUPERVISORS, True, " ".join(each.in_words() for each in silent), remedy)
     others = sum(row.supervisor_id != config.supervisor.id for row in known)
-    return Check(
+    return CheckResult(
         OTHER_SUPERVISORS,
         True,
         f"{others} known, and none that should be there is silent" if others else "there are none",

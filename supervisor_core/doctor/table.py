@@ -1,41 +1,49 @@
-"""`supervisor doctor`, the core's part: whether this host has what it needs, check by check, none of which can hang."""
+"""The table of the doctor's checks, and its results as text. A chat adds its own rows to the table."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.doctor import daemon, git
-from supervisor_core.doctor import daemon as outside
-from supervisor_core.doctor import host as drive
-from supervisor_core.doctor import host as env_file
-from supervisor_core.doctor import host as state_dir
-from supervisor_core.doctor import host as workers
-from supervisor_core.doctor import storage as database
-from supervisor_core.doctor import storage as ledger
-from supervisor_core.doctor import storage as others
-from supervisor_core.doctor import units as service
-from supervisor_core.doctor.checks import Check, examine
+from supervisor_core.doctor import daemon, git, host, storage, units
+from supervisor_core.doctor.checks import Check, CheckResult
 
-CORE = {
-    env_file.ENV_FILE_CHECK: env_file.check_env_file,
-    state_dir.STATE_FOLDER: state_dir.check_state_folder,
-    drive.DRIVE: drive.check_drive,
-    ledger.LEDGER: ledger.check_ledger,
-    daemon.NAME: daemon.look,
-    workers.WORKERS: workers.check_workers,
-    service.NAME: service.look,
-    database.DATABASE: database.check_database,
-    others.OTHER_SUPERVISORS: others.check_other_supervisors,
-    git.NAME: git.look,
-    outside.WEBHOOK: outside.webhook,
-    outside.DEADMAN: outside.deadman,
-}
-"""What is looked at, in the order in which it is told. Another check is another line here."""
+INDENT = " " * 10
 
 
-def core_checks(config: SupervisorConfig) -> list[Check]:
-    """Everything but the chat. That the configuration can be read is why we are here, so it is the first of them."""
+def check_configuration(config: SupervisorConfig) -> CheckResult:
+    """That it can be read is why the doctor runs at all."""
     names = ", ".join(config.workers) or "none"
-    read = Check("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {names}")
-    return [read, *examine({name: partial(look, config) for name, look in CORE.items()})]
+    return CheckResult("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {names}")
+
+
+CORE_CHECKS = (
+    Check("configuration", check_configuration),
+    Check(host.ENV_FILE_CHECK, host.check_env_file),
+    Check(host.STATE_FOLDER, host.check_state_folder),
+    Check(host.DRIVE, host.check_drive),
+    Check(storage.LEDGER, storage.check_ledger),
+    Check(daemon.NAME, daemon.check_daemon),
+    Check(host.WORKERS, host.check_workers),
+    Check(units.NAME, units.check_service),
+    Check(storage.DATABASE, storage.check_database),
+    Check(storage.OTHER_SUPERVISORS, storage.check_other_supervisors),
+    Check(git.NAME, git.check_git),
+    Check(daemon.WEBHOOK, daemon.check_webhook),
+    Check(daemon.DEADMAN, daemon.check_deadman),
+)
+
+
+def results_text(results: Sequence[CheckResult]) -> str:
+    """The results for people, failures and warnings with their remedies."""
+    lines = []
+    for result in results:
+        mark = "✗ failed " if not result.ok else "! warning" if result.remedy else "✓ ok     "
+        lines.append(f"{mark} {result.name}: {result.message}")
+        if result.remedy:
+            lines.append(f"{INDENT}→ {result.remedy}")
+    failed = sum(not result.ok for result in results)
+    warned = sum(result.ok and bool(result.remedy) for result in results)
+    well = f"Nothing failed; {warned} to be looked at." if warned else "Everything is in its place."
+    lines += ["", f"{failed} of {len(results)} checks failed." if failed else well]
+    return "\n".join(lines)

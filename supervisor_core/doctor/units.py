@@ -1,7 +1,4 @@
-"""What systemd knows of a process and of a unit: asked with a time limit, and nothing is changed.
-
-The check of what looks after the daemon and its passes: whether their workers outlive them.
-"""
+"""The check of the systemd units that run the daemon and its passes: the workers must outlive both."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.handlers import longest_seconds
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.processes.records import read_record
@@ -136,13 +133,15 @@ WANTED = {
 """What must be set, and what happens where it is not."""
 
 
-def look(config: SupervisorConfig, root: Path = Path("/")) -> Check:
+def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResult:
     """A warning fails nothing: the supervisor works, until it is stopped. `root` is where the system is."""
     if not has_systemd(root):
         if is_container(root):
             message = "this is a container: workers outlive the daemon, but end with the container"
-            return Check(NAME, True, f"{message}; `supervisor stop --workers` before that lets them end in good time")
-        return Check(NAME, True, "no systemd runs here, so none ends the workers with the daemon")
+            return CheckResult(
+                NAME, True, f"{message}; `supervisor stop --workers` before that lets them end in good time"
+            )
+        return CheckResult(NAME, True, "no systemd runs here, so none ends the workers with the daemon")
     daemon = _daemon(config, root)
     passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
     homes = [daemon, *_homes_of_workers(config, root), *passes]
@@ -150,8 +149,8 @@ def look(config: SupervisorConfig, root: Path = Path("/")) -> Check:
     try:
         told = ask(asked)
     except (UnitsError, ProgramError) as error:
-        return Check(NAME, True, f"not looked at: {error.message}")
-    return _judged(daemon, told, longest_seconds(config) + BEYOND_SECONDS)
+        return CheckResult(NAME, True, f"not looked at: {error.message}")
+    return _unit_result(daemon, told, longest_seconds(config) + BEYOND_SECONDS)
 
 
 def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
@@ -173,7 +172,7 @@ def _homes_of_workers(config: SupervisorConfig, root: Path) -> Iterator[Unit | N
             yield unit_of(root, record.identity.pid)
 
 
-def _judged(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> Check:
+def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
     troubles, wanted = [], []
     for name, unit in told.items():
         for words, setting in _troubles(unit, needed):
@@ -182,16 +181,16 @@ def _judged(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: 
     if daemon is not None and not daemon.is_service:
         troubles.append(f"the daemon runs in somebody's session ({daemon.name}), and may end with it")
     if troubles:
-        return Check(NAME, True, "; ".join(troubles), _remedy(wanted))
+        return CheckResult(NAME, True, "; ".join(troubles), _remedy(wanted))
     if not told:
-        return Check(NAME, True, f"no unit of systemd looks after it; {PAGE} has some")
+        return CheckResult(NAME, True, f"no unit of systemd looks after it; {PAGE} has some")
     remarks = [f"{', '.join(told)}: workers outlive it, and a stop has the time that it may need"]
     unit = told.get(daemon.name, {}) if daemon else {}
     if unit and unit.get("Type") not in ("notify", "notify-reload"):
         remarks.append(f"Type={unit.get('Type')}, so systemd does not know when it is up")
     if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
         remarks.append("no WatchdogSec, so one that hangs is not started anew")
-    return Check(NAME, True, "; ".join(remarks))
+    return CheckResult(NAME, True, "; ".join(remarks))
 
 
 def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str]]:

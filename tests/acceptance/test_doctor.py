@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.doctor import checks as asking
+from bot.doctor import slack_queries as asking
 from slack_playground import Playground
 from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config

@@ -13,7 +13,8 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.demo.repository import Repository, make_repository
 from supervisor_core.doctor import git
 from supervisor_core.doctor import storage as database
-from supervisor_core.doctor.table import core_checks
+from supervisor_core.doctor.checks import run_checks
+from supervisor_core.doctor.table import CORE_CHECKS
 
 
 @pytest.fixture
@@ -29,45 +30,45 @@ def configured(folder: Path, code: dict[str, Any] | None = None, **settings: Any
 
 
 def test_a_checkout_in_order_is_told_to_be(made: Repository, tmp_path: Path) -> None:
-    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, check.message.startswith("git "), ";" in check.message) == (True, True, False)
 
 
 def test_changes_are_a_remark_and_files_that_git_does_not_know_are_none(made: Repository, tmp_path: Path) -> None:
     (made.checkout / "new").write_text("")
-    assert ";" not in git.look(configured(tmp_path, {"path": str(made.checkout)})).message
+    assert ";" not in git.check_git(configured(tmp_path, {"path": str(made.checkout)})).message
     (made.checkout / "watcher.py").write_text("by hand")
-    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, "changes that no commit has" in check.message) == (True, True)
 
 
 def test_another_branch_and_a_lock_fail_for_then_nothing_can_be_updated(made: Repository, tmp_path: Path) -> None:
-    check = git.look(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
+    check = git.check_git(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
     assert (check.ok, "is on branch main, not on stable" in check.message) == (False, True)
     assert "switch stable" in check.remedy
     (made.checkout / ".git" / "index.lock").write_text("")
-    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, "index.lock is there" in check.message) == (False, True)
 
 
 def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:
-    check = git.look(configured(tmp_path))
+    check = git.check_git(configured(tmp_path))
     assert (check.ok, "can't be updated or rolled back" in check.message) == (True, True)
-    check = git.look(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
+    check = git.check_git(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
     assert (check.ok, "is no git checkout" in check.message) == (False, True)
     assert "workers.OrionMX.code.path" in check.remedy
 
 
 def test_a_revert_that_was_not_ended_fails_and_says_how_to_end_it(made: Repository, tmp_path: Path) -> None:
     (made.checkout / ".git" / "REVERT_HEAD").write_text("0" * 40)
-    check = git.look(configured(tmp_path, {"path": str(made.checkout)}))
+    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert not check.ok
     assert f"git -C {made.checkout} revert --abort" in check.remedy
 
 
 def test_without_git_doctor_says_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    check = next(each for each in core_checks(configured(tmp_path)) if each.name == "git")
+    check = next(each for each in run_checks(CORE_CHECKS, configured(tmp_path)) if each.name == "git")
     assert (check.ok, check.message, check.remedy) == (False, "There is no program git here.", "Install git.")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor_core.cli.maintenance import _for_people
 from supervisor_core.common.service import CANCEL_SECONDS
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.daemon import STOP_MARGIN_SECONDS
@@ -21,7 +20,8 @@ from supervisor_core.daemon.ownership import DAEMON_LOCK
 from supervisor_core.doctor import storage as others
 from supervisor_core.doctor import units
 from supervisor_core.doctor import units as service
-from supervisor_core.doctor.checks import Check
+from supervisor_core.doctor.checks import CheckResult
+from supervisor_core.doctor.table import results_text
 from supervisor_core.host.locks import FileLock
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes.records import RUNNING, WorkerRecord, prepare_folder, write_record
@@ -106,12 +106,12 @@ def daemon(config: SupervisorConfig) -> Iterator[None]:
         yield
 
 
-Examined = Callable[[], Check]
+Examined = Callable[[], CheckResult]
 
 
 @pytest.fixture
 def examined(config: SupervisorConfig, system: System) -> Examined:
-    return lambda: service.look(config, system.root)
+    return lambda: service.check_service(config, system.root)
 
 
 @pytest.mark.usefixtures("daemon")
@@ -143,7 +143,7 @@ def test_what_would_end_workers_or_a_command_is_a_warning_that_fails_nothing(
     assert words in check.message
     assert remedy in check.remedy
     assert f"systemctl edit {DAEMON}" in check.remedy
-    shown = _for_people([check])
+    shown = results_text([check])
     assert shown.startswith("! warning")
     assert shown.endswith("Nothing failed; 1 to be looked at.")
 

@@ -6,33 +6,34 @@ import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from bot.doctor import app, people
 from bot.doctor import channels as places
-from bot.doctor.tokens import hidden
+from bot.doctor.tokens import hide_secrets
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.doctor import checks
-from supervisor_core.doctor.checks import Check
-from supervisor_core.doctor.host import compared
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.doctor.checks import Check, CheckResult, run_checks
+from supervisor_core.doctor.host import compare_clock
 from supervisor_core.host.disks import remote_kind
 from supervisor_core.storage.ledger_file import envelope_times, file_state
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+NO_CONFIG = cast("SupervisorConfig", None)  # for checks that look at none
 DATE = "Thu, 05 Feb 2026 14:30:15 GMT"
 
 
 def test_a_check_that_hangs_keeps_no_other_from_being_told() -> None:
     never = threading.Event()
 
-    def hangs() -> Check:
+    def hangs(_: SupervisorConfig) -> CheckResult:
         never.wait()
         raise AssertionError
 
-    fine = Check("fine", True, "it is")
-    hung, told = checks.examine({"hangs": hangs, "fine": lambda: fine}, seconds=0.2)
+    fine = CheckResult("fine", True, "it is")
+    hung, told = run_checks([Check("hangs", hangs, seconds=0.2), Check("fine", lambda _: fine)], NO_CONFIG)
     never.set()
     assert told == fine
     assert (hung.name, hung.ok) == ("hangs", False)
@@ -48,10 +49,10 @@ def test_a_check_that_hangs_keeps_no_other_from_being_told() -> None:
     ],
 )
 def test_a_check_that_fails_by_an_error_is_told_like_any_other(error: Exception, message: str, remedy: str) -> None:
-    def fails() -> Check:
+    def fails(_: SupervisorConfig) -> CheckResult:
         raise error
 
-    (check,) = checks.examine({"x": fails})
+    (check,) = run_checks([Check("x", fails)], NO_CONFIG)
     assert (check.name, check.ok, check.message) == ("x", False, message)
     assert remedy in check.remedy
 
@@ -69,14 +70,14 @@ def test_a_check_that_fails_by_an_error_is_told_like_any_other(error: Exception,
 )
 def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, ok: bool, words: str) -> None:
     asked = NOW + timedelta(seconds=ahead - way / 2 + 0.4)
-    check = compared(DATE, asked, asked + timedelta(seconds=way))
+    check = compare_clock(DATE, asked, asked + timedelta(seconds=way))
     assert check.ok is ok
     assert words in check.message
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "99 Feb"])
 def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
-    check = compared(date, NOW, NOW)
+    check = compare_clock(date, NOW, NOW)
     assert check.ok
     assert check.message == "not compared, so whether it is right isn't known: Slack did not tell the time"
     assert check.remedy, "which makes it a warning, and no pass"
@@ -144,7 +145,7 @@ def test_a_ledger_that_does_not_say_knows_of_no_click(tmp_path: Path) -> None:
     ],
 )
 def test_tokens_of_two_apps_are_told_apart(app_id: str, url: str, other: bool) -> None:
-    found = app.other_app(app_id, url)
+    found = app.compare_apps(app_id, url)
     assert (found is not None) is other
     if found:
         assert "of different apps" in found.message
@@ -152,9 +153,9 @@ def test_tokens_of_two_apps_are_told_apart(app_id: str, url: str, other: bool) -
 
 
 def test_a_token_that_names_no_scopes_is_not_accused() -> None:
-    assert app.granted("").ok
-    assert app.granted("*").ok
-    assert not app.granted("chat:write, commands").ok
+    assert app.check_scopes("").ok
+    assert app.check_scopes("*").ok
+    assert not app.check_scopes("chat:write, commands").ok
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_a_token_that_names_no_scopes_is_not_accused() -> None:
     ],
 )
 def test_a_channel_is_judged_by_what_slack_tells(told: dict[str, Any], message: str | None) -> None:
-    found = places.judge("C1", ["slack.alert_channel"], told, "supervisor")
+    found = places.channel_problem("C1", ["slack.alert_channel"], told, "supervisor")
     if message is None:
         assert found is None
     else:
@@ -187,7 +188,7 @@ def test_a_channel_is_judged_by_what_slack_tells(told: dict[str, Any], message: 
     ],
 )
 def test_a_group_is_judged_by_what_slack_tells(known: dict[str, Any], message: str | None) -> None:
-    found = people.judge_group("S1", ["slack.access.operators"], known)
+    found = people.group_problem("S1", ["slack.access.operators"], known)
     if message is None:
         assert found is None
     else:
@@ -210,7 +211,7 @@ def test_a_group_is_judged_by_what_slack_tells(known: dict[str, Any], message: s
 def test_a_channel_whose_members_have_rights_is_judged_by_what_slack_tells(
     told: dict[str, Any], message: str | None, note: str
 ) -> None:
-    found, said = people.judge_channel("C1", ["slack.access.operators"], told)
+    found, said = people.member_channel_problem("C1", ["slack.access.operators"], told)
     assert note in said
     assert bool(said) == bool(note)
     assert (found is None) == (message is None)
@@ -218,6 +219,6 @@ def test_a_channel_whose_members_have_rights_is_judged_by_what_slack_tells(
 
 
 def test_no_check_repeats_a_secret_whoever_put_it_there() -> None:
-    check = Check("x", False, "can't connect with xoxb-1", "try xapp-2 again")
-    (clean,) = hidden(["xoxb-1", "xapp-2"], [check])
+    check = CheckResult("x", False, "can't connect with xoxb-1", "try xapp-2 again")
+    (clean,) = hide_secrets(["xoxb-1", "xapp-2"], [check])
     assert (clean.message, clean.remedy) == ("can't connect with …", "try … again")

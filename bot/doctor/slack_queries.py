@@ -1,7 +1,4 @@
-"""Where to click at Slack: the remedies that more than one check gives.
-
-Asking Slack for the checks: each call bounded, and once Slack is away nobody asks again.
-"""
+"""Calls to Slack for the checks, each bounded, none after Slack is away; and the remedies that several checks give."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ class SlackQueries:
         method: Callable[..., Awaitable[AsyncSlackResponse]],
         **arguments: Any,  # noqa: ANN401 (whatever the method takes)
     ) -> AsyncSlackResponse:
-        """The answer; `SlackSaysNoError` where Slack refuses, `AwayError` where it gives none."""
+        """The answer; `SlackRefusalError` where Slack refuses, `SlackUnreachableError` where it gives none."""
         async with self._room:
             if self.away:
                 raise SlackUnreachableError(self.away)
