@@ -160,7 +160,7 @@ def _will_be_started(seen: WorkerStatus) -> bool:
 def _waiting(actor: WorkerActor) -> dict[str, Any]:
     """Why one that ended by itself does not run at the moment."""
     decision = actor.decision
-    if decision is None or actor.standing.quarantined:
+    if decision is None or actor.lifecycle.quarantined:
         return {}
     if decision.what is Next.WAIT:
         due = to_text(decision.due_at) if decision.due_at else None

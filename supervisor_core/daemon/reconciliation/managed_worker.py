@@ -50,19 +50,19 @@ class ManagedWorker:
 
     @property
     def runs(self) -> bool:
-        return self.actor.standing.state is WorkerState.RUNNING
+        return self.actor.lifecycle.state is WorkerState.RUNNING
 
     def note_end(self, ended: WorkerEnded) -> None:
         """A process of it has ended just now."""
         self._end = ended, datetime.now(UTC)
-        self.actor.heard_of_end(ended)
+        self.actor.note_end(ended)
 
     def observe(self, status: WorkerStatus) -> None:
         """A fresh observation."""
         self.status = status
-        self.actor.saw(status.found, quarantined=status.quarantine is not None)
+        self.actor.observe(status.found, quarantined=status.quarantine is not None)
         if status.pause_differs:
-            self.actor.look_at_pause()
+            self.actor.check_pause()
 
     def note_plan(self, action: Action, version: int) -> None:
         """The newest plan says this of it, whether it is carried out now or held back."""
@@ -81,7 +81,7 @@ class ManagedWorker:
             return None
         return replace(
             status,
-            stage=actor.moving or actor.standing.state,
+            stage=actor.moving or actor.lifecycle.state,
             decision=actor.decision,
             start_error=(actor.start_error or "") if status.found.identity is None else "",
             end=self._process_end(status),
@@ -100,15 +100,15 @@ class ManagedWorker:
         return DesiredState(
             config.spec_hash(configured) if configured else "",
             enabled=configured.enabled if configured else False,
-            quarantined=status.worker.quarantined or self.actor.standing.quarantined,
+            quarantined=status.worker.quarantined or self.actor.lifecycle.quarantined,
             paused=status.pause is not None,
         )
 
     def actual(self, status: WorkerStatus) -> ActualState:
         """Its state: its processes as they were observed, and what its actor does."""
-        standing, found = self.actor.standing, status.found
-        state, running = standing.state, standing.seen is WorkerState.RUNNING
-        quarantined = status.worker.quarantined or standing.quarantined
+        lifecycle, found = self.actor.lifecycle, status.found
+        state, running = lifecycle.state, lifecycle.seen is WorkerState.RUNNING
+        quarantined = status.worker.quarantined or lifecycle.quarantined
         pid = self.actor.pid if running else None
         return ActualState(
             WorkerState.QUARANTINED if quarantined and state is WorkerState.STOPPED else state,
@@ -119,7 +119,7 @@ class ManagedWorker:
             status.at,
             self.actor.pending,
             spec_hash=found.record.spec_hash if found.record is not None and running else "",
-            ended=standing.rests,
+            ended=lifecycle.rests,
             hung=status.worker.restart.on_hang and bool(status.hangs),
         )
 
@@ -139,8 +139,8 @@ class ManagedWorker:
             return WorkerProgress.PENDING
         if self.why in LEFT_ALONE:
             return WorkerProgress.LEFT
-        down = actor.standing.seen is not WorkerState.RUNNING
-        if down and (actor.start_error or actor.decision is not None or actor.standing.quarantined):
+        down = actor.lifecycle.seen is not WorkerState.RUNNING
+        if down and (actor.start_error or actor.decision is not None or actor.lifecycle.quarantined):
             return WorkerProgress.FAILED
         return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
 

@@ -1,4 +1,4 @@
-"""What an actor has done about its worker, in a thread: starting, stopping, and deciding what follows on an end."""
+"""The blocking operations of an actor: starting and stopping its worker, and the decision about its end."""
 
 from __future__ import annotations
 
@@ -33,83 +33,83 @@ from supervisor_core.workers.restarts.limits import TooManyStarts, note_start
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide
 
 LOOK_HOLDS_SECONDS = 0.2
-"""For so long the search with which an end was judged also serves the start that follows."""
+"""The search that an end was judged by also serves the start that follows within this time."""
 
 log = logging.getLogger(__name__)
 
 StopRequested = Callable[[], bool]
-"""Whether this program was told to stop."""
+"""Whether this program was asked to stop."""
 
 
 class OperationCancelled(Exception):
-    """This program was told to stop before the action could begin; the next one plans anew."""
+    """This program was asked to stop before the operation could begin; the next one plans anew."""
 
 
 class OperationResult(NamedTuple):
-    """What a fresh look shows, after something was done."""
+    """The state of the worker after an operation, freshly observed."""
 
     state: WorkerState
     quarantined: bool
     pid: int | None = None
     plan_again: bool = False
-    """It is not as it was meant to be, and something can be done about that at once."""
+    """It isn't in the planned state, and something can be done about that at once."""
 
 
 class WorkerOperations:
-    """For the actor of this worker, one call at a time. Every call may block."""
+    """Called by the actor of this worker, one at a time; every call may block."""
 
     def __init__(self, worker_id: str, parts: DaemonContext, adapter: WorkerAdapter) -> None:
         self.error: str | None = None
-        """Why it could not be brought up; None once it was."""
-        self._heard: tuple[WorkerEnded, float] | None = None
-        """The newest end of a process of it that was heard of, and when."""
+        """The reason why it could not be started; None once it was."""
+        self._last_end: tuple[WorkerEnded, float] | None = None
+        """The newest end of its process, and the monotonic time at which it was noticed."""
         self.may_start = False
-        """Its pause after an end is over: the next start need not be decided again."""
+        """Its backoff is over, so the next start needs no decision."""
         self._worker_id = worker_id
         self._parts = parts
         self._adapter = adapter
-        self._past: RestartHistory | None = None
+        self._restart_history: RestartHistory | None = None
         self._automatic = False
-        """Whether the start that comes next is by itself, and so is counted."""
-        self._looked: tuple[float, FoundWorker] | None = None
-        """The look with which its end was judged, and when."""
+        """The next start is automatic, and so is counted."""
+        self._last_search: tuple[float, FoundWorker] | None = None
+        """The search that its end was judged by, and its monotonic time."""
         self._failed_to_start = False
-        """Whether the last start did not even make a process."""
+        """The last start did not even make a process."""
 
-    def hear(self, ended: WorkerEnded) -> None:
-        """A process of it has ended just now. One assignment: called on the event loop."""
-        self._heard = ended, time.monotonic()
+    def note_end(self, ended: WorkerEnded) -> None:
+        """A process of it has ended just now; called on the event loop."""
+        self._last_end = ended, time.monotonic()
 
-    def decide(self, worker: WorkerSettings, told: StopRequested) -> RestartDecision | None:
-        """What follows on its end; None where it did not end by itself, so that nothing keeps it from being started.
+    def decide(self, worker: WorkerSettings, stopped: StopRequested) -> RestartDecision | None:
+        """The restart decision about its end; None where it did not end on its own, so that it may be started.
 
-        Judged while nobody changes its code: whoever does stops it as well, and that is no end by itself.
+        Nobody changes its code meanwhile: whoever does stops it as well, and that is no end on its own.
         """
-        past, now = self._its_past(), self._parts.host.now()
+        history, now = self._history(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
-        with self._its_code_at_rest(worker, told):
-            by_itself = self._ended_by_itself(past, now)
-        if not by_itself and not self._failed_to_start:
-            past.forget_decision()
+        with self._code_locked(worker, stopped):
+            on_its_own = self._ended_on_its_own(history, now)
+        if not on_its_own and not self._failed_to_start:
+            history.forget_decision()
             self._automatic = False
             return None
-        if past.decision is not None and past.decision.what is not Next.QUARANTINE:  # that a person has ended
-            return _rest_of(past.decision, now)
+        if history.decision is not None and history.decision.what is not Next.QUARANTINE:  # that a person has ended
+            return _rest_of(history.decision, now)
         count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now)
-        decision = decide(worker.restart, past.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
-        past.decided(decision)
+        decision = decide(worker.restart, history.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
+        history.decided(decision)
         return decision
 
     def give_up(self, decision: RestartDecision) -> None:
-        """It can't live: quarantined from now on, until a person resumes or restarts it."""
+        """Quarantine it, until a person resumes or restarts it."""
         self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
         log.error("%s is %s", self._worker_id, decision.words)
 
-    def start(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
-        """Bring it up, unless somebody wants it to rest since the plan was made."""
-        with self._its_code_at_rest(worker, told):
+    def start(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
+        """Start it, unless it was paused or quarantined since the plan was made."""
+        with self._code_locked(worker, stopped):
             return self._start(worker)
 
     def _start(self, worker: WorkerSettings) -> OperationResult:
@@ -118,7 +118,7 @@ class WorkerOperations:
         try:
             if host.pauses.read(worker.id) or host.quarantines.read(worker.id):
                 return self._look()
-            found = self._just_looked()
+            found = self._recent_search()
             if found is None:
                 found = self._adapter.search(worker.id)
             if found.identity is not None:  # by somebody's hand, since the plan
@@ -133,15 +133,15 @@ class WorkerOperations:
                 note_start(self._state_dir, worker, host.now())
             identity = self._adapter.start(worker.id, found)
         except TooManyStarts as error:
-            self._its_past().forget_decision()  # the next plan decides with the count as it is now
+            self._history().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
         except LaunchError as error:
             found = self._adapter.state(self._worker_id)
             if found.record is None or found.record.identity is None:
-                self._its_past().failed_to_start(self._parts.host.now(), asked=not automatic)
+                self._history().failed_to_start(self._parts.host.now(), asked=not automatic)
                 self._failed_to_start = True
             else:  # its end is seen like any other
-                self._its_past().began(found.record, self._parts.host.now(), asked=not automatic)
+                self._history().began(found.record, self._parts.host.now(), asked=not automatic)
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
@@ -149,29 +149,29 @@ class WorkerOperations:
         self.error = None
         return self._look(asked=not automatic)
 
-    def stop(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
-        """End all of it, unless it is wanted again since the plan was made."""
-        with self._its_code_at_rest(worker, told):
+    def stop(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
+        """Stop it, unless it was enabled again since the plan was made."""
+        with self._code_locked(worker, stopped):
             wanted = self._parts.host.config.workers.get(worker.id)
             if wanted is not None and wanted.enabled:
                 return self._look()._replace(plan_again=True)
             return self._ended(self._adapter.stop(self._worker_id, Why.NOT_ENABLED))
 
-    def remove(self, worker: WorkerSettings, told: StopRequested) -> OperationResult:
-        """End all of it and forget it, unless it was put back since the plan was made."""
-        with self._its_code_at_rest(worker, told):
+    def remove(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
+        """Stop and forget it, unless it was put back since the plan was made."""
+        with self._code_locked(worker, stopped):
             if worker.id in self._parts.host.config.workers:
                 return self._look()._replace(plan_again=True)
             report = self._adapter.remove(self._worker_id)
-        self._say(report)
+        self._log_stop(report)
         if report.stopped:  # a namesake begins with nothing held against it
             self._parts.host.quarantines.end(self._worker_id)
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
         return OperationResult(state, quarantined=False)
 
-    def restart(self, worker: WorkerSettings, why: Why, told: StopRequested) -> OperationResult:
-        """Stop it and start it; nothing is stopped where the start would fail for sure, or where it hangs too often."""
-        with self._its_code_at_rest(worker, told):
+    def restart(self, worker: WorkerSettings, why: Why, stopped: StopRequested) -> OperationResult:
+        """Stop it and start it; it goes on where the start would fail for sure, or where it hangs too often."""
+        with self._code_locked(worker, stopped):
             return self._restart(worker, why)
 
     def _restart(self, worker: WorkerSettings, why: Why) -> OperationResult:
@@ -193,28 +193,28 @@ class WorkerOperations:
         except (SupervisorError, OSError) as error:
             return self._failed(error, what="is not restarted, and goes on as it is")
         log.warning("%s is restarted: %s", worker.id, why)
-        tended = self._ended(self._adapter.stop(worker.id, why))
+        result = self._ended(self._adapter.stop(worker.id, why))
         self._automatic = why is Why.HUNG
-        if tended.state is not WorkerState.STOPPED:
-            return tended
+        if result.state is not WorkerState.STOPPED:
+            return result
         time.sleep(BETWEEN_SECONDS)
         return self._start(worker)
 
     def after_command(self, *, moved: bool) -> OperationResult:
-        """A command has been carried out; where it `moved` the worker, whatever runs now was asked for."""
+        """Observe it after a command; where that `moved` the worker, its new process was requested."""
         if not moved:
             return self._look()
         self._failed_to_start = self.may_start = False
         return self._look(asked=True)
 
     def reconsider(self) -> None:
-        """Its restart policy has changed: what was decided after its last end is decided anew."""
-        self._its_past().forget_decision()
+        """Forget the decision about its last end: its restart policy has changed."""
+        self._history().forget_decision()
 
     @contextmanager
-    def _its_code_at_rest(self, worker: WorkerSettings, told: StopRequested) -> Iterator[None]:
-        """While nobody changes its code; `NotNow` where this program was told to stop before that."""
-        with checkout_shared(self._parts.host, worker, wait=True, told=told) as ours:
+    def _code_locked(self, worker: WorkerSettings, stopped: StopRequested) -> Iterator[None]:
+        """Hold its code still; `OperationCancelled` where this program was asked to stop before that."""
+        with checkout_shared(self._parts.host, worker, wait=True, told=stopped) as ours:
             if not ours:
                 raise OperationCancelled
             yield
@@ -223,46 +223,48 @@ class WorkerOperations:
     def _state_dir(self) -> Path:
         return self._parts.host.config.state_dir
 
-    def _its_past(self) -> RestartHistory:
-        if self._past is None:
-            self._past = RestartHistory(self._state_dir, self._worker_id)
-        return self._past
+    def _history(self) -> RestartHistory:
+        if self._restart_history is None:
+            self._restart_history = RestartHistory(self._state_dir, self._worker_id)
+        return self._restart_history
 
-    def _ended_by_itself(self, past: RestartHistory, now: datetime) -> bool:
+    def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> bool:
         """Whether it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
-        What the host took with it when it went down did not end by itself."""
+
+        A process that the host took with it when it went down did not end on its own.
+        """
         begun, found = time.monotonic(), self._adapter.search(self._worker_id)
-        self._looked = begun, found
+        self._last_search = begun, found
         identity = found.record.identity if found.record else None
         if found.record is None or identity is None or process_state(found) is not WorkerState.STOPPED or found.ordered:
             return False
         me = self._parts.host.processes.identify(os.getpid())
         if me is not None and me.boot_id != identity.boot_id:
             return False
-        heard = self._heard if self._heard is not None and self._heard[0].identity == identity else None
+        last_end = self._last_end if self._last_end is not None and self._last_end[0].identity == identity else None
         code = self._exit_code(identity)
-        ago = max(0.0, time.monotonic() - heard[1]) if heard is not None else 0.0
-        if past.ended(found.record, code, now, ago) is not None:
+        ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
+        if history.ended(found.record, code, now, ago) is not None:
             known = "not known" if code is None else code
             log.warning("%s (pid %d) has ended by itself, exit code %s", self._worker_id, identity.pid, known)
         return True
 
-    def _just_looked(self) -> FoundWorker | None:
-        """What the judgement of its end saw, if that was a moment ago."""
-        looked, self._looked = self._looked, None
+    def _recent_search(self) -> FoundWorker | None:
+        """The search that its end was judged by, if that was a moment ago."""
+        looked, self._last_search = self._last_search, None
         return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
 
     def _exit_code(self, identity: ProcessIdentity) -> int | None:
-        heard = self._heard[0] if self._heard is not None else None
-        if heard is not None and heard.identity == identity and heard.exit_code is not None:
-            return heard.exit_code
+        last_end = self._last_end[0] if self._last_end is not None else None
+        if last_end is not None and last_end.identity == identity and last_end.exit_code is not None:
+            return last_end.exit_code
         return self._parts.host.processes.exit_code(identity)
 
     def _ended(self, report: StopReport) -> OperationResult:
-        self._say(report)
+        self._log_stop(report)
         return self._look()
 
-    def _say(self, report: StopReport) -> None:
+    def _log_stop(self, report: StopReport) -> None:
         if report.stopped:
             log.info("%s is stopped (%s)", report.worker_id, report.ending)
         else:
@@ -276,10 +278,10 @@ class WorkerOperations:
         return self._look()._replace(plan_again=again)
 
     def _look(self, *, asked: bool | None = None) -> OperationResult:
-        """How it is now; a launch that is new is on record from here on, with who wanted it."""
+        """Observe it; a new launch is on record from here on, with who requested it."""
         found: FoundWorker = self._adapter.state(self._worker_id)
         if found.record is not None and found.record.identity is not None and asked is not None:  # dead or alive
-            self._its_past().began(found.record, self._parts.host.now(), asked=asked)
+            self._history().began(found.record, self._parts.host.now(), asked=asked)
         return OperationResult(
             process_state(found),
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
@@ -288,7 +290,7 @@ class WorkerOperations:
 
 
 def _rest_of(decision: RestartDecision, now: datetime) -> RestartDecision:
-    """What is left of a pause that began earlier, perhaps with the daemon before this one."""
+    """The rest of a backoff that began earlier, perhaps with the daemon before this one."""
     decision = decision.at(now)
     if decision.due_at is None:
         return decision

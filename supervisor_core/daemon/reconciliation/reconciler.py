@@ -240,7 +240,7 @@ class Reconciler(Service):
                 self._publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
             elif actor.worker != worker:
                 self._adapter.add(worker)
-                actor.configured(worker)
+                actor.reconfigure(worker)
                 self._publish(EventType.WORKER_UPDATED, worker_id, {"version": self._version})
 
     async def _careful_round(self, due: list[str], *, whole: bool) -> None:
@@ -376,7 +376,7 @@ class Reconciler(Service):
         if status is None:
             return
         self._update_snapshot([worker_id])
-        stopped = status.found.identity is None and actor.standing.seen is WorkerState.STOPPED
+        stopped = status.found.identity is None and actor.lifecycle.seen is WorkerState.STOPPED
         if stopped and (actor.decision is not None or actor.start_error):  # the same status, and what was made of it
             self._show([worker_id])
             self._moved()

@@ -26,7 +26,7 @@ from supervisor_core.config.diff import difference, in_force
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration.service import ConfigVersion
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.reconciliation import operations as tending
+from supervisor_core.daemon.reconciliation import operations
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -108,7 +108,7 @@ class World:
         host = self.parts.host
         self.parts.host = TimedHost(**{name: getattr(host, name) for name in HostContext.__dataclass_fields__})
         TimedHost.clock = self.clock
-        for module in (past, tending, frozen):
+        for module in (past, operations, frozen):
             self._patch.setattr(module, "time", self.clock)
         self._patch.setattr("supervisor_core.jobs.handlers.time", self.clock)
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(BEYOND_SECONDS)) as runner:
@@ -124,7 +124,7 @@ class World:
 
     def run_in_threads(self, story: Coroutine[Any, Any, T]) -> T:
         """Run it on the real clock, with threads for what blocks."""
-        self._patch.setattr(tending, "BETWEEN_SECONDS", 0.0)
+        self._patch.setattr(operations, "BETWEEN_SECONDS", 0.0)
         self._patch.setattr("supervisor_core.jobs.handlers.BETWEEN_SECONDS", 0.0)
         self.reconciler = self._another(Blocking())
 

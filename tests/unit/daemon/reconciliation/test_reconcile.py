@@ -362,7 +362,7 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
             actor = actors[number % 2]
             assert actor is not None
             pid = 50_000 + number if number % 4 > 1 else None
-            actor.saw(found(actor.worker.id, pid), quarantined=False)
+            actor.observe(found(actor.worker.id, pid), quarantined=False)
         done.set()
         for reader in readers:
             reader.join(30)
