@@ -1,4 +1,4 @@
-"""The arguments of one command: target, options and parameters as they come, then the label or reason."""
+"""The arguments of one command: target, options and parameters as they come, then the label or reason. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog: every command there is, once; grammar, help, rights and the reference page follow from it."""
+"""The catalog: every command once. Grammar, help, rights and the reference page follow from it. Pure."""
 
 from __future__ import annotations
 

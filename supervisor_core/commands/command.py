@@ -1,4 +1,4 @@
-"""The command: what somebody asked for, as a frozen value; and the outcome: what came of it."""
+"""The command, as a frozen value with its issuer, and the outcome of its execution. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the definition of a command is: one value, from which grammar, help, rights and forms follow.
+"""The definition of a command: one value, from which grammar, help, rights and forms follow. Pure.
 
-The commands that change the code of workers, as the catalog has them.
+The commands that change code are defined here; the catalog has the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Flags: what a file name and its content say, or why they can't be followed. Bytes in, a value or a reason out."""
+"""Flag files: the command that a file name and its content order, or the reason why not. Pure."""
 
 from __future__ import annotations
 

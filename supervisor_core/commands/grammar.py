@@ -1,4 +1,4 @@
-"""The grammar: one line of text to a Command, and a Command back to its text. The same for every door."""
+"""The grammar: one line of text to a Command, and a Command back to its text. The same for every door. Pure."""
 
 from __future__ import annotations
 

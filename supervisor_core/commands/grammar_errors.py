@@ -1,4 +1,4 @@
-"""What can be wrong with a typed command: errors that know the nearest right one."""
+"""Errors of a typed command, which know the nearest right one. Pure."""
 
 from __future__ import annotations
 

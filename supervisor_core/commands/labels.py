@@ -1,7 +1,4 @@
-"""Labels: the few free words given with a command, and the audit label that says who gave them.
-
-The workers that something affected beside the one that it names, each with its role. Pure.
-"""
+"""Labels, the audit label, and the roles of workers that a command or configuration affected. Pure."""
 
 from __future__ import annotations
 

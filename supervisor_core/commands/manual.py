@@ -1,4 +1,4 @@
-"""Help in plain words, and the reference page of all commands: both follow from the catalog."""
+"""Help in plain words, and the reference page of all commands: both follow from the catalog. Pure."""
 
 from __future__ import annotations
 

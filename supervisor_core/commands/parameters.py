@@ -1,7 +1,4 @@
-"""Parameters of commands: what each may be, checked the same for a typed word and for a value in a flag.
-
-How one typed word becomes the value of a parameter, and whether it looks like one at all.
-"""
+"""Parameters of commands: checked alike in a typed word and in a flag; and how a word becomes a value. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Sentences about moments and people, before anybody knows who reads them: each reader has a zone and a way to name
-people. Pure.
+"""Sentences with moments, people and commands in them, which each reader renders in their own way. Pure.
 
 The parts that are plain text may hold data: whoever shows them makes them harmless.
 """

@@ -1,4 +1,4 @@
-"""Targets: a worker id, `team:NAME`, a pattern or `all`, and the workers that each of them means."""
+"""Targets: a worker id, `team:NAME`, a pattern or `all`, and the workers that each of them means. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line of text as words: quotes, what Slack does to text, and what phones do to quotes and dashes."""
+"""A line of text as words: quotes, Slack's markup, and the quotes and dashes of phones. Pure."""
 
 from __future__ import annotations
 

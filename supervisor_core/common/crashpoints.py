@@ -1,10 +1,8 @@
-"""Named places where the machine may lose power. Nothing happens there, unless a test arms one from outside.
+"""Named places where a test ends the process, to learn what a `kill -9` does there.
 
-A test that wants to know what a `kill -9` does at a place starts the program with `reach` replaced by a
-function that ends the process at that name. Unarmed it costs one call of an empty function, and nothing that
-is shipped can arm it: no setting, no environment variable, no message.
-
-Call it as `crashpoints.reach("jobs_t.started:after")`, through the module, so that replacing it is enough.
+The test starts the program with `reach` replaced. Unarmed, `reach` is an empty function, and nothing that is shipped
+can arm it: no setting, no environment variable, no message. Call it through the module, so that replacing it is enough:
+`crashpoints.reach("jobs_t.started:after")`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""A cron expression, read into the numbers that it means; and the few words that may stand in its place. Pure.
+"""Cron expressions, and a few words in their place, as the numbers that they mean; and back into words. Pure.
 
 Weekdays are cron's: 0 and 7 are Sunday. Where both the day of the month and the weekday are restricted, either will do.
-
-A cron expression in words: "Monday to Friday at 08:30". Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a person may type next, as data: how it is typed depends on the door at which they stand. Pure.
-
-One base for every error, which says whether trying again can help and what a person should do.
-"""
+"""The base of all errors, with a remedy that each door shows in its own way. Pure."""
 
 from __future__ import annotations
 

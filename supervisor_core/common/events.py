@@ -1,9 +1,7 @@
-"""The event: something has happened, as a frozen value. A hint to look, never the only place where a thing is known.
+"""Events as frozen values, and the bus that hands them to subscribers.
 
-The event bus: who publishes never waits, and each subscriber has a bounded queue of its own.
-
-One that is slow loses its *oldest* events, and is told how many. Events are hints: the newest say what to look at now,
-and what the lost ones told is found in the state. So a reader that falls behind is behind by one queue at most.
+A publisher never waits. Each subscriber has a bounded queue; a slow one loses its *oldest* events and is told how many.
+An event is a hint to look, never the only place where a thing is known.
 """
 
 from __future__ import annotations

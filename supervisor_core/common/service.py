@@ -1,11 +1,4 @@
-"""What the daemon runs: services with one contract, each on its own, each telling how it is.
-
-A service that fails is started again with back-off, and is seen to have failed; it pulls no other down.
-
-The services of a daemon, in the order in which `status` shows them.
-
-The bridge from the event loop to calls that block: each runs in a daemon thread, and is awaited.
-"""
+"""Services of a daemon: each runs on its own, reports its health, and is restarted with back-off when it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services of a daemon, in the order in which `status` shows them."""
+"""The names of a daemon's services, in the order in which `status` shows them."""
 
 QUEUE_PROCESSOR = "queue_processor"
 DISPATCHER = "orchestrator_dispatcher"

@@ -1,11 +1,4 @@
-"""Text from elsewhere (a flag, a file name, an error) in a form that every database, file and terminal takes.
-
-How far two words are apart, and which known word somebody most likely meant.
-
-One written form for JSON: sorted keys, no spaces, ASCII only. What is hashed, signed or compared goes through it.
-
-Random ids that people can read and type.
-"""
+"""Text made safe for every database, file and terminal; near misses of words; canonical JSON; random ids. Pure."""
 
 from __future__ import annotations
 

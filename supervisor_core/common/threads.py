@@ -1,7 +1,4 @@
-"""Threads for calls that may block: made when needed, up to a limit, and never waited for when the program ends.
-
-One at a time, without a queue to stand in: who does not get the turn is called when it is free again.
-"""
+"""Daemon threads for calls that may block, and a lock that calls back instead of blocking."""
 
 from __future__ import annotations
 

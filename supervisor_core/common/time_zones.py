@@ -1,10 +1,8 @@
-"""Time zones by their names, such as Europe/Berlin; and the one of this host.
+"""Time zones by name, the host's own, and the next times of a cron expression by the clocks of a zone.
 
-When a cron expression comes next, by the clocks of a time zone. APScheduler counts; what is due is rows of ours.
-
-It counts on the wall, without a zone, and the zone is applied afterwards: so a time that the clocks leave out comes as
-much later as they were set forward, and one that they show twice comes once. Where the hour is left open (`*`), what
-counts is the time that goes by: then both of them come.
+APScheduler counts on the wall, without a zone, and the zone is applied afterwards: a time that the clocks leave out
+comes as much later as they were set forward, and one that they show twice comes once. Where the hour is left open
+(`*`), elapsed time counts: then both of them come.
 """
 
 from __future__ import annotations

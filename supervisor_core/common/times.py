@@ -1,7 +1,4 @@
-"""Aware UTC in words and back: one written form for files, tables and the hash chain.
-
-Spans of time as people type them: `2h`, `1d12h`, `since 2d`, `since 2026-01-31`.
-"""
+"""Aware UTC as text, and durations as people type them: `2h`, `1d12h`, `since 2026-01-31`. Pure."""
 
 from __future__ import annotations
 

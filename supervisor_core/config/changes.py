@@ -1,4 +1,4 @@
-"""A configuration that is applied: what it changes, how far each worker is with it, and how it ended. Pure."""
+"""A configuration that a daemon applies: what it changes, each worker's progress, and the result. Pure."""
 
 from __future__ import annotations
 

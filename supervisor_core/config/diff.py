@@ -1,4 +1,4 @@
-"""What differs between two configurations, by names alone, and which parts of it a running daemon can take over.
+"""The difference between two configurations, by names alone, and which parts a running daemon can take over.
 
 Nothing in it is ever a value: a secret that changed is known by its key.
 """

@@ -1,6 +1,6 @@
-"""The kinds of values that settings have. Each says what it expects, and never quotes a secret.
+"""The types of settings. Each says what it expects, and never quotes a secret.
 
-Addresses, which may hold passwords: kept as secrets that show no more than where they lead.
+Addresses may hold passwords: they are secrets that show no more than where they lead.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+import pydantic
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -24,7 +25,6 @@ from pydantic import (
     WrapSerializer,
     model_validator,
 )
-from pydantic import Secret as Secret_pydantic
 from pydantic_core import PydanticCustomError
 
 from supervisor_core.common.text import nearest
@@ -238,7 +238,7 @@ _NATS = ("nats", "tls", "ws", "wss")
 _WEB = ("http", "https")
 
 
-class SecretUrl(Secret_pydantic[str]):
+class SecretUrl(pydantic.Secret[str]):
     """An address. Shown without user, password, path and query: any of these may be a secret."""
 
     def _display(self) -> str:

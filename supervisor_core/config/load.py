@@ -1,13 +1,4 @@
-"""What only the whole configuration can tell: names that must exist elsewhere, names that must differ.
-
-These look at the document and not at the models, so that they are reported together with everything else.
-
-The configuration as the programs use it: loaded, checked as a whole, and asked about its workers.
-
-The rights that the configuration gives to people by their own id, for where nobody asks who is in a group.
-
-What the grammar must know of a configuration.
-"""
+"""The configuration as the programs use it: loaded, cross-checked, and asked about workers and rights."""
 
 from __future__ import annotations
 
@@ -17,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path as Path_pathlib
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,14 +21,15 @@ from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path, Problem
+from supervisor_core.config.document import Path as SettingPath
+from supervisor_core.config.document import Problem
 from supervisor_core.config.fields import quotable
 from supervisor_core.config.models import FolderSettings, Settings
 from supervisor_core.config.problems import as_mapping, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import WorkerSettings, fill, safe_part
 
-Finding = tuple[Path, str]
+Finding = tuple[SettingPath, str]
 
 
 def cross_check(raw: RawConfig) -> list[Problem]:
@@ -125,7 +117,7 @@ SHORTEST_SECRET = 4
 class SupervisorConfig(Settings):
     """A configuration that was found right, with every path absolute. It never changes."""
 
-    _path: Path_pathlib = PrivateAttr()
+    _path: Path = PrivateAttr()
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
@@ -137,7 +129,7 @@ class SupervisorConfig(Settings):
         self._safe = MappingProxyType(context["safe"])
 
     @property
-    def path(self) -> Path_pathlib:
+    def path(self) -> Path:
         """The absolute path of the file: `{config}` in a command."""
         return self._path
 
@@ -147,24 +139,24 @@ class SupervisorConfig(Settings):
         return self._environ
 
     @property
-    def state_dir(self) -> Path_pathlib:
+    def state_dir(self) -> Path:
         """The folder on the local disk that holds the ledger."""
         return self.supervisor.state_dir
 
     @property
-    def log_path(self) -> Path_pathlib:
+    def log_path(self) -> Path:
         """The log on the local disk; its copy on the drive has the same name in the folder of the logs."""
         return self.state_dir / self.logging.file
 
-    def folder(self, name: str) -> Path_pathlib:
+    def folder(self, name: str) -> Path:
         """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
         if name not in FolderSettings.model_fields:
             raise KeyError(f"there is no folder {name!r}; there are {', '.join(FolderSettings.model_fields)}")
         return self.nas.root / str(getattr(self.nas.folders, name))
 
-    def resolve(self, text: str) -> Path_pathlib:
+    def resolve(self, text: str) -> Path:
         """The absolute path that is meant: a relative one starts at the folder of the configuration."""
-        return Path_pathlib(absolute(self.path.parent, text))
+        return Path(absolute(self.path.parent, text))
 
     def worker(self, worker_id: str) -> WorkerSettings:
         """The worker of this id; `UsageError` with the nearest where there is none."""
@@ -245,7 +237,7 @@ class SupervisorConfig(Settings):
 
 
 def load_supervisor_config(
-    path: str | Path_pathlib | None = None, *, environ: Mapping[str, str] | None = None
+    path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
 ) -> SupervisorConfig:
     """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong."""
     given = dict(os.environ if environ is None else environ)
@@ -263,8 +255,8 @@ def load_supervisor_config(
 
 def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "path": Path_pathlib(raw.path),
-        "folder": Path_pathlib(raw.folder),
+        "path": Path(raw.path),
+        "folder": Path(raw.folder),
         "environ": raw.environment,
         "safe": safe_part(environ),
     }

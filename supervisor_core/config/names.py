@@ -1,4 +1,4 @@
-"""Names that people give: which ones a worker, a team or a host may have, and why the others are refused."""
+"""Names that people give to workers, teams and hosts, and ids of Slack: the valid ones, and why others aren't."""
 
 from __future__ import annotations
 

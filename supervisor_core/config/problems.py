@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as sentences for people: which key, which line, what is expected."""
+"""Problems that pydantic found, as sentences for people: key, line, and what is expected."""
 
 from __future__ import annotations
 

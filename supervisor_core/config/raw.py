@@ -1,11 +1,7 @@
-"""The raw configuration: the file found and read, its variables replaced, nothing else checked.
+"""The raw configuration: the file found and parsed, with `${VAR}` and `.env` replaced, nothing else checked.
 
 On the path of `supervisor status`, which has 40 ms in all: no pydantic, dataclasses, pathlib or logging here,
 and the parser of YAML only when there is something to parse.
-
-Variables: `${VAR}` in the values of a configuration, and the `.env` file that may define them.
-
-On the path of `supervisor status`: imports nothing heavy.
 """
 
 # ruff: noqa: PTH100, PTH109, PTH111, PTH112, PTH113, PTH118, PTH120, PTH123

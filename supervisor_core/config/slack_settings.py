@@ -1,7 +1,4 @@
-"""The section about Slack: where to speak, who may do what, what needs approval.
-
-Slack's tokens, out of the environment or out of files that it names; never out of a configuration.
-"""
+"""The section about Slack, and its tokens: out of the environment or files it names, never out of a configuration."""
 
 from __future__ import annotations
 

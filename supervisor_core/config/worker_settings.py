@@ -1,9 +1,4 @@
-"""Placeholders in a command: `{python}`, `{config}` and `{worker_id}`; a brace itself is written twice.
-
-Workers and teams, as they are configured.
-
-The environment that a worker gets: a few harmless variables of ours, and what is configured for it.
-"""
+"""The sections about workers and teams, placeholders in commands, and the environment that a worker inherits."""
 
 from __future__ import annotations
 

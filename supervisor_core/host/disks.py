@@ -1,10 +1,7 @@
-"""How full a disk is.
+"""The space on a disk, the kind of disk below a folder, and the kernel's count of out-of-memory kills.
 
-What kind of disk a folder lies on: local, or somebody else's over a network.
-
-How many processes the kernel has killed for lack of memory: a count that only grows, until the host is started anew.
-
-It names nobody. Whoever compares it before and after a worker's life knows whether such a kill can have been its end.
+The count only grows, until the host restarts. It names nobody: comparing it before and after a worker's life tells
+whether such a kill can have been its end.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import NamedTuple, Protocol
 import psutil
 
 
-class DiskSpace(NamedTuple):
+class DiskUsage(NamedTuple):
     """In bytes. `free` is what we may still write, so it may be less than `total` without `used`."""
 
     total: int
@@ -27,10 +24,10 @@ class DiskSpace(NamedTuple):
     percent_free: float
 
 
-def disk_space(folder: Path) -> DiskSpace:
+def disk_space(folder: Path) -> DiskUsage:
     """The disk that this folder lies on. It may hang as long as that does."""
     found = psutil.disk_usage(str(folder))
-    return DiskSpace(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
+    return DiskUsage(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
 
 
 # Locks and memory maps of a ledger are not to be trusted on these.

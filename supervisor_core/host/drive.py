@@ -1,12 +1,11 @@
 """The shared drive, which may hang: its calls run in threads of their own, bounded in time and in number.
 
-A call that hangs can't be ended, so its thread is left to it. While one hangs nobody else is sent after it: what
-would wait behind it fails at once, and what was late can't overtake what came after.
+A call that hangs can't be ended, so its thread is left to it. While one hangs, every other call fails at once: what
+would wait behind it could overtake what came after.
 
-Which drive this is: a file on it with a random id, and a note at home of the id that we have worked with.
-
-A mount point without its drive is an empty folder like any other, and "no flag" read there would end every pause.
-Device and inode numbers do not tell the two apart: a network drive has others at each mount.
+`DriveIdentity` recognizes the drive: a file on it has a random id, and a note in the state folder repeats it. A mount
+point without its drive is an empty folder like any other, and "no flag" read there would end every pause. Device and
+inode numbers don't tell the two apart: a network drive has others at each mount.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Files of our own, on the local disk: written whole or not at all, read without a trap.
+"""Private files on the local disk: written whole or not at all, read without following links or waiting for pipes.
 
-Files on the shared drive are reached through `drive_files.py`.
-
-Text files of any size that an operator names: written whole or not at all, never over another file.
+Files on the shared drive are reached through `drive_files.py`. `write_lines` and `read_lines` handle text files of any
+size that an operator names, and never replace another file.
 """
 
 from __future__ import annotations

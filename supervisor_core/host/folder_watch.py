@@ -1,7 +1,7 @@
-"""Hearing at once of a new file in a folder, where the kernel can tell (inotify). Elsewhere polling is all there is.
+"""Notice of new files in a folder from the kernel (inotify). Elsewhere the caller polls.
 
-The kernel tells only of what this host does: on a shared drive the other hosts' files are found by polling. An event
-is a hint to look, never a fact by itself.
+The kernel tells only of what this host does: other hosts' files on a shared drive are found by polling. An event is a
+hint to look, never a fact by itself.
 """
 
 from __future__ import annotations

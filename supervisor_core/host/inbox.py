@@ -1,4 +1,4 @@
-"""The inbox on the drive: what lies there, claimed by a rename before anything else happens to it.
+"""The inbox on the drive: each flag is claimed by a rename before anything else happens to it.
 
     <inbox>/NAME  →  <inbox>/processing/NAME.TOKEN  →  gone, or  <inbox>/rejected/NAME with its reason
 

@@ -1,6 +1,4 @@
-"""Old files of a folder, found by their name and age and deleted a few at a time; and the mark of the last sweep, with
-how far the one under way has got.
-"""
+"""Old files of a folder, deleted a few at a time; and the marks of the last sweep and of the one under way."""
 
 from __future__ import annotations
 

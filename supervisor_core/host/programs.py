@@ -1,4 +1,4 @@
-"""The one door for programs that run to their end: no shell, a limit in time, and one for what is kept of their words.
+"""The one door for programs that run to their end: no shell, a time limit, and a bound on their output.
 
 Workers have a door of their own (`processes`); this one is for git, pip and the like.
 """

@@ -1,8 +1,6 @@
-"""The door to the web: one request, its answer's status, and in words why there was none. No address comes out of it.
+"""Outgoing HTTP: one request, and its status or a reason in words.
 
-An address may hold a token, so neither what is raised nor what is logged has more of it than where it leads.
-
-Addresses as they may be told: a mask in the place of what may be a secret in them.
+An address may hold a token, so no error or log line says more of it than its host.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What a database says of itself in one session: its time, its name, its time zone; the same on all three kinds.
+"""The verification of a database: reachable, tables readable, session in UTC.
 
-Verifying a database: can it be reached, which is it, can its tables be read, is its session in UTC.
-
-A server that is frozen accepts and never answers, and no driver gives up by itself everywhere. So each question is
-asked in a thread of its own; when its time is over, its connection is cut, which ends the thread as well.
+A server that is frozen accepts and never answers, and no driver gives up by itself everywhere. So each question runs in
+a thread of its own; when its time is over, its connection is cut, which ends the thread as well.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Engines for the three databases, each with its session pinned: UTC, strict, durable, and never waiting for ever.
-
-Column types that mean the same on SQLite, MariaDB and PostgreSQL.
-
-The ledger's troubles: what the driver says, in words that a person can act on.
-"""
+"""Engines and column types for the three databases; each session is in UTC, strict, durable, and bounded in time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a chat sent, kept before it is acknowledged: each once by its key, until it has been dealt with.
+"""Chat envelopes, stored before they are acknowledged: each once by its key, until it is handled.
 
-The key is what makes two deliveries the same; it is kept longer than anybody delivers again.
+The key makes two deliveries the same. It is kept longer than anybody delivers again.
 """
 
 from __future__ import annotations

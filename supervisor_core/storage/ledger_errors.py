@@ -1,4 +1,4 @@
-"""Errors of the ledger: what the driver says, with a remedy that a person can act on."""
+"""Errors of the ledger: the driver's words, with a remedy that a person can act on."""
 
 from __future__ import annotations
 

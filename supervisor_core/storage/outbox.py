@@ -1,9 +1,7 @@
-"""The outbox: what must still happen outside, each as a row that waits until it did.
+"""The outbox: messages, files and replies as rows that wait until they are delivered.
 
-What stands in the thread of another message, as rows: it is told once that message stands, and never before it.
-
-It is ordered in the transaction of the change that it tells of, and only where there is a message to stand below: a
-command that nobody is shown has no thread.
+A reply is ordered in the transaction of the change that it describes, and only where there is a message to reply to. It
+is delivered once that message stands, never before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far a ledger's rows have been brought to the shared database, and what still waits.
+"""The progress of a ledger's replication to the shared database, and the rows that still wait.
 
-What counts is the row in the shared database, written in the transaction of the rows that it tells of. The ledger has a
-copy of it, for one purpose: to say how much waits while the database is away.
+The row in the shared database counts: it is written in the transaction of the rows it covers. The ledger has a copy, to
+say how much waits while the database is away.
 """
 
 from __future__ import annotations

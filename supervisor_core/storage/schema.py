@@ -1,4 +1,4 @@
-"""The schema's version: is it ours, and how it becomes ours. Alembic is imported only where something must change."""
+"""The schema's version, and the upgrade to ours. Alembic is imported only where something must change."""
 
 from __future__ import annotations
 

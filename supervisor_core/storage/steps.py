@@ -1,7 +1,7 @@
 """`step`, the one mechanism that changes a state.
 
-A compare-and-set on a row, the audit row that tells of it and the outbox rows that follow from it, in one
-transaction. Whoever finds the row in another state than expected has lost the race, changes nothing, and is told so.
+A compare-and-set on a row, its audit row and its outbox rows, in one transaction. Whoever finds the row in another
+state than expected has lost the race, changes nothing, and is told so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The ledger as the rest of the program sees it: open it, write through one writer, read beside it.
-
-One way to read and write, whether the rows are in this host's ledger or in a database that several share.
-"""
+"""The ledger: one writer and concurrent readers; and the same interface for a shared database."""
 
 from __future__ import annotations
 

@@ -1,15 +1,12 @@
-"""The life of a supervisor as one table, and when another one counts as unresponsive.
+"""Supervisors as rows, one for each name, and the moves of a supervisor's life.
 
     spawning ─ start ─→ active ─ pause ─→ paused ─ resume ─→ active
         └──── fail ────────┴──→ failed ─ start ─→ active
                 active, paused, failed ─ stop ─→ terminated
 
-Terminated is the end of a life. The next process with the same name begins a new one, at spawning.
-
-Supervisors as rows: one for each name, moved by steps of the process that lives under it, and by no other.
-
-Each process gives its life a name of its own. A row that has another one belongs to a successor: neither a step nor a
-heartbeat of a process that was thought dead gets into it.
+Terminated is the end of a life. The next process with the same name begins a new one, at spawning. Each life has an id:
+a row with another one belongs to a successor, and neither a step nor a heartbeat of a process that was thought dead
+gets into it.
 """
 
 from __future__ import annotations

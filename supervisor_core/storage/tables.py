@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint, text
+from sqlalchemy.schema import SchemaItem
 
 from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
 
@@ -22,17 +24,28 @@ metadata = MetaData(
 # Ids that differ only in case are different ids, on MariaDB too.
 _MYSQL: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
+
+def _table(name: str, *parts: SchemaItem) -> Table:
+    return Table(name, metadata, *parts, **_MYSQL)
+
+
+def _required(kind: Any, *names: str) -> Iterator[Column[Any]]:  # noqa: ANN401 (a type's class or instance)
+    return (Column(name, kind, nullable=False) for name in names)
+
+
+def _optional(kind: Any, *names: str) -> Iterator[Column[Any]]:  # noqa: ANN401
+    return (Column(name, kind) for name in names)
+
+
 # Read through a table of its own, because MariaDB won't read the table that it writes.
 _NEXT_CHANGE = text("(SELECT n FROM (SELECT COALESCE(MAX(changed), 0) + 1 AS n FROM jobs_t) AS newest)")
 
-jobs = Table(
+jobs = _table(
     "jobs_t",
-    metadata,
     Column("job_id", RowId, primary_key=True, autoincrement=True),
     Column("task_id", String(TASK_ID), nullable=False),
     Column("worker_id", String(WORKER_ID), nullable=False),
-    Column("supervisor_id", String(64), nullable=False),
-    Column("handler", String(64), nullable=False),
+    *_required(String(64), "supervisor_id", "handler"),
     Column("params_json", LongText, nullable=False),
     Column("label", String(100)),
     Column("issuer_id", String(128), nullable=False),
@@ -43,63 +56,49 @@ jobs = Table(
     Column("approvals_json", LongText, nullable=False),
     Column("state", String(16), nullable=False),
     Column("tier", Integer, nullable=False),
-    Column("filed_at", UtcDateTime, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("claimed_at", UtcDateTime),
-    Column("started_at", UtcDateTime),
-    Column("finished_at", UtcDateTime),
+    *_required(UtcDateTime, "filed_at", "created_at"),
+    *_optional(UtcDateTime, "claimed_at", "started_at", "finished_at"),
     Column("success", Boolean),
-    Column("error", LongText),
-    Column("details_json", LongText),
-    Column("progress_json", LongText),
+    *_optional(LongText, "error", "details_json", "progress_json"),
     # Rises with every insert and update in one ledger, in the order of the commits: what was changed after a certain
     # change is what lies above its number. Set by itself, so that nobody can forget it.
     Column("changed", RowId, nullable=False, default=_NEXT_CHANGE, onupdate=_NEXT_CHANGE),
     UniqueConstraint("task_id", "worker_id"),
     Index(None, "changed"),
-    **_MYSQL,
 )
 Index("ix_jobs_t_waiting", jobs.c.state, jobs.c.worker_id, jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
 Index(None, jobs.c.handler, jobs.c.finished_at)
 
-audit_log = Table(
+audit_log = _table(
     "audit_log_t",
-    metadata,
     Column("supervisor_id", String(64), primary_key=True),
     Column("audit_id", RowId, primary_key=True, autoincrement=False),
     Column("outcome", String(16), nullable=False),
     Column("actor", String(128), nullable=False),
-    Column("action", String(64), nullable=False),
-    Column("target_type", String(64), nullable=False),
-    Column("target_id", String(64), nullable=False),
+    *_required(String(64), "action", "target_type", "target_id"),
     Column("label", String(100)),
     Column("created_at", StoredMoment, nullable=False),
     Column("details_json", LongText, nullable=False),
     Column("task_id", String(TASK_ID)),
-    Column("previous_hash", String(64), nullable=False),
-    Column("hash", String(64), nullable=False),
+    *_required(String(64), "previous_hash", "hash"),
     Index(None, "created_at"),
     Index(None, "target_id", "created_at"),
     Index(None, "action", "created_at"),
     Index(None, "actor", "created_at"),
     Index(None, "task_id"),
-    **_MYSQL,
 )
 
-audit_anchors = Table(
+audit_anchors = _table(
     "audit_anchors_t",
-    metadata,
     Column("supervisor_id", String(64), primary_key=True),
     # The last row that was archived: the chain goes on behind it.
     Column("audit_id", RowId, nullable=False),
     Column("hash", String(64), nullable=False),
     Column("archived_at", UtcDateTime, nullable=False),
-    **_MYSQL,
 )
 
-audit_workers = Table(
+audit_workers = _table(
     "audit_workers_t",
-    metadata,
     Column("supervisor_id", String(64), primary_key=True),
     Column("audit_id", RowId, primary_key=True, autoincrement=False),
     Column("worker_id", String(WORKER_ID), primary_key=True),
@@ -107,12 +106,10 @@ audit_workers = Table(
     # Of its row, so that the rows of one worker are found in their order.
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "worker_id", "created_at"),
-    **_MYSQL,
 )
 
-outbox = Table(
+outbox = _table(
     "outbox_t",
-    metadata,
     Column("outbox_id", RowId, primary_key=True, autoincrement=True),
     Column("kind", String(32), nullable=False),
     Column("subject", String(255), nullable=False),
@@ -121,31 +118,26 @@ outbox = Table(
     Column("payload_json", LongText, nullable=False),
     Column("address_json", LongText),
     Column("attempts", Integer, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("due_at", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "created_at", "due_at"),
     Column("sent_at", UtcDateTime),
     Column("last_error", LongText),
     UniqueConstraint("kind", "subject"),
     Index(None, "state", "due_at", "outbox_id"),
-    **_MYSQL,
 )
 
-sightings = Table(
+sightings = _table(
     "sightings_t",
-    metadata,
     Column("name", String(255), primary_key=True),
     Column("fingerprint", String(64), nullable=False),
     Column("first_seen_at", UtcDateTime, nullable=False),
-    **_MYSQL,
 )
 
 STATUS_SUMMARY = 255
 WORKER_ROW = 80
 """A worker's id, or `supervisor_` and a worker's id: the supervisor's own row never overwrites the worker's."""
 
-workers = Table(
+workers = _table(
     "workers_t",
-    metadata,
     Column("worker_id", String(WORKER_ROW), primary_key=True),
     Column("last_heartbeat_at", UtcDateTime),
     Column("pid", Integer),
@@ -154,16 +146,14 @@ workers = Table(
     Column("poll_seconds", Double),
     Column("status_summary", String(STATUS_SUMMARY)),
     Index(None, "last_heartbeat_at"),
-    **_MYSQL,
 )
 
 SUPERVISOR_ID = 64
 REASON = 255
 TEAM_NAME = 255
 
-supervisors = Table(
+supervisors = _table(
     "supervisors_t",
-    metadata,
     Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
     Column("life", String(32), nullable=False),
     Column("status", String(16), nullable=False),
@@ -172,33 +162,26 @@ supervisors = Table(
     Column("hostname", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("version", String(64), nullable=False),
-    Column("started_at", UtcDateTime, nullable=False),
-    Column("changed_at", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "started_at", "changed_at"),
     Column("last_heartbeat_at", UtcDateTime),
     Column("reason", String(REASON)),
-    **_MYSQL,
 )
 
-teams = Table(
+teams = _table(
     "teams_t",
-    metadata,
     Column("team_id", String(36), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("name", String(TEAM_NAME), nullable=False),
-    Column("description", LongText),
-    Column("objective", LongText),
+    *_optional(LongText, "description", "objective"),
     Column("config_json", LongText, nullable=False),
     Column("configured", Boolean, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("updated_at", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "created_at", "updated_at"),
     Column("ended_at", UtcDateTime),
     UniqueConstraint("supervisor_id", "name"),
-    **_MYSQL,
 )
 
-team_members = Table(
+team_members = _table(
     "team_members_t",
-    metadata,
     Column("member_id", String(36), primary_key=True),
     Column("team_id", String(36), nullable=False),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
@@ -211,19 +194,15 @@ team_members = Table(
     Column("left_at", UtcDateTime),
     UniqueConstraint("supervisor_id", "active_agent_id"),
     Index(None, "team_id"),
-    **_MYSQL,
 )
 
-approvals = Table(
+approvals = _table(
     "approvals_t",
-    metadata,
     Column("approval_id", String(32), primary_key=True),
     Column("task_id", String(TASK_ID), nullable=False),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("command", String(64), nullable=False),
-    Column("target", LongText, nullable=False),
-    Column("params_json", LongText, nullable=False),
-    Column("workers_json", LongText, nullable=False),
+    *_required(LongText, "target", "params_json", "workers_json"),
     Column("label", String(100)),
     Column("issuer_id", String(128), nullable=False),
     Column("issuer_name", String(255), nullable=False),
@@ -235,21 +214,16 @@ approvals = Table(
     Column("state", String(16), nullable=False),
     Column("votes_needed", Integer, nullable=False),
     Column("self_approval", Boolean, nullable=False),
-    Column("requested_at", UtcDateTime, nullable=False),
-    Column("expires_at", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "requested_at", "expires_at"),
     # When somebody must look at it next; nothing where only the end of its jobs moves it, or where it is over.
-    Column("due_at", UtcDateTime),
-    Column("decided_at", UtcDateTime),
-    Column("finished_at", UtcDateTime),
+    *_optional(UtcDateTime, "due_at", "decided_at", "finished_at"),
     Column("reason", LongText),
     UniqueConstraint("task_id"),
     Index(None, "state", "due_at"),
-    **_MYSQL,
 )
 
-votes = Table(
+votes = _table(
     "votes_t",
-    metadata,
     Column("approval_id", String(32), primary_key=True),
     Column("voter_id", String(128), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
@@ -261,31 +235,26 @@ votes = Table(
     # In the order in which they were given: two may come in the same microsecond.
     Column("place", Integer, nullable=False),
     UniqueConstraint("approval_id", "place"),
-    **_MYSQL,
 )
 
-bakes = Table(
+bakes = _table(
     "bakes_t",
-    metadata,
     Column("task_id", String(TASK_ID), primary_key=True),
     Column("worker_id", String(WORKER_ID), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("asked_for", String(WORKER_ID), nullable=False),
     Column("state", String(16), nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("until", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "since", "until"),
     Column("decided_at", UtcDateTime),
     Column("reason", LongText),
     Index(None, "state", "until"),
-    **_MYSQL,
 )
 
 CONDITION = 32
 TARGET_TYPE, TARGET_ID = 16, 64
 
-conditions = Table(
+conditions = _table(
     "conditions_t",
-    metadata,
     Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
     Column("target_type", String(TARGET_TYPE), primary_key=True),
     Column("target_id", String(TARGET_ID), primary_key=True),
@@ -294,36 +263,29 @@ conditions = Table(
     Column("since", UtcDateTime, nullable=False),
     # The flip that led here. Whoever knows another one has lost the race.
     Column("flip_id", RowId, nullable=False),
-    **_MYSQL,
 )
 
-flips = Table(
+flips = _table(
     "flips_t",
-    metadata,
     Column("supervisor_id", String(SUPERVISOR_ID), primary_key=True),
     Column("flip_id", RowId, primary_key=True, autoincrement=False),
     Column("target_type", String(TARGET_TYPE), nullable=False),
     Column("target_id", String(TARGET_ID), nullable=False),
-    Column("old", String(CONDITION), nullable=False),
-    Column("new", String(CONDITION), nullable=False),
+    *_required(String(CONDITION), "old", "new"),
     Column("reason", LongText, nullable=False),
-    Column("at", UtcDateTime, nullable=False),
-    Column("seen_at", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "at", "seen_at"),
     Index(None, "target_type", "target_id", "flip_id"),
     Index(None, "at"),
-    **_MYSQL,
 )
 
-alerts = Table(
+alerts = _table(
     "alerts_t",
-    metadata,
     Column("alert_id", String(32), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("target_type", String(TARGET_TYPE), nullable=False),
     Column("target_id", String(TARGET_ID), nullable=False),
     Column("condition", String(CONDITION), nullable=False),
-    Column("severity", String(16), nullable=False),
-    Column("state", String(16), nullable=False),
+    *_required(String(16), "severity", "state"),
     Column("reason", LongText, nullable=False),
     Column("opened_at", UtcDateTime, nullable=False),
     Column("opened_flip", RowId, nullable=False),
@@ -332,8 +294,7 @@ alerts = Table(
     Column("held_until", UtcDateTime),
     Column("held_why", String(32)),
     # Since when its condition does not hold any more; nothing while it does.
-    Column("cleared_at", UtcDateTime),
-    Column("closed_at", UtcDateTime),
+    *_optional(UtcDateTime, "cleared_at", "closed_at"),
     Column("closed_flip", RowId),
     Column("acknowledged_by", String(128)),
     Column("acknowledged_name", String(255)),
@@ -358,32 +319,27 @@ alerts = Table(
     Index(None, "target_type", "target_id", "state"),
     Index(None, "opened_at"),
     Index(None, "parent_id"),
-    **_MYSQL,
 )
 
-suppressions = Table(
+suppressions = _table(
     "suppressions_t",
-    metadata,
     # Who asked for it, or what it follows from: the same thing asked for twice is one row.
     Column("task_id", String(TASK_ID), primary_key=True),
     Column("target_type", String(TARGET_TYPE), primary_key=True),
     Column("target_id", String(TARGET_ID), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("kind", String(16), nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("until", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "since", "until"),
     Column("ended_at", UtcDateTime),
     Column("by_id", String(128), nullable=False),
     Column("by_name", String(255), nullable=False),
     Column("reason", LongText, nullable=False),
     Index(None, "until"),
     Index(None, "target_type", "target_id", "until"),
-    **_MYSQL,
 )
 
-schedules = Table(
+schedules = _table(
     "schedules_t",
-    metadata,
     Column("schedule_id", String(32), primary_key=True),
     Column("supervisor_id", String(SUPERVISOR_ID), nullable=False),
     Column("name", String(64), nullable=False),
@@ -402,8 +358,7 @@ schedules = Table(
     Column("added_at", UtcDateTime, nullable=False),
     # The run that comes next, and when somebody must look at it: later, while nobody can be asked about it.
     Column("next_at", UtcDateTime, nullable=False),
-    Column("due_at", UtcDateTime),
-    Column("waiting_since", UtcDateTime),
+    *_optional(UtcDateTime, "due_at", "waiting_since"),
     Column("waiting_for", LongText),
     Column("last_at", UtcDateTime),
     Column("last_state", String(16)),
@@ -420,12 +375,10 @@ schedules = Table(
     UniqueConstraint("supervisor_id", "taken_name"),
     UniqueConstraint("task_id"),
     Index(None, "state", "due_at"),
-    **_MYSQL,
 )
 
-envelopes = Table(
+envelopes = _table(
     "envelopes_t",
-    metadata,
     Column("key", String(255), primary_key=True),
     Column("kind", String(32), nullable=False),
     Column("payload_json", LongText, nullable=False),
@@ -434,16 +387,12 @@ envelopes = Table(
     Column("handled_at", UtcDateTime),
     Column("error", LongText),
     Index(None, "state", "received_at"),
-    **_MYSQL,
 )
 
-forwarding = Table(
+forwarding = _table(
     "forwarding_t",
-    metadata,
     Column("ledger_id", String(32), primary_key=True),
     Column("supervisor_id", String(64), primary_key=True),
-    Column("jobs_changed", RowId, nullable=False),
-    Column("audit_rows", RowId, nullable=False),
+    *_required(RowId, "jobs_changed", "audit_rows"),
     Column("forwarded_at", UtcDateTime),
-    **_MYSQL,
 )

@@ -18,8 +18,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.daemon.replication import table_copies
 from supervisor_core.daemon.replication.connection import SharedDatabase
 from supervisor_core.daemon.replication.table_copies import CopyScope
-from supervisor_core.storage import replication_progress as forward_marks
-from supervisor_core.storage import schema
+from supervisor_core.storage import replication_progress, schema
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead
 from supervisor_core.storage.engine import reading
@@ -82,7 +81,7 @@ class Replicator:
             schema.ensure(self._database.engine)
             if self._known is None:  # in a transaction of its own, so that many hosts may begin at once
                 with self._database.engine.begin() as shared:
-                    forward_marks.read(shared, origin)
+                    replication_progress.read(shared, origin)
 
     def batch(self) -> Batch:
         """Bring the next rows; `DatabaseUnavailable` or another `SupervisorError` where that can't be done now."""
@@ -101,14 +100,14 @@ class Replicator:
     def waiting(self) -> int:
         """How many rows wait, by what was known when the database was last there."""
         origin = self._who()
-        return self._ledger.read(lambda local: forward_marks.waiting(local, self._marks(local, origin)))
+        return self._ledger.read(lambda local: replication_progress.waiting(local, self._marks(local, origin)))
 
     def note(self) -> None:
         """Keep in the ledger how far it got, for whoever asks while the database is away."""
         known, origin = self._known, self._who()
         if known is None or (self._noted and replace(self._noted, forwarded_at=known.forwarded_at) == known):
             return
-        self._ledger.write(lambda local: forward_marks.write(local, origin, known))
+        self._ledger.write(lambda local: replication_progress.write(local, origin, known))
         self._noted = known
 
     def close(self) -> None:
@@ -118,21 +117,21 @@ class Replicator:
     def _who(self) -> Origin:
         if self._origin is None:
             name = self._ledger.supervisor_id
-            self._origin = self._ledger.write(lambda local: forward_marks.origin_of(local, name))
+            self._origin = self._ledger.write(lambda local: replication_progress.origin_of(local, name))
         return self._origin
 
     def _marks(self, local: Connection, origin: Origin) -> Marks:
-        return self._known or forward_marks.read(local, origin)
+        return self._known or replication_progress.read(local, origin)
 
     def _send(self, origin: Origin) -> tuple[Batch, Marks]:
         with self._database.engine.begin() as shared:
-            before = forward_marks.read(shared, origin, lock=True)
+            before = replication_progress.read(shared, origin, lock=True)
             scope = self._ledger.read(lambda local: self._found(local, shared, before))
             rows = table_copies.write(shared, scope)
             marks = scope.marks
             if rows or marks != before:
                 marks = replace(marks, forwarded_at=datetime.now(UTC))
-                forward_marks.write(shared, origin, marks)
+                replication_progress.write(shared, origin, marks)
                 crashpoints.reach("forward.commit:before")
         if rows:
             crashpoints.reach("forward.commit:after")
@@ -168,7 +167,9 @@ class SharedTrail:
 
 def verify_shared(database: SharedDatabase, ledger: Ledger) -> SharedTrail:
     """Follow all chains that are there. What other hosts have not brought yet, only they can know."""
-    own = ledger.read(lambda local: {chain: audit.newest_row(local, chain) for chain in forward_marks.chains(local)})
+    own = ledger.read(
+        lambda local: {chain: audit.newest_row(local, chain) for chain in replication_progress.chains(local)}
+    )
 
     def head_of(shared: Connection, chain: str) -> ChainHead:
         newest = audit.newest_row(shared, chain) or ChainHead(chain, 0, "")
@@ -178,7 +179,7 @@ def verify_shared(database: SharedDatabase, ledger: Ledger) -> SharedTrail:
         return ChainHead(chain, newest.audit_id, written or "")
 
     def look(shared: Connection) -> SharedTrail:
-        heads = [head_of(shared, chain) for chain in forward_marks.chains(shared)]
+        heads = [head_of(shared, chain) for chain in replication_progress.chains(shared)]
         there = {head.supervisor_id: head.audit_id for head in heads}
         waiting = sum(max(0, head.audit_id - there.get(chain, 0)) for chain, head in own.items() if head)
         return SharedTrail(len(heads), *audit.verify(shared, heads), waiting)

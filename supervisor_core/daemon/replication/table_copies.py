@@ -24,12 +24,11 @@ from sqlalchemy import Column, ColumnElement, Connection, Integer, Table, bindpa
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import storable
 from supervisor_core.intake.approvals.rules import FINAL
-from supervisor_core.storage import replication_progress as forward_marks
-from supervisor_core.storage import tables
+from supervisor_core.storage import replication_progress, tables
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit import search as audit_rows
-from supervisor_core.storage.audit import search as audit_workers
 from supervisor_core.storage.audit.chain import damage_of
+from supervisor_core.storage.audit.search import affected_between
 from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.tables import approvals, audit_log, votes
 from supervisor_core.workers.health import SKEW_SECONDS
@@ -77,7 +76,7 @@ def after_the_newest_there(scope: CopyScope, table: Table) -> list[Row]:
     """The next audit rows of each chain. Nothing follows a newest row that isn't the ledger's own."""
     rows: list[Row] = []
     there = 0
-    for chain in forward_marks.chains(scope.local):
+    for chain in replication_progress.chains(scope.local):
         begin = _common_end(scope, chain)
         if begin is None:
             head = audit.newest_row(scope.local, chain)
@@ -98,7 +97,7 @@ def of_found_audit_rows(scope: CopyScope, _table: Table) -> list[Row]:
     chains: dict[str, list[Row]] = {}
     for row in scope.found[audit_log.name]:
         chains.setdefault(row["supervisor_id"], []).append(row)
-    return [worker for chain, rows in chains.items() for worker in audit_workers.between(scope.local, chain, rows)]
+    return [worker for chain, rows in chains.items() for worker in affected_between(scope.local, chain, rows)]
 
 
 def above_the_mark(scope: CopyScope, table: Table) -> list[Row]:

@@ -63,8 +63,7 @@ from supervisor_core.intake.schedules.rows import TOLD as SCHEDULE
 from supervisor_core.intake.schedules.rules import ScheduleState
 from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
-from supervisor_core.storage import envelopes, tables
-from supervisor_core.storage import replication_progress as forward_marks
+from supervisor_core.storage import envelopes, replication_progress, tables
 from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
 from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import PENDING
@@ -258,7 +257,7 @@ def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forward
 def _marks(local: Connection, supervisor_id: str) -> Marks:
     """The ledger's own note; it begins with the first round of forwarding."""
     ledger_id = local.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
-    return (ledger_id and forward_marks.noted(local, Origin(ledger_id, supervisor_id))) or Marks()
+    return (ledger_id and replication_progress.noted(local, Origin(ledger_id, supervisor_id))) or Marks()
 
 
 def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) -> int:

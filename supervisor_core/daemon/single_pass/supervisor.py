@@ -20,9 +20,9 @@ from supervisor_core.daemon.ownership import BusyError, pass_ownership
 from supervisor_core.daemon.replication.rounds import disabled_reason, forward_now
 from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, in_words
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import StopRequest, catch_stop_signals
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.old_files import next_sweep
+from supervisor_core.host.process_facts.signals import StopRequest, catch_stop_signals
 from supervisor_core.jobs.handler_checks import check_alone
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import FROZEN_SECONDS, Health

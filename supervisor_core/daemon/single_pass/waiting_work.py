@@ -10,7 +10,7 @@ from supervisor_core.daemon.execution import OutcomeNotWritten, RetryLimit, exec
 from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
 from supervisor_core.daemon.single_pass.work import Findings
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import StopRequest
+from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.intake.inbox.intake import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs

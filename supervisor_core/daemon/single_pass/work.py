@@ -20,7 +20,7 @@ from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.interrupts import StopRequest
+from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.storage import ledger_file
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.heartbeats.rows import Execute

@@ -1,7 +1,7 @@
-"""The files of the structured log, read from their end backwards or as they grow, across their rotation.
+"""The files of the structured log, read backwards from their end or as they grow, across rotations.
 
 On the path of `supervisor logs`, which is as quick as `status`: no logging, dataclasses or pathlib here.
-A file is open only while it is read: on Windows one that somebody has open can't be rotated.
+A file is open only while it is read: Windows can't rotate an open file.
 """
 
 # ruff: noqa: PTH118, PTH123

@@ -1,10 +1,7 @@
-"""The few lines of a log that matter when something went wrong: the end of the last traceback, and what was called an
-error. Pure.
+"""The end of a log, and the few lines of it that matter: the last traceback's end, and errors.
 
-Logs are written by anybody in any form. What is looked for are the words that most loggers and every Python traceback
-use; where a line carries no time it has that of the line before it.
-
-The end of a log, however big it is and whatever is in it.
+Logs are written by anybody in any form. The search is for the words that most loggers and every Python traceback use;
+a line without a time has that of the line before it.
 """
 
 from __future__ import annotations

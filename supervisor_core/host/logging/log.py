@@ -1,4 +1,4 @@
-"""The log: one line for people, its structured twin for programs, and a copy on the drive where that can be had.
+"""The log: one line for people, its structured twin for programs, and a copy on the drive.
 
 [2026-02-05T14:30:15.234Z] [SUPERVISOR] [INFO] [task_20260205_001 - impl HT acquire] Action completed
 """

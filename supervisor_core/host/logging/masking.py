@@ -1,4 +1,4 @@
-"""What a report may show: text without secrets, in however many spellings, and nothing that a file can't hold."""
+"""Masking of secrets, in all their spellings, in text and JSON that reports and logs show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a process, as values: its identity, its life, the kernel's facts, and a member of a set.
+"""Values about processes: identity, liveness, the kernel's facts, and a worker's process.
 
 Named tuples, not dataclasses: `status` imports this, and `dataclasses` alone would double what that costs.
 """

@@ -1,4 +1,4 @@
-"""Who a process is, and whether it still is: the quick part, which `status` can afford to import."""
+"""The identity of a process, and whether it still lives: the quick part, which `status` can afford to import."""
 
 from __future__ import annotations
 

@@ -144,16 +144,16 @@ def executable(pid: int) -> str:
 
 def working_directory(pid: int) -> str:
     """The directory that a process works in, with links resolved; empty where the system doesn't show it."""
-    from supervisor_core.host.process_facts import portable as platform_other
+    from supervisor_core.host.process_facts import portable  # late: only where a process claims to be a worker
 
-    return platform_other.working_directory(pid)
+    return portable.working_directory(pid)
 
 
 def owners(pid: int) -> tuple[int | str, int | str] | None:
     """The real and the effective user of a process; None where it has ended or is hidden."""
-    from supervisor_core.host.process_facts import portable as platform_other
+    from supervisor_core.host.process_facts import portable  # late: only where a process claims to be a worker
 
-    return platform_other.owners(pid)
+    return portable.owners(pid)
 
 
 def own_owners() -> tuple[int | str, int | str]:

@@ -10,7 +10,7 @@ The tests run all of it on Linux as well. Windows, macOS and the BSDs themselves
 
 On Linux psutil adds the start of a process, in clock ticks of 10 ms, to a boot time in whole seconds that moves when
 somebody sets the clock. So an identity from here holds between two looks, but not across a change of the clock. That
-is why the supervisor itself takes the ticks and the boot id on Linux (`platform_linux.py`).
+is why the supervisor itself takes the ticks and the boot id on Linux (`linux.py`).
 """
 
 from __future__ import annotations

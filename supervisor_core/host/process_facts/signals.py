@@ -1,9 +1,8 @@
-"""Signals and waiting through pidfds: a descriptor means one process, however often its PID is used again.
+"""Signals to one process and the wait for its end, never by PID alone; and stop signals sent to us.
 
-Linux only. A kernel before 5.3, or a sandbox, may refuse pidfds; then the identity is checked right before
-an ordinary signal, which leaves a gap of microseconds, and waiting looks again in short steps.
-
-Signals and waiting, whatever the system: each goes to one identity and never to a PID alone.
+On Linux a pidfd means one process, however often its PID is used again. A kernel before 5.3, or a sandbox, may refuse
+pidfds; then the identity is checked right before an ordinary signal, which leaves a gap of microseconds, and waiting
+looks again in short steps. Other systems go through `portable`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
+from types import FrameType
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
@@ -157,12 +158,10 @@ def _still_there(identity: ProcessIdentity) -> bool:
     return life.running
 
 
-if sys.platform == "linux":
-    pass
-else:
-    from supervisor_core.host.process_facts.portable import send, wait_ended
+if sys.platform != "linux":
+    from supervisor_core.host.process_facts.portable import wait_ended
 
-# Windows has only the first of these names; there the numbers are words between us and `platform_other`.
+# Windows has only the first of these names; there the numbers are words between us and `portable`.
 TERMINATE = int(signal.SIGTERM)
 KILL = int(getattr(signal, "SIGKILL", 9))
 FREEZE = int(getattr(signal, "SIGSTOP", 19))
@@ -174,4 +173,37 @@ def wait_exit(identity: ProcessIdentity, timeout: float) -> bool:
     return not wait_ended([identity], timeout)
 
 
-__all__ = ["CONTINUE", "FREEZE", "KILL", "TERMINATE", "send", "wait_ended", "wait_exit"]
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+
+
+class StopRequest:
+    """`by` is the signal that asked us to stop; empty as long as none did."""
+
+    by = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.by)
+
+
+@contextlib.contextmanager
+def catch_stop_signals() -> Iterator[StopRequest]:
+    """Note a stop signal instead of ending, for a look between two steps. Outside the main thread nothing is caught.
+
+    A signal that our parent has ignored (`nohup` and SIGHUP) stays ignored.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        request.by = signal.Signals(number).name
+
+    known = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    numbers = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

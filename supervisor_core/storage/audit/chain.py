@@ -1,10 +1,10 @@
-"""The audit trail as a chain: what one row says, and how its hash is made.
+"""The audit trail's hash chain, and the file beside the ledger that keeps its newest row.
 
 The hash of a row is the SHA-256, in hex, of the canonical JSON of a list: the fields in the order of
 `HASHED_FIELDS`, the time as text in UTC with microseconds, `details_json` as the text that is stored. The first
 row of a host's chain follows `GENESIS`. Anybody can check a chain with these two facts and nothing of ours.
 
-The newest row of the audit chain, kept in a file beside the ledger, so that rows cut off at its end are missed.
+The file exposes rows cut off at the end of the chain.
 """
 
 from __future__ import annotations

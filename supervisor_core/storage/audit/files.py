@@ -1,15 +1,11 @@
-"""Audit trails as lines of a file: an object for each row, with its hashes, which anybody can check without a database.
+"""Audit trails as files: JSON lines that anybody can check, CSV, and the archiving of old rows.
 
-Lines come in the order of the chain. A file may begin and end anywhere in it; several files that follow each other are
-checked as one.
+Lines come in the order of the chain. A file may begin and end anywhere in it; files that follow each other are checked
+as one.
 
-Archiving old rows of an audit trail: once a file holds them, the chain's anchor moves, and then they're removed.
-
-The anchor and the row that records the archiving are one transaction, and that transaction is the moment of the
-archiving. Before it nothing has changed. After it the triggers allow the removal of exactly these rows, the oldest
-first, in small transactions; whoever is killed meanwhile leaves rows that the next archiving removes.
-
-Rows of the audit trail as a table for other programs: a head, then a line each, times in UTC.
+Moving the chain's anchor and recording it is one transaction, and that transaction is the moment of the archiving.
+Before it nothing has changed. After it the triggers allow the removal of exactly these rows, the oldest first, in small
+transactions; what a crash leaves the next archiving removes.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
-from supervisor_core.storage import replication_progress as forward_marks
+from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ARCHIVED, COLUMNS, AuditEntry, ChainHead
 from supervisor_core.storage.audit.search import Row, numbered, shown
@@ -143,9 +139,11 @@ def plan(connection: Connection, supervisor_id: str, before: datetime, most: int
 
 def forwarded(connection: Connection, supervisor_id: str) -> int:
     """The number of a row up to which this chain is in the shared database, by the ledger's own note."""
-    origin = forward_marks.origin_of(connection, supervisor_id)
-    marks = forward_marks.noted(connection, origin)
-    others = (audit.newest_row(connection, each) for each in forward_marks.chains(connection) if each != supervisor_id)
+    origin = replication_progress.origin_of(connection, supervisor_id)
+    marks = replication_progress.noted(connection, origin)
+    others = (
+        audit.newest_row(connection, each) for each in replication_progress.chains(connection) if each != supervisor_id
+    )
     return max(0, (marks.audit_rows if marks else 0) - sum(head.audit_id for head in others if head))
 
 

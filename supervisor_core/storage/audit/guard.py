@@ -1,8 +1,8 @@
 """Triggers with which the database itself refuses to change or remove a row of the audit trail.
 
-There is one exception: rows up to the anchor of their chain may be removed, because a file holds them. `audit_archive`
-moves the anchor, in a transaction of its own. So the triggers are never dropped, whenever somebody is killed. An anchor
-that nobody may have moved is a fault that `audit verify` names.
+One exception: rows up to the anchor of their chain may be removed, because a file holds them. Archiving moves the
+anchor in a transaction of its own, so the triggers are never dropped. `audit verify` names an anchor that somebody else
+moved.
 """
 
 from __future__ import annotations

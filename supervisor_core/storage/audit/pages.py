@@ -1,4 +1,4 @@
-"""The audit trail page by page, an entry for each command; from any entry to older and to newer ones."""
+"""The audit trail page by page, an entry for each command; from any entry to older and newer ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from supervisor_core.storage.audit import search as audit_workers
 from supervisor_core.storage.audit.chain import damage_of
 from supervisor_core.storage.audit.search import (
     LARGEST_ID,
@@ -17,6 +16,7 @@ from supervisor_core.storage.audit.search import (
     Row,
     RowPosition,
     actors_called,
+    affected_workers,
     found,
     in_order,
     of_action,
@@ -24,8 +24,7 @@ from supervisor_core.storage.audit.search import (
     shown,
 )
 from supervisor_core.storage.audit.trail import TrailEntry, damaged_entry, entry_of
-from supervisor_core.storage.tables import audit_log
-from supervisor_core.storage.tables import audit_workers as audit_workers_table
+from supervisor_core.storage.tables import audit_log, audit_workers
 
 AT_ONCE = 30
 """Rows that are read together: of most commands one or two each, and a page has ten."""
@@ -85,7 +84,7 @@ def _entries(
             if damaged:
                 entries.append(_damaged(row))
                 continue
-            affected = audit_workers.of_rows(connection, [_key(each) for each in (*siblings, row)])
+            affected = affected_workers(connection, [_key(each) for each in (*siblings, row)])
             merged = {worker: role for roles in affected.values() for worker, role in roles.items()}
             entries.append(entry_of(row, details_of(row), siblings, merged, wanted.about))
         if len(rows) < AT_ONCE:
@@ -121,7 +120,7 @@ def _of_task(connection: Connection, task_id: str, wanted: AuditFilter) -> Seque
 
 
 def _affects(wanted: AuditFilter) -> ColumnElement[bool]:
-    each = audit_workers_table.c
+    each = audit_workers.c
     same = (each.supervisor_id == audit_log.c.supervisor_id, each.audit_id == audit_log.c.audit_id)
     return select(each.audit_id).where(*same, each.worker_id.in_(wanted.about)).exists()
 

@@ -1,4 +1,4 @@
-"""The audit trail's rows: appended in the transaction of what they tell, asked for, and checked."""
+"""The audit trail's rows: appended in the transaction of their change, and verified."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from supervisor_core.common.text import canonical_json, storable
-from supervisor_core.storage.audit import search as audit_workers
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
-from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, numbered, search
+from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, index_workers, numbered, search
 from supervisor_core.storage.tables import audit_anchors, audit_log
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
@@ -64,7 +63,7 @@ def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: d
         row[name] = row[name] and row[name][:width]  # cut before it is hashed: a database must not
     row["hash"] = row_hash(row)
     connection.execute(insert(audit_log), row)
-    audit_workers.add(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
+    index_workers(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
     connection.info[APPENDED] = True
     return ChainHead(supervisor_id, row["audit_id"], row["hash"])
 

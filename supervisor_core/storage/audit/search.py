@@ -1,10 +1,7 @@
-"""Rows of the audit trail as they're shown, however damaged they're stored.
+"""Search in the audit trail: the newest rows that fit, from any row on, each filter served by an index.
 
-The workers that an audit row affected beside its target: an index into the trail, made from what the row says.
-
-The row's own details, which its hash covers, say the same: this table only finds the row by each of its workers.
-
-Asking the audit trail: the newest rows that fit, from any place in it on, each filter served by an index.
+Rows are shown as stored, however damaged. An index finds a row by each worker that it affected beside its target; the
+row's own details, which its hash covers, say the same.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ from supervisor_core.common.times import to_text
 from supervisor_core.storage.audit.chain import damage_of
 from supervisor_core.storage.audit.trail import DECIDING, TELLING
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
-from supervisor_core.storage.tables import audit_workers as audit_workers_table
 
 Row = dict[str, Any]
 
@@ -83,7 +79,7 @@ MOST = 1000
 _AT_ONCE = 200
 
 
-def add(
+def index_workers(
     connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
 ) -> None:
     """Have the row found by these workers, except those whose own row of the same command tells of them."""
@@ -97,7 +93,9 @@ def add(
         connection.execute(insert(audit_workers), rows[:MOST])
 
 
-def of_rows(connection: Connection, places: Iterable[tuple[Any, Any]]) -> dict[tuple[str, int], dict[str, str]]:
+def affected_workers(
+    connection: Connection, places: Iterable[tuple[Any, Any]]
+) -> dict[tuple[str, int], dict[str, str]]:
     """The workers that these rows affected, with their roles."""
     found: dict[tuple[str, int], dict[str, str]] = {}
     key = tuple_(audit_workers.c.supervisor_id, audit_workers.c.audit_id)
@@ -115,7 +113,7 @@ def _is_whole(place: tuple[Any, Any]) -> bool:
     return isinstance(host, str) and is_plain(host) and type(number) is int and 0 < number <= LARGEST_ID
 
 
-def between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def affected_between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those of these rows of a chain, which follow on each other."""
     number, first, last = audit_workers.c.audit_id, rows[0]["audit_id"], rows[-1]["audit_id"]
     mine = (audit_workers.c.supervisor_id == chain, number >= first, number <= last)
@@ -172,7 +170,7 @@ def search(
     With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
     """
     rows = found(connection, wanted, beside, newer=newer)
-    others = of_rows(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
+    others = affected_workers(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
     return [{**shown(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
 
 
@@ -189,13 +187,13 @@ def found(
 
 def _affecting(connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool) -> list[Row]:
     """The rows that fit and affected one of the wanted workers beside their target."""
-    each = audit_workers_table.c
+    each = audit_workers.c
     these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
     these += _beyond(beside, newer=newer, columns=each) if beside else ()
     these += [func.coalesce(column, "").in_(values) for column, values in _filters(connection, wanted, about=False)]
     these += [of_action(wanted)] if wanted.command else []
     same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
-    query = select(audit_log).join(audit_workers_table, same).order_by(*_order(newer=newer, columns=each))
+    query = select(audit_log).join(audit_workers, same).order_by(*_order(newer=newer, columns=each))
     rows: list[Row] = []
     for worker in wanted.about:
         looked = connection.execute(query.where(each.worker_id == worker, *these).limit(wanted.limit)).mappings()

@@ -18,7 +18,7 @@ from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
 from supervisor_core.daemon.single_pass.waiting_work import do_what_waits
 from supervisor_core.daemon.single_pass.work import Findings
-from supervisor_core.host.interrupts import StopRequest
+from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage.audit.chain import HeadFile

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from supervisor_core.host.interrupts import catch_stop_signals
+from supervisor_core.host.process_facts.signals import catch_stop_signals
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, delete, event, func, insert, select, text, update
 
-from supervisor_core.storage import replication_progress as forward_marks
-from supervisor_core.storage import schema
+from supervisor_core.storage import replication_progress, schema
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, forwarding, jobs, metadata, workers
 from tests.support.storage.forwarded_rows import (
@@ -137,4 +136,4 @@ def test_chains_are_found_one_by_one(ledger: Ledger) -> None:
     more = {"created_at": NOW, "details_json": "{}", "previous_hash": "", "hash": ""}
     rows = [{**row, **more, "supervisor_id": name} for name in ("b", "a", "Z")]
     ledger.write(lambda connection: connection.execute(insert(audit_log), rows))
-    assert ledger.read(lambda connection: list(forward_marks.chains(connection))) == ["Z", "a", "b"]
+    assert ledger.read(lambda connection: list(replication_progress.chains(connection))) == ["Z", "a", "b"]
