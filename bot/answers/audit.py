@@ -15,9 +15,9 @@ from bot.outbound.messages import answer, file_to_person, whisper
 from bot.pools import quick, slow
 from bot.requests.commands import Query
 from bot.views.answers.audit import FILE, NEWER, OLDER, AuditQuery, AuditRow, audit_page, filter_text
+from bot.views.blocks import Content, text_message
 from bot.views.files import Attachment
-from bot.views.parts import Content, error_text, text_message
-from bot.views.text import escape
+from bot.views.text import error_text, escape
 from supervisor_core.commands.command import Command
 from supervisor_core.common import time_zones as zones
 from supervisor_core.common.errors import UsageError

@@ -14,8 +14,8 @@ from bot.pools import slow
 from bot.requests.commands import Query
 from bot.requests.request import Request
 from bot.views.answers.history import description, history_markup, history_message
+from bot.views.blocks import text_message, with_hint
 from bot.views.files import Attachment
-from bot.views.parts import text_message, with_hint
 from bot.views.text import escape
 from supervisor_core.commands.command import Command
 from supervisor_core.common.time_zones import UNKNOWN, UnknownZone, host_zone, zone_of

@@ -22,7 +22,9 @@ from bot.requests.commands import ObserveWorkers, Query, QueryHandler
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
 from bot.views.answers.why import why
-from bot.views.parts import Content, error_text, page_number, text_message
+from bot.views.blocks import Content, text_message
+from bot.views.buttons import page_number
+from bot.views.text import error_text
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import TEAM
 from supervisor_core.common.errors import SupervisorError

@@ -18,7 +18,7 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
 from bot.pools import quick
-from bot.views.parts import Content, text_message
+from bot.views.blocks import Content, text_message
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import AuditEntry

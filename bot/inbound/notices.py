@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import connection_gap_notice, other_connection_notice
+from bot.views.cards.notices import connection_gap_notice, other_connection_notice
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.times import from_text, to_text

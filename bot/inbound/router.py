@@ -33,10 +33,10 @@ from bot.requests.request import (
     is_direct_message,
 )
 from bot.views.answers.help import CHOOSE
+from bot.views.blocks import text_message
 from bot.views.buttons import ACTION, PAGE, SHARE, named
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DENIAL, VOTE
-from bot.views.parts import text_message
 from supervisor_core.common.errors import describe
 from supervisor_core.storage.envelopes import StoredEnvelope
 

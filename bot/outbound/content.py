@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.views.answers.schedules import refused_run, schedule_card
+from bot.views.blocks import Content
 from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
 from bot.views.cards import thread
@@ -29,7 +30,6 @@ from bot.views.cards.preview import code
 from bot.views.files import Attachment
 from bot.views.home.sections import OpenAlert
 from bot.views.home.sections import RecentCommand as Told_home_values
-from bot.views.parts import Content
 from bot.views.text import escape
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import flips as uptimes

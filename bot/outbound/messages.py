@@ -13,8 +13,9 @@ from sqlalchemy import Connection
 
 from bot.inbound.dispatcher import Response
 from bot.requests.request import Request
+from bot.views.blocks import Content, text_message
 from bot.views.files import Attachment
-from bot.views.parts import Content, error_text, text_message
+from bot.views.text import error_text
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError

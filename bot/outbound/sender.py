@@ -31,8 +31,9 @@ from bot.outbound.rate_limits import (
 from bot.outbound.slack_api import Address, SlackApi, UploadError
 from bot.outbound.slack_errors import FATAL, error_code, is_temporary, retry_after
 from bot.pools import quick, slow
+from bot.views.blocks import Content, with_hint, without_blocks
+from bot.views.cards.notices import not_a_member_hint
 from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
-from bot.views.parts import Content, not_a_member_hint, with_hint, without_blocks
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox

@@ -11,8 +11,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
+from bot.views.blocks import Content
 from bot.views.files import Attachment
-from bot.views.parts import Content
 
 EVENT_TYPE = "supervisor_message"
 PAGE, PAGES = 200, 5

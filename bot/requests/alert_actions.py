@@ -18,9 +18,9 @@ from bot.pools import quick
 from bot.requests.commands import Query, QueryHandler, reply_with
 from bot.requests.request import AlertAction
 from bot.views.answers import alerts as views
+from bot.views.blocks import Content, text_message
 from bot.views.cards.alert import AlertDetails
-from bot.views.parts import Content, error_text, mention, text_message
-from bot.views.text import escape
+from bot.views.text import error_text, escape, mention
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
 from supervisor_core.alerts.actions import AlertOver, AlertRequest, AlertService, NoSuchAlert

@@ -23,9 +23,11 @@ from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.help import help_message, retry_message
 from bot.views.answers.overview import BUTTONS, monitoring, overview, pressed_button
+from bot.views.blocks import Content, text_message
+from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.parts import Content, approval_requested, error_text, page_number, preview_pending, text_message
-from bot.views.text import escape
+from bot.views.cards.notices import approval_requested, preview_pending
+from bot.views.text import error_text, escape
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer

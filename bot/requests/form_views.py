@@ -20,8 +20,8 @@ from bot.outbound.slack_errors import error_code, failure_text
 from bot.requests.forms import read_form
 from bot.requests.request import Request, from_form, from_form_opening
 from bot.views import forms as views
+from bot.views.blocks import text_message
 from bot.views.forms import TARGET, matching
-from bot.views.parts import text_message
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command

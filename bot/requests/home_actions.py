@@ -13,10 +13,10 @@ from bot.outbound.home import HomeRefresher
 from bot.outbound.messages import whisper
 from bot.requests.form_views import FormActions, not_opened
 from bot.requests.request import VoteRequest, from_decision_form, from_form_opening, from_home_button
+from bot.views.blocks import text_message
 from bot.views.cards.approval import DECISION
 from bot.views.home.page import PAGE, REFRESH, SHOW
 from bot.views.home.sections import DECIDE, DO
-from bot.views.parts import text_message
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.words import excerpt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.access.rules import AccessRules, Person, refusal
 from bot.requests.request import TAB, Request
 from bot.views.answers.help import TargetMenu, mistake
-from bot.views.parts import Content
+from bot.views.blocks import Content
 from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse

@@ -21,7 +21,7 @@ from bot.pools import quick
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
 from bot.views.answers import schedules as views
-from bot.views.parts import Content, text_message, with_hint
+from bot.views.blocks import Content, text_message, with_hint
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command

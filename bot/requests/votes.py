@@ -17,8 +17,9 @@ from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.requests.request import VoteRequest
 from bot.views.answers.alerts import pending_approvals
+from bot.views.blocks import text_message
 from bot.views.cards.approval import ApprovalDetails, decision_form, denial_form
-from bot.views.parts import error_text, text_message
+from bot.views.text import error_text
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice

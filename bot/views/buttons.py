@@ -1,9 +1,10 @@
-"""Buttons that give commands, and the question that each of them asks first. Pure."""
+"""Buttons that give commands, with the question that each asks first; and buttons between the pages of a list. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
@@ -127,3 +128,43 @@ def _who(command: Command) -> str:
     if not names:
         return command.target
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+T = TypeVar("T")
+
+BACK, NEXT = "back", "next"
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[T]):
+    """A page, and where it is."""
+
+    items: Sequence[T]
+    number: int
+    """From 0."""
+    pages: int
+    first: int
+    """The place of its first item, from 1."""
+
+
+def list_page(items: Sequence[T], size: int, number: int) -> ListPage[T]:
+    """This page, or the last one where there are fewer by now."""
+    pages = max(-(-len(items) // size), 1)
+    number = min(max(number, 0), pages - 1)
+    return ListPage(items[number * size : (number + 1) * size], number, pages, number * size + 1)
+
+
+def page_buttons(part: ListPage[T], command: Command, nonce: str) -> list[dict[str, Any]]:
+    """The block of buttons; none where there is one page alone."""
+    buttons = []
+    if part.number > 0:
+        buttons.append(page_button(command, nonce, f"{BACK}:{part.number - 1}", "Previous page"))
+    if part.number + 1 < part.pages:
+        buttons.append(page_button(command, nonce, f"{NEXT}:{part.number + 1}", "Next page"))
+    return [{"type": "actions", "block_id": "pages", "elements": buttons}] if buttons else []
+
+
+def page_number(word: str) -> int:
+    """The number of the page that a button says, from 0."""
+    number = word.partition(":")[2]
+    return int(number) if number.isdecimal() and len(number) < 6 else 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.parts import Content, code_message, context, section
+from bot.views.blocks import Content, code_message, context, section
 from bot.views.text import escape, fit
 from supervisor_core.common.text import storable
 

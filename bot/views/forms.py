@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bot.views.answers.help import TITLES
-from bot.views.parts import context as small_print
-from bot.views.parts import section
+from bot.views.blocks import context as small_print
+from bot.views.blocks import section
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule

@@ -1,8 +1,16 @@
-"""Text for Slack messages: escaping, unescaping and shortening."""
+"""Text in Slack's markup: escaped, shortened, with moments and people as Slack shows them. Pure."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
+from supervisor_core.common.errors import CommandText, SupervisorError
+from supervisor_core.common.text import one_line
 
 CUT = " … (cut)"
 
@@ -46,3 +54,83 @@ def _whole_characters(text: str, room: int) -> str:
     while room > 0 and (unicodedata.combining(text[room]) or text[room] == "\N{ZERO WIDTH JOINER}"):
         room -= 1
     return text[:room]
+
+
+def moment(at: datetime) -> str:
+    """A moment, in the reader's own time zone where Slack knows it."""
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time_secs}}|{at:%Y-%m-%d %H:%M:%S} UTC>"
+
+
+NAME = 80  # characters
+
+MENTIONABLE = re.compile(r"[UW][A-Z0-9]{1,30}")
+"""The ids of people, as Slack gives them. What else stands in that place was made up, and is told as a name."""
+
+UNSTYLED = str.maketrans("", "", "*_~`")
+"""A name is not styled; there is no escape for these."""
+
+MENTIONS = 100
+"""Of one message; nobody has more approvers."""
+
+
+def mention(issuer: Issuer) -> str:
+    """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
+    prefix, _, rest = issuer.id.partition(":")
+    user = rest.rpartition("/")[2]
+    if prefix == "slack" and MENTIONABLE.fullmatch(user):
+        return f"<@{user}>"
+    if not rest:  # nobody came by any door: the configuration says so
+        return display_name(issuer)
+    return f"{display_name(issuer)} ({escape(one_line(prefix, NAME))})"
+
+
+def requester(issuer: Issuer) -> str:
+    """The same of whoever asks for a command; of a schedule also whose it is: their rights count."""
+    if not issuer.owner:
+        return mention(issuer)
+    return f"{mention(issuer)} of {mention(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}"
+
+
+def display_name(issuer: Issuer) -> str:
+    """Somebody by name alone, where they need not be told."""
+    return escape(one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME))
+
+
+def mentions(people: Iterable[Issuer], but: str = "") -> str:
+    """Each of them once, so that they are told; nobody who is not known to Slack, and not the one with this id."""
+    found = dict.fromkeys(mention(each) for each in people if each.id != but)
+    return " ".join([each for each in found if each.startswith("<@")][:MENTIONS])
+
+
+LONGEST_TYPED = 400  # characters of something that is repeated letter by letter
+
+LONGEST_TEXT = 600
+
+
+def phrase_markup(phrase: Phrase) -> str:
+    """As markup."""
+    return render_phrase(phrase, _text, code_span, moment, mention)
+
+
+def phrase_with_names(phrase: Phrase) -> str:
+    """The same with people by their names: a mention of somebody who did something days ago calls them."""
+    return render_phrase(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
+
+
+def code_span(word: str) -> str:
+    """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
+    before = "/supervisor " if isinstance(word, CommandText) else ""
+    return f"`{before}{escape(fit(_line(word), LONGEST_TYPED))}`"
+
+
+def error_text(error: SupervisorError) -> str:
+    """What went wrong, and what to do."""
+    return f"{escape(error.message)} {phrase_markup(error.todo)}".rstrip()
+
+
+def _text(words: str) -> str:
+    return escape(fit(words, LONGEST_TEXT))
+
+
+def _line(word: str) -> str:
+    return " ".join(word.replace("`", "'").split()) or " "

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from bot.views.blocks import Content, context, section, text_message
+from bot.views.buttons import list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.parts import Content, context, list_page, mention, moment, page_buttons, requester, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention, moment, requester
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bot.views.blocks import Content, context, section
 from bot.views.buttons import page_button
-from bot.views.parts import MENTIONABLE, Content, context, moment, section
-from bot.views.text import escape, fit
+from bot.views.text import MENTIONABLE, escape, fit, moment
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import TrailEntry

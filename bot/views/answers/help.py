@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.views.blocks import LONGEST, Content, code_message, context, section
 from bot.views.buttons import EFFECTS, command_button, confirm
-from bot.views.parts import LONGEST, Content, code_message, context, section
 from bot.views.text import escape, fit
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command

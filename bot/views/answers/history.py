@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
+from bot.views.blocks import Content, context, section
 from bot.views.buttons import share_button
-from bot.views.parts import Content, context, phrase_with_names, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, phrase_with_names
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import name_of, render_phrase

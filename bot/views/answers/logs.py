@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.views.parts import Content, context, join_lines, section
+from bot.views.blocks import Content, context, join_lines, section
 from bot.views.text import escape, fit
 from supervisor_core.diagnosis.worker_logs import Written
 

@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bot.views.answers.teams import role_of, team_heading
-from bot.views.buttons import ACTION, command_button
+from bot.views.blocks import Content, context, join_lines, section, text_message
+from bot.views.buttons import ACTION, command_button, list_page, page_buttons
 from bot.views.forms import OPEN
-from bot.views.parts import Content, context, join_lines, list_page, mention, page_buttons, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.text import one_line

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from bot.views.blocks import Content, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.parts import Content, context, mention, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import from_text

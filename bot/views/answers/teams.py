@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.parts import Content, context, list_page, moment, page_buttons, section
-from bot.views.text import escape, fit
+from bot.views.blocks import Content, context, section
+from bot.views.buttons import list_page, page_buttons
+from bot.views.text import escape, fit, moment
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bot.views.blocks import Content, context, section
 from bot.views.buttons import command_button
-from bot.views.parts import Content, code_span, context, moment, phrase_markup, phrase_with_names, section
-from bot.views.text import escape, fit
+from bot.views.text import code_span, escape, fit, moment, phrase_markup, phrase_with_names
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from bot.views.blocks import Content, context, section, text_message
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.parts import Content, context, mention, moment, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention, moment
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression

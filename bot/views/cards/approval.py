@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.buttons import command_button, confirm
 from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.parts import LONGEST, Content, context, mention, moment, phrase_markup, requester, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention, moment, phrase_markup, requester
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import capitalize, sentence

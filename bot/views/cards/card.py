@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.views.blocks import Content, context, section
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, votes_text
 from bot.views.cards.progress import bar, degraded_watch, steps, watch_lines
-from bot.views.parts import Content, context, mention, requester, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, mention, requester
 from supervisor_core.code.change_plan import SEEN, count, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.parts import Content, context, section, text_message
+from bot.views.blocks import Content, context, section, text_message
 from bot.views.text import escape, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.labels import Role

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.views.parts import context, section
+from bot.views.blocks import context, section
 from bot.views.text import escape, fit
 from supervisor_core.alerts.grouping.rules import AlertMembers
 from supervisor_core.alerts.rules import Alert

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from bot.views.blocks import Content, section, text_message
 from bot.views.cards.alert import WORDS, target_name
-from bot.views.parts import Content, moment, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, moment
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.grammar import render
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.history import percent
@@ -157,3 +159,53 @@ def _gone(over: Sequence[Alert]) -> list[str]:
 
 def _lasted(alert: Alert) -> timedelta:
     return max((alert.closed_at or alert.opened_at) - alert.opened_at, timedelta())
+
+
+ERROR = 1000  # characters
+
+GAPS = 15  # on one notice
+
+
+def preview_pending(command: Command) -> Content:
+    """A preview is under way, and its sender waits."""
+    what = "Checking the remote" if command.name.startswith("update") else "Checking what it would do"
+    return text_message(f":hourglass_flowing_sand: {what}… `{escape(render(command))}` The result follows here.")
+
+
+def approval_requested(command: Command) -> Content:
+    """What takes the place of that once an approval is requested."""
+    return text_message(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
+
+
+def not_a_member_hint(channel: str, bot: str) -> str:
+    """Why somebody is told in a direct message, and how to change that."""
+    return f"Told here because I can't write in <#{channel}>. To change that: `/invite @{bot}` in that channel."
+
+
+def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
+    """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
+    shown = gaps[-GAPS:]
+    lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
+    lines += [
+        f"• from {moment(since)} to {moment(until)} ({format_span((until - since).total_seconds())})"
+        for since, until in shown
+    ]
+    what = (
+        f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
+        if away
+        else f"*The supervisor on {escape(host)} could not reach Slack*"
+    )
+    advice = (
+        "Slash commands and clicks of that time did not reach it: Slack told whoever gave one that it failed, and they "
+        "can give it again. A mention of that time may still be carried out: look before you repeat it."
+    )
+    return text_message("\n".join([f":warning: {what}:", *lines, advice]))
+
+
+def other_connection_notice(reason: str) -> Content:
+    """Somebody else uses our token."""
+    advice = (
+        "End the other process, or revoke the token in the app's settings and make a new one; `supervisor doctor` "
+        "looks again. What an earlier run left open counts for a while, too."
+    )
+    return text_message(f":warning: *I may not be alone.* {escape(fit(reason, ERROR))}\n{advice}")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from bot.views.parts import moment
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, moment
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.cards.approval import ApprovalDetails, title_of, why_of
 from bot.views.cards.card import (
     COMMITS,
@@ -23,8 +24,7 @@ from bot.views.cards.card import (
 from bot.views.cards.card import title_of as outcome_of
 from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
-from bot.views.parts import LONGEST, Content, context, display_name, mentions, section
-from bot.views.text import escape, fit
+from bot.views.text import display_name, escape, fit, mentions
 from supervisor_core.code.change_plan import CHANGES, count, short
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line

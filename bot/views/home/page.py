@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.views.answers.overview import monitoring_paused
+from bot.views.blocks import context, section
 from bot.views.forms import OPEN
 from bot.views.home.sections import (
     EVERYTHING,
@@ -28,8 +29,7 @@ from bot.views.home.sections import (
     team_line,
     worker_blocks,
 )
-from bot.views.parts import context, moment, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, moment
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
 """The `action_id` of the menu of what to show, of the buttons that turn the page, and of the one that asks anew."""

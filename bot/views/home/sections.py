@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.views.blocks import section
 from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit
-from bot.views.parts import UNSTYLED, mention, moment, requester, section
-from bot.views.text import escape, fit
+from bot.views.text import UNSTYLED, escape, fit, mention, moment, requester
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.intake.approvals.observed_state import effect

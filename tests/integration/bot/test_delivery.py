@@ -18,8 +18,8 @@ from bot.outbound.messages import WHISPER
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
+from bot.views.blocks import text_message
 from bot.views.files import Attachment
-from bot.views.parts import text_message
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.command import Issuer

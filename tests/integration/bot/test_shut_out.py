@@ -15,8 +15,8 @@ from bot.outbound.delivery import Delivery
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, notify_admins
+from bot.views.blocks import text_message
 from bot.views.cards.configuration import unreachable_channel
-from bot.views.parts import text_message
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.messages import NOTICE

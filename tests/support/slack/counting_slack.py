@@ -8,7 +8,7 @@ from collections import defaultdict
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.slack_api import Address, SlackApi
-from bot.views.parts import Content
+from bot.views.blocks import Content
 from slack_playground.values import Clock as PlaygroundClock
 from slack_playground.world.faults import Rates
 

@@ -18,8 +18,8 @@ from bot.requests.request import (
     from_mention,
     is_direct_message,
 )
+from bot.views.blocks import text_message
 from bot.views.forms import form, picker
-from bot.views.parts import text_message
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext

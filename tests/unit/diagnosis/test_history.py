@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from bot.answers.charts import draw
 from bot.views.answers.history import ALT, description, history_markup, history_message
+from bot.views.blocks import text_message
 from bot.views.files import MOST_BYTES
-from bot.views.parts import text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Command, Issuer

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, refusal
-from bot.views.parts import LONGEST, text_message
+from bot.views.blocks import LONGEST, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.views.answers.alerts import muted, open_alerts, unmuted
+from bot.views.blocks import Content
 from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
-from bot.views.parts import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, digest
 from supervisor_core.alerts.rules import Alert, AlertState, Reason

@@ -19,9 +19,10 @@ from bot.requests.request import Request
 from bot.views.answers.help import help_message
 from bot.views.answers.overview import overview, pressed_button
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, guest_votes, inactive, lacking, unknown
+from bot.views.blocks import text_message, with_hint
 from bot.views.buttons import named
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import connection_gap_notice, not_a_member_hint, other_connection_notice, text_message, with_hint
+from bot.views.cards.notices import connection_gap_notice, not_a_member_hint, other_connection_notice
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError

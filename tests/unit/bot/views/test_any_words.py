@@ -21,10 +21,11 @@ from bot.views.answers.logs import logs
 from bot.views.answers.overview import overview, status
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, lacking
 from bot.views.answers.teams import teams
+from bot.views.blocks import code_message, text_message, with_hint
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request, denial_form
 from bot.views.cards.card import CardContext, UndoState, command_card
 from bot.views.cards.configuration import unknown_ids
-from bot.views.parts import code_message, connection_gap_notice, other_connection_notice, text_message, with_hint
+from bot.views.cards.notices import connection_gap_notice, other_connection_notice
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.code.watch.rules import Bake, BakeState

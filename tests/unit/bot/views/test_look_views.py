@@ -24,9 +24,10 @@ from bot.views.answers.audit import NEWER, OLDER, AuditQuery, AuditRow, audit_pa
 from bot.views.answers.logs import fits, logs, logs_file
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
+from bot.views.blocks import Content
+from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails as Waits
 from bot.views.files import MOST_BYTES
-from bot.views.parts import Content, page_number
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.diagnosis.worker_logs import Written

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bot.views.answers.schedules import SHOWN, listed, refused_run, schedule_card
-from bot.views.parts import Content
+from bot.views.blocks import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.parameters import MAX_SCHEDULED

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.views.blocks import Content, text_message
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import COMMITS, ERROR, command_card
 from bot.views.cards.thread import LONG, outcome, preview, report_text
 from bot.views.files import UNREADABLE, Attachment, file_text
-from bot.views.parts import Content, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.intake.approvals.rules import FINAL, Approval, ApprovalState, Choice, Terms, Vote

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from bot.views.answers.alerts import open_alerts
+from bot.views.blocks import Content
 from bot.views.cards.alert import alert_card
 from bot.views.cards.notices import escalation, escalation_elsewhere, quiet_hours_summary, weekly_summary
-from bot.views.parts import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import AlertState

@@ -8,15 +8,9 @@ from typing import Any
 
 from bot.views.answers.help import help_message
 from bot.views.answers.overview import BUTTONS, SHOWN, line, overview, pressed_button
+from bot.views.blocks import code_message, text_message, with_hint, without_blocks
 from bot.views.buttons import EFFECTS
-from bot.views.parts import (
-    code_message,
-    connection_gap_notice,
-    other_connection_notice,
-    text_message,
-    with_hint,
-    without_blocks,
-)
+from bot.views.cards.notices import connection_gap_notice, other_connection_notice
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 
