@@ -239,15 +239,15 @@ class SlackService(Chat):
         )
         alerts = AlertService(self._ledger)
         tellers = {
-            **informing.tellers(),
-            **AlertCommands(self._ledger, alerts, self._alert_channel, tuple(config.workers)).tellers(),
+            **informing.handlers(),
+            **AlertCommands(self._ledger, alerts, self._alert_channel, tuple(config.workers)).handlers(),
         }
         scheduling = ScheduleCommands(config, Schedules(self._ledger), judging, tellers)
         commands = CommandRequests(
             config=config,
             gateway=Gateway(config, LocalCarrier(self._ledger), self._approvals),
-            judging=judging,
-            tellers={**tellers, **scheduling.tellers()},
+            access=judging,
+            handlers={**tellers, **scheduling.handlers()},
             submitted=self._doors.filed,
         )
         pages = HomePages(config, judging, offering, composing, self._ledger, self._doors)

@@ -48,30 +48,34 @@ class AccessChecks:
         self._people = people
         self.rules = rules
 
-    async def of_command(self, asked: Request, definition: CommandDefinition, command: Command | None) -> AccessResult:
+    async def of_command(
+        self, request: Request, definition: CommandDefinition, command: Command | None
+    ) -> AccessResult:
         """Who asks for it, and why they may not: as Slack says right now, before anything is changed."""
-        judge = partial(refusal, definition=definition, command=command, channel=asked.channel, rules=self.rules)
+        judge = partial(refusal, definition=definition, command=command, channel=request.channel, rules=self.rules)
         changes = definition.risk is not Risk.READS
-        return (None, TOO_OLD) if changes and is_old(asked) else await self._judged(asked.user, judge, fresh=changes)
+        return (
+            (None, TOO_OLD) if changes and is_old(request) else await self._judged(request.user, judge, fresh=changes)
+        )
 
     async def of_vote(self, vote: VoteRequest, approval: Approval) -> AccessResult:
         """Who votes, or cancels, and why that does not count: as Slack says right now."""
         command, rules = approval.command, self.rules
-        here = None if vote.at_home else vote.asked.channel
+        here = None if vote.at_home else vote.request.channel
         card = str((approval.card or {}).get("channel") or "")
-        own = approval.requester.person.is_same_as(vote.asked.actor)
+        own = approval.requester.person.is_same_as(vote.request.actor)
 
         def judge(person: Person | None) -> Refusal | None:
             if vote.choice == "cancel":
                 return may_cancel(person, command, rules, own=own, here=here, card=card)
             return may_approve(person, command, rules, here=here, card=card)
 
-        return (None, TOO_OLD) if is_old(vote.asked) else await self._judged(vote.asked.user, judge, fresh=True)
+        return (None, TOO_OLD) if is_old(vote.request) else await self._judged(vote.request.user, judge, fresh=True)
 
-    async def person(self, asked: Request) -> Person | None:
+    async def person(self, request: Request) -> Person | None:
         """Who asks, for what is only shown to them; None where Slack does not say so."""
         try:
-            return await self._people.person(asked.user)
+            return await self._people.person(request.user)
         except UnverifiedError:
             return None
 
@@ -94,9 +98,9 @@ class AccessChecks:
             return None, UNVERIFIED
 
 
-def is_old(asked: Request) -> bool:
+def is_old(request: Request) -> bool:
     """Whether it was asked for so long ago that nobody expects it to happen any more."""
-    return datetime.now(UTC) - (asked.said_at or asked.at) > MAX_AGE
+    return datetime.now(UTC) - (request.said_at or request.at) > MAX_AGE
 
 
 WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
@@ -106,9 +110,9 @@ WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
 class AllowedCommands:
     """By the configuration that is in force, and by what Slack says of people."""
 
-    def __init__(self, config: SupervisorConfig, judging: AccessChecks) -> None:
+    def __init__(self, config: SupervisorConfig, access: AccessChecks) -> None:
         self._config = config
-        self._judging = judging
+        self._access = access
 
     @property
     def example(self) -> str:
@@ -117,7 +121,7 @@ class AllowedCommands:
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
         """All commands that this person may give to some worker at least."""
-        return [each for each in CATALOG.values() if may_see(person, each, self._judging.rules)]
+        return [each for each in CATALOG.values() if may_see(person, each, self._access.rules)]
 
     def in_a_form(self, person: Person | None) -> list[CommandDefinition]:
         """Those for which a form can be opened here."""
@@ -130,7 +134,7 @@ class AllowedCommands:
 
     async def to_user(self, user: str) -> list[CommandDefinition]:
         """What a form may offer the person with this id."""
-        return self.in_a_form(await self._judging.known(user))
+        return self.in_a_form(await self._access.known(user))
 
     def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         """Whether a button with this command for this worker would do so for them there."""
@@ -138,12 +142,12 @@ class AllowedCommands:
 
     def may_give(self, person: Person | None, command: Command, channel: str) -> bool:
         """Whether a button with exactly this command would do so."""
-        return may_press(person, command, channel, self._judging.rules)
+        return may_press(person, command, channel, self._access.rules)
 
     def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
         """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""
         command = Command(name, workers=(worker_id,))
-        return may_give(person, command, self._judging.rules) is None
+        return may_give(person, command, self._access.rules) is None
 
     def asks(self, name: str) -> bool:
         """Whether a command needs an approval when it is given in Slack."""
@@ -178,11 +182,11 @@ class ChatRights:
         if self._chat is None or not who.id.startswith(CHAT):
             return self._host(who, command, right)
         loop, judge = self._chat
-        asked = asyncio.run_coroutine_threadsafe(judge(who.id.rpartition("/")[2], command, right), loop)
+        answer_future = asyncio.run_coroutine_threadsafe(judge(who.id.rpartition("/")[2], command, right), loop)
         try:
-            return asked.result(ASK_SECONDS)
+            return answer_future.result(ASK_SECONDS)
         except UnverifiedError as error:
             raise RightsUnknown(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
-            asked.cancel()
+            answer_future.cancel()
             raise RightsUnknown(f"Slack did not say in time whether {who.name or who.id} still may.") from error

@@ -52,21 +52,21 @@ class AuditAnswer:
         self._link = link
         self._masking = masking_of(config)
 
-    async def __call__(self, question: Query) -> Response:
+    async def __call__(self, query: Query) -> Response:
         """A page, or the file."""
-        asked = question.asked
+        request = query.request
         try:
-            wanted = filter_of(question.command, datetime.now(UTC), zone_of(question.person))
+            wanted = filter_of(query.command, datetime.now(UTC), zone_of(query.person))
         except UsageError as error:
-            return Response(messages=(answer(asked, text_message(f":warning: {error_text(error)}")),))
-        if asked.page == FILE:
-            return await self._filed(question, wanted)
-        content = await quick(self._ledger.read, lambda connection: self._page(connection, question, wanted))
-        return Response(messages=(answer(asked, content),))
+            return Response(messages=(answer(request, text_message(f":warning: {error_text(error)}")),))
+        if request.page == FILE:
+            return await self._filed(query, wanted)
+        content = await quick(self._ledger.read, lambda connection: self._page(connection, query, wanted))
+        return Response(messages=(answer(request, content),))
 
-    def _page(self, connection: Connection, question: Query, wanted: AuditFilter) -> Content:
-        command, asked = question.command, question.asked
-        beside, newer = place_in(asked.page)
+    def _page(self, connection: Connection, query: Query, wanted: AuditFilter) -> Content:
+        command, request = query.command, query.request
+        beside, newer = place_in(request.page)
         size = min(int(command.params["limit"]), PAGE)
         found = page(connection, wanted, size, beside, newer=newer)
         shown = [
@@ -80,10 +80,10 @@ class AuditAnswer:
         places = [(entry.supervisor_id, entry.audit_id) for entry in found.entries if entry.audit_id is not None]
         last = where(OLDER, *places[-1]) if found.older and places else ""
         first = where(NEWER, *places[0]) if found.newer and places else ""
-        asking = AuditQuery(self._config.supervisor.id, command, wanted, asked.nonce, alone=question.alone)
+        asking = AuditQuery(self._config.supervisor.id, command, wanted, request.nonce, alone=query.alone)
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
-    async def _filed(self, question: Query, wanted: AuditFilter) -> Response:
+    async def _filed(self, query: Query, wanted: AuditFilter) -> Response:
         """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
         most = replace(wanted, limit=MOST_ROWS)
         rows = await slow(self._ledger.read, lambda connection: search(connection, most))
@@ -91,15 +91,15 @@ class AuditAnswer:
         host = self._config.supervisor.id
         cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
         file = Attachment(
-            name=f"audit_{host}_{question.asked.at:%Y%m%dT%H%M%SZ}.csv",
+            name=f"audit_{host}_{query.request.at:%Y%m%dT%H%M%SZ}.csv",
             content=table,
             rest=f"`supervisor audit --csv --limit 1000000` on {escape(host)}",
             title=f"Audit trail of {host}",
-            comment=f"The audit trail of *{escape(host)}*{filter_text(question.command, wanted)}: {len(rows)} rows"
+            comment=f"The audit trail of *{escape(host)}*{filter_text(query.command, wanted)}: {len(rows)} rows"
             f"{cut}. Times are UTC.",
         )
         said = text_message(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
-        return Response(messages=(whisper(question.asked, said, about=" told"), file_to_person(question.asked, file)))
+        return Response(messages=(whisper(query.request, said, about=" told"), file_to_person(query.request, file)))
 
     def _masked(self, row: Row) -> Row:
         """Cell by cell: what a table does to a quote, no spelling of a secret has."""

@@ -39,34 +39,34 @@ class HistoryAnswer:
         self._config = config
         self._ledger = ledger
 
-    async def __call__(self, question: Query) -> Response:
+    async def __call__(self, query: Query) -> Response:
         """Drawn until the moment at which it was asked for, so that it is the same however often it is dealt with."""
-        asked, command = question.asked, question.command
-        until = _shared_until(asked) or asked.at.replace(microsecond=0)  # as a button can say it
+        request, command = query.request, query.command
+        until = _shared_until(request) or request.at.replace(microsecond=0)  # as a button can say it
         since = until - SPANS[str(command.params.get("span") or "24h")]
         found = await slow(histories, self._ledger, self._config, command.workers, since, until)
         told = history_markup(found, len(command.workers) - len(found))
         if not found:
-            return Response(messages=(answer(asked, text_message(told)),))
-        picture, missing = await self._drawn(found, command, told, question.person)
-        if asked.shares:
-            return self._share(asked, picture, told)
-        if picture is not None and asked.direct:
-            return Response(messages=(file_to_person(asked, picture),))
-        if asked.direct:
-            return Response(messages=(answer(asked, with_hint(text_message(told), missing)),))
+            return Response(messages=(answer(request, text_message(told)),))
+        picture, missing = await self._drawn(found, command, told, query.person)
+        if request.shares:
+            return self._share(request, picture, told)
+        if picture is not None and request.direct:
+            return Response(messages=(file_to_person(request, picture),))
+        if request.direct:
+            return Response(messages=(answer(request, with_hint(text_message(told), missing)),))
         content = history_message(
-            told, command, asked.nonce, str(int(until.timestamp())), drawn=picture is not None, missing=missing
+            told, command, request.nonce, str(int(until.timestamp())), drawn=picture is not None, missing=missing
         )
-        files = (file_to_person(asked, picture),) if picture is not None else ()
-        return Response(messages=(answer(asked, content), *files))
+        files = (file_to_person(request, picture),) if picture is not None else ()
+        return Response(messages=(answer(request, content), *files))
 
-    def _share(self, asked: Request, picture: Attachment | None, told: str) -> Response:
+    def _share(self, request: Request, picture: Attachment | None, told: str) -> Response:
         """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
         if picture is None:
-            return Response(messages=(answer(asked, text_message(told)),))
-        done = whisper(asked, text_message("It is shared with everybody here."), replace=asked.replaces)
-        return Response(messages=(file_to_channel(asked, picture), done))
+            return Response(messages=(answer(request, text_message(told)),))
+        done = whisper(request, text_message("It is shared with everybody here."), replace=request.replaces)
+        return Response(messages=(file_to_channel(request, picture), done))
 
     async def _drawn(
         self, found: Sequence[History], command: Command, told: str, person: Person | None
@@ -104,10 +104,10 @@ def _zone(person: Person | None) -> tuple[tzinfo, str]:
     return UTC, UNKNOWN
 
 
-def _shared_until(asked: Request) -> datetime | None:
+def _shared_until(request: Request) -> datetime | None:
     """The moment until which the picture was drawn that is to be shared. Slack brings back what a button was made
     with; who sends something else gets what is so now."""
-    if not asked.shares.isdecimal() or len(asked.shares) > 11:
+    if not request.shares.isdecimal() or len(request.shares) > 11:
         return None
-    until = datetime.fromtimestamp(int(asked.shares), UTC)
-    return until if asked.at - OLDEST <= until <= asked.at else None
+    until = datetime.fromtimestamp(int(request.shares), UTC)
+    return until if request.at - OLDEST <= until <= request.at else None

@@ -30,27 +30,27 @@ class LogsAnswer:
         self._config = config
         self._read = read
 
-    async def __call__(self, question: Query) -> Response:
+    async def __call__(self, query: Query) -> Response:
         """To the asker alone, also where they asked by a mention: what a worker writes is not for a whole channel."""
-        asked, command = question.asked, question.command
+        request, command = query.request, query.command
         try:
             found = await self._read(command.workers, int(command.params["lines"]))
         except SupervisorError as error:  # the configuration has changed since this was understood
-            return Response(messages=(whisper(asked, {"text": escape(str(error)), "blocks": []}),))
+            return Response(messages=(whisper(request, {"text": escape(str(error)), "blocks": []}),))
         whole = fits(found)
-        messages = [whisper(asked, logs(found, filed=not whole))]
+        messages = [whisper(request, logs(found, filed=not whole))]
         if not whole:
             host = self._config.supervisor.id
             name = found[0].worker_id if len(found) == 1 else host
             places = ", ".join(f"`{escape(each.path.replace('`', ''))}`" for each in found[:3])
             file = Attachment(
-                name=f"{name}_{asked.at:%Y%m%dT%H%M%SZ}.log",
+                name=f"{name}_{request.at:%Y%m%dT%H%M%SZ}.log",
                 content=logs_file(found),
                 rest=f"{places} on {escape(host)}",
                 title=f"What {name} wrote",
                 comment=f"The lines that were asked for, from {escape(host)}.",
             )
-            messages.append(file_to_person(asked, file))
+            messages.append(file_to_person(request, file))
         return Response(messages=tuple(messages))
 
 

@@ -43,20 +43,22 @@ class WorkerAnswers:
         self._ledger = ledger
         self._look = look
 
-    async def status(self, question: Query) -> Response:
+    async def status(self, query: Query) -> Response:
         """Some workers; of a team, its objective and roles as well."""
-        command, asked = question.command, question.asked
+        command, request = query.command, query.request
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
         team, rests = await self._team(command.target), await self._rests()
-        content = status(command, workers, asked.nonce, page_number(asked.page), team, rests=rests)
-        return Response(messages=(answer(asked, content),))
+        content = status(command, workers, request.nonce, page_number(request.page), team, rests=rests)
+        return Response(messages=(answer(request, content),))
 
-    async def teams(self, question: Query) -> Response:
+    async def teams(self, query: Query) -> Response:
         """All teams."""
-        asked, pictures = question.asked, await self._pictures()
+        request, pictures = query.request, await self._pictures()
         workers = {worker["id"]: worker for worker in await self._look()}
         return Response(
-            messages=(answer(asked, teams(question.command, pictures, workers, asked.nonce, page_number(asked.page))),)
+            messages=(
+                answer(request, teams(query.command, pictures, workers, request.nonce, page_number(request.page))),
+            )
         )
 
     async def _team(self, target: str) -> TeamPicture | None:
@@ -77,30 +79,30 @@ class WorkerAnswers:
 class WhyAnswer:
     """Answers the command, and the button that gives it."""
 
-    def __init__(self, explain: Explain, offering: AllowedCommands) -> None:
+    def __init__(self, explain: Explain, allowed: AllowedCommands) -> None:
         self._explain = explain
-        self._offering = offering
+        self._allowed = allowed
 
-    async def __call__(self, question: Query) -> Response:
+    async def __call__(self, query: Query) -> Response:
         """The words alone: nothing is changed by it."""
-        return Response(messages=(answer(question.asked, await self._words(question)),))
+        return Response(messages=(answer(query.request, await self._words(query)),))
 
-    async def _words(self, question: Query) -> Content:
-        asked, person = question.asked, question.person
+    async def _words(self, query: Query) -> Content:
+        request, person = query.request, query.person
         try:
-            found = await self._explain(question.command.workers)
+            found = await self._explain(query.command.workers)
         except SupervisorError as error:
             return text_message(f":warning: {error_text(error)}")
 
         def may(command: Command) -> bool:
-            return self._offering.may_give(person, command, asked.channel)
+            return self._allowed.may_give(person, command, request.channel)
 
-        asking = {each.name for told in found for each in told.found.remedies if self._offering.asks(each.name)}
-        return why(found, asked.nonce, may, asking, alone=question.alone)
+        asking = {each.name for told in found for each in told.found.remedies if self._allowed.asks(each.name)}
+        return why(found, request.nonce, may, asking, alone=query.alone)
 
 
 def answer_handlers(
-    config: SupervisorConfig, ledger: Ledger, doors: ChatContext, composing: MessageComposer, offering: AllowedCommands
+    config: SupervisorConfig, ledger: Ledger, doors: ChatContext, composing: MessageComposer, allowed: AllowedCommands
 ) -> Mapping[str, QueryHandler]:
     """Put together here and nowhere else."""
     workers = WorkerAnswers(config, ledger, doors.look)
@@ -110,5 +112,5 @@ def answer_handlers(
         "logs": LogsAnswer(config, doors.written),
         "status": workers.status,
         "teams": workers.teams,
-        "why": WhyAnswer(doors.explain, offering),
+        "why": WhyAnswer(doors.explain, allowed),
     }

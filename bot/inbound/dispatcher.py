@@ -115,11 +115,11 @@ class EnvelopeDispatcher:
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
         async with turn:
             async with self._room:
-                dealt = await self._dealt(received, self._deal(received))
-            if dealt.rest is None:
-                await self._end(received, dealt)
+                response = await self._dealt(received, self._deal(received))
+            if response.rest is None:
+                await self._end(received, response)
                 return
-        await self._end(received, await self._dealt(received, dealt.rest(self._tell)))
+        await self._end(received, await self._dealt(received, response.rest(self._tell)))
 
     async def _tell(self, messages: tuple[Message, ...]) -> bool:
         """Order messages while the rest is under way; where that can't be written, the log has it."""
@@ -130,21 +130,21 @@ class EnvelopeDispatcher:
             return False
         return True
 
-    async def _dealt(self, received: StoredEnvelope, dealing: Awaitable[Response]) -> Response:
+    async def _dealt(self, received: StoredEnvelope, dispatcher: Awaitable[Response]) -> Response:
         """The edge of an envelope: it fails alone, and is kept with its reason."""
         try:
-            return await dealing
+            return await dispatcher
         except Exception as error:
             log.exception("%s could not be dealt with", received.key)
             return Response(error=describe(error))
 
-    async def _end(self, received: StoredEnvelope, dealt: Response) -> None:
+    async def _end(self, received: StoredEnvelope, response: Response) -> None:
         """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
         now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
-        if dealt.error is None:
-            step = envelopes.handled(received, now, dealt.audit, dealt.messages)
+        if response.error is None:
+            step = envelopes.handled(received, now, response.audit, response.messages)
         else:
-            step = envelopes.failed(received, dealt.error, now, dealt.messages)
+            step = envelopes.failed(received, response.error, now, response.messages)
         while True:
             try:
                 await quick(self._ledger.step, step)

@@ -148,11 +148,11 @@ class Intake:
     says no to what can't be made safe."""
 
     def __init__(
-        self, keeping: EnvelopeWriter, dealing: EnvelopeDispatcher, refusing: Refusals, answer: AckAnswer
+        self, writer: EnvelopeWriter, dispatcher: EnvelopeDispatcher, refusals: Refusals, answer: AckAnswer
     ) -> None:
-        self._keeping = keeping
-        self._refusing = refusing
-        self._dealing = dealing
+        self._writer = writer
+        self._refusals = refusals
+        self._dispatcher = dispatcher
         self._answer = answer
 
     async def receive(self, connection: Connection, envelope: Envelope) -> None:
@@ -171,7 +171,7 @@ class Intake:
             received = await self._keep(kind, payload, envelope_id)
         except SupervisorError as error:
             log.error("a request could not be kept, so it is refused: %s", error)  # noqa: TRY400 (its words say it)
-            told, answer = await self._refusing.refuse(kind, payload, error)
+            told, answer = await self._refusals.refuse(kind, payload, error)
             if told:  # else Slack brings it again, or says itself that there was no answer
                 await self._acknowledge(connection, envelope_id, answer)
             return
@@ -179,11 +179,11 @@ class Intake:
         await self._acknowledge(connection, envelope_id, None)
         crashpoints.reach("envelope.ack:after")
         if received is not None:
-            self._dealing.start(received)
+            self._dispatcher.start(received)
 
     async def _keep(self, kind: str, payload: Mapping[str, Any], envelope_id: str) -> StoredEnvelope | None:
         received = StoredEnvelope(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
-        if await self._keeping.keep(received):
+        if await self._writer.keep(received):
             return received
         log.info("%s came again and is not dealt with twice", received.key)
         return None

@@ -125,10 +125,10 @@ class Router:
         return await _handle_safely(asked, self._doors.command(asked))
 
     async def _voted(self, vote: VoteRequest) -> Response:
-        return await _handle_safely(vote.asked, self._doors.vote(vote))
+        return await _handle_safely(vote.request, self._doors.vote(vote))
 
     async def _asked_how(self, vote: VoteRequest) -> Response:
-        return await _handle_safely(vote.asked, self._doors.ask_how(vote))
+        return await _handle_safely(vote.request, self._doors.ask_how(vote))
 
     async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()
@@ -167,12 +167,12 @@ class Router:
         await ack()
         vote = from_vote_button(context["received"], action["action_id"].removeprefix(VOTE))
         deal = self._doors.ask_why if vote.choice == "deny" else self._doors.vote
-        context["dealt"] = await _handle_safely(vote.asked, deal(vote))
+        context["dealt"] = await _handle_safely(vote.request, deal(vote))
 
     async def _on_alert(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
         attention = from_alert_button(context["received"], action["action_id"].removeprefix(PRESS))
-        context["dealt"] = await _handle_safely(attention.asked, self._doors.attend(attention))
+        context["dealt"] = await _handle_safely(attention.request, self._doors.attend(attention))
 
     async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         await ack()

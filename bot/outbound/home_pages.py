@@ -72,15 +72,15 @@ class HomePages:
     def __init__(
         self,
         config: SupervisorConfig,
-        judging: AccessChecks,
-        offering: AllowedCommands,
+        access: AccessChecks,
+        allowed: AllowedCommands,
         composer: MessageComposer,
         ledger: Ledger,
         doors: ChatContext,
     ) -> None:
         self._config = config
-        self._judging = judging
-        self._offering = offering
+        self._access = access
+        self._allowed = allowed
         self._composer = composer
         self._ledger = ledger
         self._doors = doors
@@ -88,10 +88,10 @@ class HomePages:
 
     async def compose(self, message: PendingMessage) -> HomePage:
         """The page of an order with the current state; `UnverifiedError` while Slack doesn't say who its reader is."""
-        person = await self._judging.known(message.subject)
+        person = await self._access.known(message.subject)
         now = datetime.now(UTC)
         config, kept = self._config, until(message.payload)
-        refused = may_give(person, Command("status"), self._judging.rules)
+        refused = may_give(person, Command("status"), self._access.rules)
         if refused is not None:
             view = refused_home(refused.words, HomeData(config.supervisor.id, (), now, kept))
             return HomePage(view, view)
@@ -133,10 +133,10 @@ class HomePages:
         approval = details.approval
         if person is None or approval.state is not ApprovalState.PENDING:
             return False
-        me = f"slack:{self._judging.rules.workspace}/{person.id}"
+        me = f"slack:{self._access.rules.workspace}/{person.id}"
         own = approval.requester.person.id == me and not approval.terms.self_approval
         voted = any(vote.voter.id == me for vote in details.votes)
-        return not own and not voted and may_approve(person, approval.command, self._judging.rules) is None
+        return not own and not voted and may_approve(person, approval.command, self._access.rules) is None
 
     def _reader(self, person: Person | None) -> HomeReader:
         """The rights of the reader, looked up once for each team: its workers share them."""
@@ -146,10 +146,10 @@ class HomePages:
         def may(name: str, worker_id: str) -> bool:
             key = (name, teams.get(worker_id, ""))
             if key not in known:
-                known[key] = self._offering.may_fill_in(person, name, worker_id)
+                known[key] = self._allowed.may_fill_in(person, name, worker_id)
             return known[key]
 
-        return HomeReader([each.name for each in self._offering.in_a_form(person)], may)
+        return HomeReader([each.name for each in self._allowed.in_a_form(person)], may)
 
 
 class HomePublisher:

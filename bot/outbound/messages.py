@@ -45,66 +45,66 @@ class DroppedError(Exception):
     """The message can't be sent to anybody, for this reason."""
 
 
-def answer(asked: Request, content: Content) -> Message:
+def answer(request: Request, content: Content) -> Message:
     """What only informs: to the asker alone; to a mention, in its thread."""
-    if asked.direct and asked.response_url is None:
-        return _directly(asked, asked.key, content)
-    if asked.message is None:
-        return whisper(asked, content, replace=asked.replaces)
-    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread or asked.message}
-    return Message(NOTICE, asked.key, {**place, "content": content})
+    if request.direct and request.response_url is None:
+        return _directly(request, request.key, content)
+    if request.message is None:
+        return whisper(request, content, replace=request.replaces)
+    place = {"channel": request.channel, "user": request.user, "thread_ts": request.thread or request.message}
+    return Message(NOTICE, request.key, {**place, "content": content})
 
 
-def announcement(asked: Request, content: Content, channel: str, about: str) -> Response:
+def announcement(request: Request, content: Content, channel: str, about: str) -> Response:
     """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
     alone. `about` tells several to one request apart."""
-    messages = [] if asked.channel == channel else [answer(asked, content)]
+    messages = [] if request.channel == channel else [answer(request, content)]
     if channel:
-        messages.append(Message(NOTICE, f"{asked.key}{about}", {"channel": channel, "content": content}))
+        messages.append(Message(NOTICE, f"{request.key}{about}", {"channel": channel, "content": content}))
     return Response(messages=tuple(messages))
 
 
-def whisper(asked: Request, content: Content, *, replace: bool = False, about: str = "") -> Message:
+def whisper(request: Request, content: Content, *, replace: bool = False, about: str = "") -> Message:
     """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
-    if asked.direct and asked.response_url is None:
-        return _directly(asked, f"{asked.key}{about}"[:SUBJECT], content)
-    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
-    way = {"response_url": asked.response_url, "replace": replace}
-    return Message(WHISPER, f"{asked.key}{about}"[:SUBJECT], {**place, **way, "content": content})
+    if request.direct and request.response_url is None:
+        return _directly(request, f"{request.key}{about}"[:SUBJECT], content)
+    place = {"channel": request.channel, "user": request.user, "thread_ts": request.thread}
+    way = {"response_url": request.response_url, "replace": replace}
+    return Message(WHISPER, f"{request.key}{about}"[:SUBJECT], {**place, **way, "content": content})
 
 
-def failure(asked: Request, error: SupervisorError) -> Response:
+def failure(request: Request, error: SupervisorError) -> Response:
     """Why nothing was done, and what to do: to the asker alone."""
-    return Response(messages=(whisper(asked, text_message(f":warning: {error_text(error)}")),))
+    return Response(messages=(whisper(request, text_message(f":warning: {error_text(error)}")),))
 
 
-def _directly(asked: Request, subject: str, content: Content) -> Message:
+def _directly(request: Request, subject: str, content: Content) -> Message:
     """Where nobody else reads it: an ordinary message, which is never told anywhere else."""
-    place = {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread, "alone": True}
+    place = {"channel": request.channel, "user": request.user, "thread_ts": request.thread, "alone": True}
     return Message(NOTICE, subject, {**place, "content": content})
 
 
-def card_place(asked: Request) -> Mapping[str, Any]:
+def card_place(request: Request) -> Mapping[str, Any]:
     """Where the card of this request's command belongs."""
-    return {"channel": asked.channel, "user": asked.user, "thread_ts": asked.thread}
+    return {"channel": request.channel, "user": request.user, "thread_ts": request.thread}
 
 
-def file_to_person(asked: Request, file: Attachment, about: str = "") -> Message:
+def file_to_person(request: Request, file: Attachment, about: str = "") -> Message:
     """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
 
     Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
     forbidden, `files:write` is missing), as much of it as a message holds is told there as text, and `file.rest` says
     where all of it is. A picture, being bytes, is then not shown at all, so its `comment` should say the essential.
     """
-    thread = asked.thread if asked.direct else None
-    place = {"channel": asked.channel if asked.direct else asked.user, "user": asked.user, "thread_ts": thread}
-    return Message(FILE, _file_of(asked.key, about), {**place, "alone": True, **file.as_payload()})
+    thread = request.thread if request.direct else None
+    place = {"channel": request.channel if request.direct else request.user, "user": request.user, "thread_ts": thread}
+    return Message(FILE, _file_of(request.key, about), {**place, "alone": True, **file.as_payload()})
 
 
-def file_to_channel(asked: Request, file: Attachment) -> Message:
+def file_to_channel(request: Request, file: Attachment) -> Message:
     """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
     bot can't write there it goes to whoever pressed it."""
-    return Message(FILE, _file_of(asked.press, ""), {**card_place(asked), **file.as_payload()})
+    return Message(FILE, _file_of(request.press, ""), {**card_place(request), **file.as_payload()})
 
 
 def _file_of(subject: str, about: str) -> str:

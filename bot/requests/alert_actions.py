@@ -49,55 +49,55 @@ CHOICES: Mapping[str, CommandDefinition] = {
 class AlertActions:
     """Deals with the buttons of alerts. What counts, the alert's message shows to all; a refusal is told alone."""
 
-    def __init__(self, alerts: AlertService, judging: AccessChecks) -> None:
+    def __init__(self, alerts: AlertService, access: AccessChecks) -> None:
         self._alerts = alerts
-        self._judging = judging
+        self._access = access
 
-    async def deal(self, attention: AlertAction) -> Response:
+    async def deal(self, action: AlertAction) -> Response:
         """Do it, or say why not; done again after a crash, it comes to the same."""
-        asked, definition = attention.asked, CHOICES[attention.choice]
+        request, definition = action.request, CHOICES[action.choice]
         try:
-            alert = await quick(self._alerts.find, attention.alert_id)
+            alert = await quick(self._alerts.find, action.alert_id)
             workers = (alert.target.worker,) if alert.target.worker else ()
-            command = Command(attention.choice, alert.target.id, workers)
-            person, refused = await self._judging.of_command(asked, definition, command)
+            command = Command(action.choice, alert.target.id, workers)
+            person, refused = await self._access.of_command(request, definition, command)
             if person is None or refused is not None:
                 why = refused or NOBODY
                 return Response(
-                    _refusal_entry(attention, alert, why.plain, why.missing),
-                    _reply(attention, f":no_entry: {why.words}"),
+                    _refusal_entry(action, alert, why.plain, why.missing),
+                    _reply(action, f":no_entry: {why.words}"),
                 )
-            request = AlertRequest(Issuer(asked.actor, person.name), DOOR, asked.task_id)
-            await quick(self._do, attention, request)
+            alert_request = AlertRequest(Issuer(request.actor, person.name), DOOR, request.task_id)
+            await quick(self._do, action, alert_request)
         except (NoSuchAlert, AlertOver) as error:
-            return Response(messages=_reply(attention, f":white_check_mark: {escape(error.message)}"))
+            return Response(messages=_reply(action, f":white_check_mark: {escape(error.message)}"))
         except SupervisorError as error:
-            return Response(messages=_reply(attention, f":warning: {error_text(error)}"))
+            return Response(messages=_reply(action, f":warning: {error_text(error)}"))
         return Response()
 
-    def _do(self, attention: AlertAction, request: AlertRequest) -> Alert:
+    def _do(self, action: AlertAction, alert_request: AlertRequest) -> Alert:
         """In a thread: the ledger may have to wait for another program."""
-        if attention.choice == "snooze":
-            return self._alerts.snooze(attention.alert_id, request)
-        return self._alerts.acknowledge(attention.alert_id, request)
+        if action.choice == "snooze":
+            return self._alerts.snooze(action.alert_id, alert_request)
+        return self._alerts.acknowledge(action.alert_id, alert_request)
 
 
-def _reply(attention: AlertAction, text: str) -> tuple[Message, ...]:
-    return (whisper(attention.asked, text_message(text)),)
+def _reply(action: AlertAction, text: str) -> tuple[Message, ...]:
+    return (whisper(action.request, text_message(text)),)
 
 
-def _refusal_entry(attention: AlertAction, alert: Alert, why: str, missing: str) -> AuditEntry:
-    asked = attention.asked
+def _refusal_entry(action: AlertAction, alert: Alert, why: str, missing: str) -> AuditEntry:
+    request = action.request
     return AuditEntry(
-        actor=asked.actor,
+        actor=request.actor,
         action="REFUSED",
         target_id=alert.target.id,
         target_type=alert.target.kind,
         outcome="failure",
-        label=audit_label("", asked.actor, None),
-        task_id=asked.task_id,
+        label=audit_label("", request.actor, None),
+        task_id=request.task_id,
         details={
-            "command": attention.choice,
+            "command": action.choice,
             "alert_id": alert.alert_id,
             "error": why,
             "missing": missing,
@@ -116,7 +116,7 @@ class AlertCommands:
         self._channel = channel
         self._workers = workers
 
-    def tellers(self) -> Mapping[str, QueryHandler]:
+    def handlers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         return {
             "alerts": reply_with(self._listed),
@@ -124,8 +124,8 @@ class AlertCommands:
             "unmute": self._unmute,
         }
 
-    async def _listed(self, question: Query) -> Content:
-        now = question.asked.at
+    async def _listed(self, query: Query) -> Content:
+        now = query.request.at
 
         def look(connection: Connection) -> tuple[list[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
             found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
@@ -136,28 +136,28 @@ class AlertCommands:
         found, count, worked = await quick(self._ledger.read, look)
         return views.open_alerts(found, await quick(self._alerts.muted), count, worked)
 
-    async def _mute(self, question: Query) -> Response:
-        command, request = question.command, _alert_request(question)
+    async def _mute(self, query: Query) -> Response:
+        command, alert_request = query.command, _alert_request(query)
         seconds = int(command.params["seconds"])
         try:
-            made = await quick(self._alerts.mute, command.workers, seconds, request)
+            made = await quick(self._alerts.mute, command.workers, seconds, alert_request)
         except SupervisorError as error:
-            return failure(question.asked, error)
-        named = any(parse_duration(word) is not None for word in question.asked.text.split())
-        return announcement(question.asked, views.muted(made, said=named), self._channel, " muting")
+            return failure(query.request, error)
+        named = any(parse_duration(word) is not None for word in query.request.text.split())
+        return announcement(query.request, views.muted(made, said=named), self._channel, " muting")
 
-    async def _unmute(self, question: Query) -> Response:
-        command = question.command
+    async def _unmute(self, query: Query) -> Response:
+        command = query.command
         try:
             unmute = partial(self._alerts.unmute, everything=command.target == ALL)
-            ended = await quick(unmute, command.workers, _alert_request(question))
+            ended = await quick(unmute, command.workers, _alert_request(query))
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
-            return failure(question.asked, error)
-        content = views.unmuted(ended, command.workers, mention(question.issuer), still)
-        return announcement(question.asked, content, self._channel if ended else "", " muting")
+            return failure(query.request, error)
+        content = views.unmuted(ended, command.workers, mention(query.issuer), still)
+        return announcement(query.request, content, self._channel if ended else "", " muting")
 
 
-def _alert_request(question: Query) -> AlertRequest:
-    reason = str(question.command.params.get("reason") or "")
-    return AlertRequest(question.issuer, DOOR, question.asked.task_id, reason)
+def _alert_request(query: Query) -> AlertRequest:
+    reason = str(query.command.params.get("reason") or "")
+    return AlertRequest(query.issuer, DOOR, query.request.task_id, reason)

@@ -50,7 +50,7 @@ ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 class Query:
     """A command that was understood and allowed."""
 
-    asked: Request
+    request: Request
     command: Command
     person: Person | None
     """Who asks; None where Slack did not say it in time."""
@@ -60,13 +60,13 @@ class Query:
     @property
     def issuer(self) -> Issuer:
         """Who asks, as the audit trail knows them."""
-        return self.by or Issuer(self.asked.actor, self.person.name if self.person else "")
+        return self.by or Issuer(self.request.actor, self.person.name if self.person else "")
 
     @property
     def alone(self) -> bool:
         """Whether nobody else reads the answer: below a mention, and where a schedule asks, whoever is named in it
         would be called."""
-        return self.asked.message is None and self.by is None
+        return self.request.message is None and self.by is None
 
 
 QueryHandler = Callable[[Query], Awaitable[Response]]
@@ -79,8 +79,8 @@ ContentBuilder = Callable[[Query], Awaitable[Content]]
 def reply_with(say: ContentBuilder) -> QueryHandler:
     """Answer with these words: to the asker alone; to a mention, in its thread."""
 
-    async def tell(question: Query) -> Response:
-        return Response(messages=(answer(question.asked, await say(question)),))
+    async def tell(query: Query) -> Response:
+        return Response(messages=(answer(query.request, await say(query)),))
 
     return tell
 
@@ -91,7 +91,7 @@ class HostAnswers:
     def __init__(
         self,
         host: str,
-        offering: AllowedCommands,
+        allowed: AllowedCommands,
         look: ObserveWorkers,
         monitoring: SetMonitoring,
         approvals: Callable[[], Awaitable[list[ApprovalDetails]]],
@@ -101,7 +101,7 @@ class HostAnswers:
     ) -> None:
         """`channel`: where everybody hears of what goes wrong, if there is one."""
         self._host = host
-        self._offering = offering
+        self._allowed = allowed
         self._look = look
         self._monitoring = monitoring
         self._approvals = approvals
@@ -109,7 +109,7 @@ class HostAnswers:
         self._looks = looks
         self._channel = channel
 
-    def tellers(self) -> Mapping[str, QueryHandler]:
+    def handlers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         said = {
             OVERVIEW: self._overview,
@@ -119,35 +119,35 @@ class HostAnswers:
         rest = {PAUSE: self._rest, RESUME: self._rest}
         return {**{name: reply_with(say) for name, say in said.items()}, **rest, **self._looks}
 
-    async def _overview(self, question: Query) -> Content:
-        asked, person, workers = question.asked, question.person, await self._look()
+    async def _overview(self, query: Query) -> Content:
+        request, person, workers = query.request, query.person, await self._look()
         allowed = {
             worker["id"]: [
-                name for name in BUTTONS if self._offering.may_press(person, name, worker["id"], asked.channel)
+                name for name in BUTTONS if self._allowed.may_press(person, name, worker["id"], request.channel)
             ]
             for worker in workers
         }
-        asking = [name for name in BUTTONS if self._offering.asks(name)]
-        more = bool(self._offering.in_a_form(person))
+        asking = [name for name in BUTTONS if self._allowed.asks(name)]
+        more = bool(self._allowed.in_a_form(person))
         rests = await self._rests()
-        return overview(self._host, workers, allowed, asked.nonce, asking, more=more, rests=rests)
+        return overview(self._host, workers, allowed, request.nonce, asking, more=more, rests=rests)
 
-    async def _help(self, question: Query) -> Content:
-        mine = self._offering.known(question.person)
-        return help_message(str(question.command.params.get("topic") or ""), mine, self._offering.example)
+    async def _help(self, query: Query) -> Content:
+        mine = self._allowed.known(query.person)
+        return help_message(str(query.command.params.get("topic") or ""), mine, self._allowed.example)
 
-    async def _waiting(self, question: Query) -> Content:
-        return pending_approvals(await self._approvals(), question.asked.nonce, page_number(question.asked.page))
+    async def _waiting(self, query: Query) -> Content:
+        return pending_approvals(await self._approvals(), query.request.nonce, page_number(query.request.page))
 
-    async def _rest(self, question: Query) -> Response:
+    async def _rest(self, query: Query) -> Response:
         """It is about everybody's workers, so all hear of it who hear of alerts."""
-        rests = question.command.name == PAUSE
+        rests = query.command.name == PAUSE
         try:
-            done = await self._monitoring(rests, question.issuer)
+            done = await self._monitoring(rests, query.issuer)
         except SupervisorError as error:
-            return failure(question.asked, error)
-        content = monitoring(done, question.issuer, rests=rests)
-        return announcement(question.asked, content, self._channel, " monitoring")
+            return failure(query.request, error)
+        content = monitoring(done, query.issuer, rests=rests)
+        return announcement(query.request, content, self._channel, " monitoring")
 
 
 USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
@@ -165,121 +165,123 @@ class CommandRequests:
         self,
         config: SupervisorConfig,
         gateway: Gateway,
-        judging: AccessChecks,
-        tellers: Mapping[str, QueryHandler],
+        access: AccessChecks,
+        handlers: Mapping[str, QueryHandler],
         submitted: Callable[[], None],
     ) -> None:
         self._config = config
         self._gateway = gateway
-        self._judging = judging
-        self._mistakes = Mistakes(config, judging.rules)
-        self._tellers = tellers
+        self._access = access
+        self._mistakes = Mistakes(config, access.rules)
+        self._handlers = handlers
         self._submitted = submitted
         self._under_way: set[str] = set()
         """Buttons whose press is being handed over."""
 
-    async def deal(self, asked: Request) -> Response:
+    async def deal(self, request: Request) -> Response:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
-        if await quick(self._gateway.was_submitted, asked.task_id, asked.actor):
-            return _accepted(asked)
+        if await quick(self._gateway.was_submitted, request.task_id, request.actor):
+            return _accepted(request)
         try:
-            command = self._gateway.parse(asked.text, asked.target)
+            command = self._gateway.parse(request.text, request.target)
         except GrammarError as error:
-            return await self._mistaken(asked, error)
+            return await self._mistaken(request, error)
         definition = CATALOG[command.name]
-        person, refused = await self._judging.of_command(asked, definition, command)
+        person, refused = await self._access.of_command(request, definition, command)
         if person is None or refused is not None:
-            return self._refused(asked, person, refused or NOBODY, command)
+            return self._refused(request, person, refused or NOBODY, command)
         if definition.handler is None:
-            return await self._told(asked, command)
-        return await self._submit(asked, command, person)
+            return await self._told(request, command)
+        return await self._submit(request, command, person)
 
-    async def _told(self, asked: Request, command: Command) -> Response:
-        tell = self._tellers[command.name]
-        return await tell(Query(asked, command, await self._judging.person(asked)))
+    async def _told(self, request: Request, command: Command) -> Response:
+        tell = self._handlers[command.name]
+        return await tell(Query(request, command, await self._access.person(request)))
 
-    async def _mistaken(self, asked: Request, error: GrammarError) -> Response:
+    async def _mistaken(self, request: Request, error: GrammarError) -> Response:
         """What was expected names workers, so it is for viewers alone, as they are."""
-        person, refused = await self._judging.of_command(asked, CATALOG["help"], None)
+        person, refused = await self._access.of_command(request, CATALOG["help"], None)
         if refused is not None:
-            return self._refused(asked, person, refused)
+            return self._refused(request, person, refused)
         if isinstance(error, NeedsTarget):  # whoever may do it to none of them need not say to which
             whole = Command(error.name, workers=error.choices)
-            person, refused = await self._judging.of_command(asked, CATALOG[error.name], whole)
-            if refused is not None and not self._mistakes.may_for_one(asked, error, person):
-                return self._refused(asked, person, refused, whole)
-        person = await self._judging.person(asked)
-        return Response(messages=(whisper(asked, self._mistakes.answer(asked, error, person)),))
+            person, refused = await self._access.of_command(request, CATALOG[error.name], whole)
+            if refused is not None and not self._mistakes.may_for_one(request, error, person):
+                return self._refused(request, person, refused, whole)
+        person = await self._access.person(request)
+        return Response(messages=(whisper(request, self._mistakes.answer(request, error, person)),))
 
-    async def _submit(self, asked: Request, command: Command, person: Person) -> Response:
+    async def _submit(self, request: Request, command: Command, person: Person) -> Response:
         """A button counts once, whoever presses it. A press that is refused doesn't use it up."""
-        if asked.button is None:
-            return await self._begun(asked, command, person)
-        if asked.press in self._under_way:
-            return _accepted(asked)
-        self._under_way.add(asked.press)
-        dealt = Response()
+        if request.button is None:
+            return await self._begun(request, command, person)
+        if request.press in self._under_way:
+            return _accepted(request)
+        self._under_way.add(request.press)
+        response = Response()
         try:
-            first = await quick(self._gateway.pressed_by, asked.press)
-            dealt = _already_used(asked, command, first) if first else await self._begun(asked, command, person)
+            first = await quick(self._gateway.pressed_by, request.press)
+            response = _already_used(request, command, first) if first else await self._begun(request, command, person)
         finally:
-            if dealt.rest is None:
-                self._under_way.discard(asked.press)
-        return dealt
+            if response.rest is None:
+                self._under_way.discard(request.press)
+        return response
 
-    async def _begun(self, asked: Request, command: Command, person: Person) -> Response:
+    async def _begun(self, request: Request, command: Command, person: Person) -> Response:
         """A command that is previewed before anybody is asked to approve it holds up no other of its sender's."""
         if self._config.needs_approval(command.name, DOOR):
-            return Response(rest=partial(self._previewed, asked, command, person))
-        return await self._handed_over(asked, command, person, quick)
+            return Response(rest=partial(self._previewed, request, command, person))
+        return await self._handed_over(request, command, person, quick)
 
-    async def _previewed(self, asked: Request, command: Command, person: Person, say: Say_dealing) -> Response:
+    async def _previewed(self, request: Request, command: Command, person: Person, say: Say_dealing) -> Response:
         """Look at what it would do, and ask for the approval; whoever waits for more than a moment is told so."""
-        work = asyncio.ensure_future(self._handed_over(asked, command, person, previews))
+        work = asyncio.ensure_future(self._handed_over(request, command, person, previews))
         try:
             await asyncio.wait({work}, timeout=MOMENT_SECONDS)
             told = not work.done()
             if told:
-                await say((whisper(asked, preview_pending(command), replace=_replaces_own(asked)),))
-            dealt = await work
+                await say((whisper(request, preview_pending(command), replace=_replaces_own(request)),))
+            response = await work
         finally:
             work.cancel()
-            self._under_way.discard(asked.press)
-        if told and not dealt.messages and _replaces_own(asked):
-            return Response(messages=(whisper(asked, approval_requested(command), replace=True),))
-        return dealt
+            self._under_way.discard(request.press)
+        if told and not response.messages and _replaces_own(request):
+            return Response(messages=(whisper(request, approval_requested(command), replace=True),))
+        return response
 
-    async def _handed_over(self, asked: Request, command: Command, person: Person, pool: Blocking) -> Response:
-        issuer = Issuer(asked.actor, person.name)
-        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=asked.task_id, card=card_place(asked))
+    async def _handed_over(self, request: Request, command: Command, person: Person, pool: Blocking) -> Response:
+        issuer = Issuer(request.actor, person.name)
+        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
             await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
         except NothingToDo as nothing:
             told = text_message(f":ballot_box_with_check: {escape(str(nothing))}")
-            return Response(messages=(whisper(asked, told, replace=_replaces_own(asked)),))
+            return Response(messages=(whisper(request, told, replace=_replaces_own(request)),))
         except SupervisorError as error:
-            told = self._again(f":warning: {error_text(error)}", command, asked)
-            return Response(messages=(whisper(asked, told, replace=_replaces_own(asked)),))
+            told = self._again(f":warning: {error_text(error)}", command, request)
+            return Response(messages=(whisper(request, told, replace=_replaces_own(request)),))
         self._submitted()
-        return _accepted(asked)
+        return _accepted(request)
 
-    def _again(self, text: str, command: Command, asked: Request) -> Content:
+    def _again(self, text: str, command: Command, request: Request) -> Content:
         """Why nothing was done, with a button to ask for it once more."""
-        return retry_message(text, command, asked.nonce, asks=self._config.needs_approval(command.name, DOOR))
+        return retry_message(text, command, request.nonce, asks=self._config.needs_approval(command.name, DOOR))
 
-    def _refused(self, asked: Request, person: Person | None, why: Refusal, command: Command | None = None) -> Response:
+    def _refused(
+        self, request: Request, person: Person | None, why: Refusal, command: Command | None = None
+    ) -> Response:
         """Told to them alone, and written into the trail."""
         text = f":no_entry: {why.words}"
-        told = self._again(text, command, asked) if why.again and command else text_message(text)
+        told = self._again(text, command, request) if why.again and command else text_message(text)
         label = command.label if command else None
         entry = AuditEntry(
-            actor=asked.actor,
+            actor=request.actor,
             action="REFUSED",
             target_id=(command.target if command else "") or "-",
             outcome="failure",
-            label=audit_label(person.name if person else "", asked.actor, label),
-            task_id=asked.task_id,
+            label=audit_label(person.name if person else "", request.actor, label),
+            task_id=request.task_id,
             details={
                 "command": command.name if command else None,
                 "error": why.plain,
@@ -288,15 +290,15 @@ class CommandRequests:
                 "label": label,
             },
         )
-        return Response(entry, (whisper(asked, told),))
+        return Response(entry, (whisper(request, told),))
 
 
-def _already_used(asked: Request, command: Command, first: Issuer) -> Response:
+def _already_used(request: Request, command: Command, first: Issuer) -> Response:
     """Somebody pressed this button before; whoever else presses it is told who did."""
-    if asked.replaces or first.is_same_as(asked.actor):
-        return _accepted(asked)
+    if request.replaces or first.is_same_as(request.actor):
+        return _accepted(request)
     told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
-    return Response(messages=(whisper(asked, text_message(told)),))
+    return Response(messages=(whisper(request, text_message(told)),))
 
 
 def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
@@ -306,14 +308,16 @@ def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
     submit()
 
 
-def _replaces_own(asked: Request) -> bool:
+def _replaces_own(request: Request) -> bool:
     """Whether what is told to its sender may be replaced: their own message, and not a card that others read too."""
-    return asked.replaces or (asked.response_url is not None and asked.button is None)
+    return request.replaces or (request.response_url is not None and request.button is None)
 
 
-def _accepted(asked: Request) -> Response:
+def _accepted(request: Request) -> Response:
     """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
-    if not asked.replaces:
+    if not request.replaces:
         return Response()
-    name, _, said = asked.text.partition(" ")
-    return Response(messages=(whisper(asked, pressed_button(name, asked.target or said, asked.nonce), replace=True),))
+    name, _, said = request.text.partition(" ")
+    return Response(
+        messages=(whisper(request, pressed_button(name, request.target or said, request.nonce), replace=True),)
+    )

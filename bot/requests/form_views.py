@@ -97,16 +97,16 @@ class FormActions:
         """A picker of commands, for this place where there is one."""
         await ack()
         received: StoredEnvelope = context["received"]
-        asked = from_form_opening(received)
-        place = ("", None) if asked.channel == asked.user else (asked.channel, asked.thread)
+        request = from_form_opening(received)
+        place = ("", None) if request.channel == request.user else (request.channel, request.thread)
         try:
-            definitions = await self._offered(asked.user)
+            definitions = await self._offered(request.user)
         except UnverifiedError as error:
-            log.warning("no form is opened for %s: %s", asked.user, error)
+            log.warning("no form is opened for %s: %s", request.user, error)
         else:
             if await self._open(str(received.payload.get("trigger_id") or ""), views.picker(definitions, *place)):
                 return
-        context["dealt"] = not_opened(asked)
+        context["dealt"] = not_opened(request)
 
     async def _on_picked(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
         """The picker turns into the form of what was chosen in it."""
@@ -169,11 +169,11 @@ class FormActions:
         return True
 
 
-def not_opened(asked: Request) -> Response:
+def not_opened(request: Request) -> Response:
     """Said to whoever waits for it, and not to somebody who has long gone on."""
-    if datetime.now(UTC) - asked.at > FORGOTTEN:
+    if datetime.now(UTC) - request.at > FORGOTTEN:
         return Response()
-    return Response(messages=(whisper(asked, text_message(NOT_OPENED)),))
+    return Response(messages=(whisper(request, text_message(NOT_OPENED)),))
 
 
 def _why(error: Exception) -> str:

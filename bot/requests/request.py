@@ -83,7 +83,7 @@ class Request:
 class VoteRequest:
     """What somebody says about an approval."""
 
-    asked: Request
+    request: Request
     approval_id: str
     choice: str
     """`approve`, `deny` or `cancel`."""
@@ -98,7 +98,7 @@ class VoteRequest:
 class AlertAction:
     """What somebody does about an alert."""
 
-    asked: Request
+    request: Request
     alert_id: str
     choice: str
     """`acknowledge` or `snooze`."""
@@ -170,9 +170,9 @@ def from_form(received: StoredEnvelope, text: str) -> Request:
     payload = received.payload
     view = payload["view"]
     known = form_context(view)
-    asked = _from_person(received, text, known.channel or chosen_channel(view), known.thread)
+    request = _from_person(received, text, known.channel or chosen_channel(view), known.thread)
     urls: Sequence[Mapping[str, Any]] = payload.get("response_urls") or ()
-    return replace(asked, response_url=urls[0]["response_url"] if urls else None)
+    return replace(request, response_url=urls[0]["response_url"] if urls else None)
 
 
 def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str | None) -> Request:
@@ -222,22 +222,22 @@ def _thread_of(container: Mapping[str, Any]) -> str | None:
 def from_page_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
     replaced by the other page; below a mention, where others read as well, they get a page of their own."""
-    asked = from_button(received, command)
+    request = from_button(received, command)
     _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     where, _, arguments = rest.partition(" ")
-    direct = asked.channel.startswith("D")
-    replaces, target = asked.replaces or direct, _target_in(command, arguments)
-    return replace(asked, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
+    direct = request.channel.startswith("D")
+    replaces, target = request.replaces or direct, _target_in(command, arguments)
+    return replace(request, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
 
 
 def from_share_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button that shows everybody in the channel what was answered to one person; its value is
     `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
-    asked = from_button(received, command)
+    request = from_button(received, command)
     nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     which, _, arguments = rest.partition(" ")
     button, target = f"{nonce} share {command} {arguments}", _target_in(command, arguments)
-    return replace(asked, text=f"{command} {arguments}", target=target, shares=which, button=button)
+    return replace(request, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
 def from_vote_button(received: StoredEnvelope, choice: str) -> VoteRequest:
@@ -260,7 +260,7 @@ def from_denial_form(received: StoredEnvelope) -> VoteRequest:
     values: Mapping[str, Any] = view["state"]["values"]
     said = next((element.get("value") for block in values.values() for element in block.values()), None)
     user = payload["user"]
-    asked = Request(
+    request = Request(
         text=f"deny {place['approval_id']}",
         user=str(user["id"]),
         team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
@@ -271,7 +271,7 @@ def from_denial_form(received: StoredEnvelope) -> VoteRequest:
         response_url=place.get("response_url"),
         replaces=place.get("replaces") is True,
     )
-    return VoteRequest(asked, str(place["approval_id"]), "deny", reason=str(said or ""))
+    return VoteRequest(request, str(place["approval_id"]), "deny", reason=str(said or ""))
 
 
 def from_home_button(received: StoredEnvelope) -> VoteRequest:
@@ -287,8 +287,8 @@ def from_decision_form(received: StoredEnvelope) -> VoteRequest:
     values: Mapping[str, Any] = view["state"]["values"]
     choice = (values["choice"]["choice"].get("selected_option") or {}).get("value")
     reason = str(values["reason"]["reason"].get("value") or "")
-    asked = _from_person(received, f"{choice} {view['private_metadata']}", "", None)
-    return VoteRequest(asked, str(view["private_metadata"]), str(choice), reason, at_home=True)
+    request = _from_person(received, f"{choice} {view['private_metadata']}", "", None)
+    return VoteRequest(request, str(view["private_metadata"]), str(choice), reason, at_home=True)
 
 
 def from_menu(received: StoredEnvelope) -> Request:

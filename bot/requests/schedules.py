@@ -49,15 +49,15 @@ class ScheduleCommands:
         self,
         config: SupervisorConfig,
         schedules: Schedules,
-        judging: AccessChecks,
-        tellers: Mapping[str, QueryHandler],
+        access: AccessChecks,
+        handlers: Mapping[str, QueryHandler],
     ) -> None:
         self._config = config
         self._schedules = schedules
-        self._judging = judging
-        self._tellers = tellers
+        self._access = access
+        self._handlers = handlers
 
-    def tellers(self) -> Mapping[str, QueryHandler]:
+    def handlers(self) -> Mapping[str, QueryHandler]:
         """Who answers which command."""
         return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
 
@@ -68,7 +68,7 @@ class ScheduleCommands:
             raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
         chat, _, user = schedule.owner.id.rpartition("/")
         by_chat = schedule.owner.id.startswith(CHAT)
-        asked = Request(
+        request = Request(
             text=schedule.command,
             user=user if by_chat else "",
             team=chat.removeprefix(CHAT) if by_chat else "",
@@ -77,71 +77,73 @@ class ScheduleCommands:
             key=command.task_id,
             direct=True,
         )
-        person = await self._judging.known(user) if by_chat else None
-        dealt = await self._tellers[command.name](Query(asked, command, person, by=command.issuer))
-        return ScheduledAnswer(tuple(_with_signature(message, schedule) for message in dealt.messages), dealt.audit)
+        person = await self._access.known(user) if by_chat else None
+        response = await self._handlers[command.name](Query(request, command, person, by=command.issuer))
+        return ScheduledAnswer(
+            tuple(_with_signature(message, schedule) for message in response.messages), response.audit
+        )
 
-    async def _add(self, question: Query) -> Response:
-        asked, params = question.asked, question.command.params
+    async def _add(self, query: Query) -> Response:
+        request, params = query.request, query.command.params
         inner = parse(str(params["command"]), grammar_context(self._config))
-        if refused := await self._may_not(asked, inner, question.person):
+        if refused := await self._may_not(request, inner, query.person):
             return refused
-        zone = known_zone(question.person.zone if question.person else "")
-        card = {"channel": asked.channel, "user": asked.user}
+        zone = known_zone(query.person.zone if query.person else "")
+        card = {"channel": request.channel, "user": request.user}
         try:
             await quick(
                 self._schedules.add,
                 params,
                 inner.target,
-                question.issuer,
+                query.issuer,
                 zone,
-                asked.task_id,
+                request.task_id,
                 card,
-                asked.at,
-                card_place(asked),
+                request.at,
+                card_place(request),
             )
         except SupervisorError as error:
-            return failure(asked, error)
+            return failure(request, error)
         return Response()
 
-    async def _list(self, question: Query) -> Response:
-        _, refused = await self._judging.of_command(question.asked, CATALOG[REMOVE], Command(REMOVE))
-        content = await self._listed(question.asked, removes=refused is None)
-        return Response(messages=(answer(question.asked, content),))
+    async def _list(self, query: Query) -> Response:
+        _, refused = await self._access.of_command(query.request, CATALOG[REMOVE], Command(REMOVE))
+        content = await self._listed(query.request, removes=refused is None)
+        return Response(messages=(answer(query.request, content),))
 
-    async def _listed(self, asked: Request, *, removes: bool) -> Content:
-        return views.listed(await quick(self._schedules.list), asked.nonce, removes=removes)
+    async def _listed(self, request: Request, *, removes: bool) -> Content:
+        return views.listed(await quick(self._schedules.list), request.nonce, removes=removes)
 
-    async def _remove(self, question: Query) -> Response:
-        asked, issuer = question.asked, question.issuer
+    async def _remove(self, query: Query) -> Response:
+        request, issuer = query.request, query.issuer
         try:
-            gone = await quick(self._schedules.remove, str(question.command.params["name"]), issuer, asked.task_id)
+            gone = await quick(self._schedules.remove, str(query.command.params["name"]), issuer, request.task_id)
         except SupervisorError as error:
-            return failure(asked, error)
-        on_card = await quick(self._schedules.told_in, gone) == asked.channel
-        if asked.button and not asked.replaces:
+            return failure(request, error)
+        on_card = await quick(self._schedules.told_in, gone) == request.channel
+        if request.button and not request.replaces:
             return Response()  # on its card, which says so
         told = []
         if not on_card:
-            told.append(_notice(asked, views.removed(gone, issuer, asked.at)))
-        elif not asked.replaces:
-            told.append(whisper(asked, views.gone(gone)))
-        if asked.replaces:  # a list that only its reader sees: without the one that is gone
-            told.append(whisper(asked, await self._listed(asked, removes=True), replace=True))
+            told.append(_notice(request, views.removed(gone, issuer, request.at)))
+        elif not request.replaces:
+            told.append(whisper(request, views.gone(gone)))
+        if request.replaces:  # a list that only its reader sees: without the one that is gone
+            told.append(whisper(request, await self._listed(request, removes=True), replace=True))
         return Response(messages=tuple(told))
 
-    async def _may_not(self, asked: Request, inner: Command, person: Person | None) -> Response | None:
+    async def _may_not(self, request: Request, inner: Command, person: Person | None) -> Response | None:
         """Nobody schedules what they may not do themselves: it would be refused each time."""
-        _, refused = await self._judging.of_command(asked, CATALOG[inner.name], inner)
+        _, refused = await self._access.of_command(request, CATALOG[inner.name], inner)
         if refused is None:
             return None
         entry = AuditEntry(
-            actor=asked.actor,
+            actor=request.actor,
             action="REFUSED",
             target_id=inner.target or "-",
             outcome="failure",
-            label=audit_label(person.name if person else "", asked.actor, inner.label),
-            task_id=asked.task_id,
+            label=audit_label(person.name if person else "", request.actor, inner.label),
+            task_id=request.task_id,
             details={
                 "command": ADD,
                 "scheduled": inner.name,
@@ -151,7 +153,7 @@ class ScheduleCommands:
                 "label": inner.label,
             },
         )
-        return Response(entry, (whisper(asked, text_message(f":no_entry: {refused.words}")),))
+        return Response(entry, (whisper(request, text_message(f":no_entry: {refused.words}")),))
 
 
 def _with_signature(message: Message, schedule: Schedule) -> Message:
@@ -164,9 +166,9 @@ def _with_signature(message: Message, schedule: Schedule) -> Message:
     return replace(message, payload=payload)
 
 
-def _notice(asked: Request, content: Content) -> Message:
+def _notice(request: Request, content: Content) -> Message:
     """For the channel: what changes something is seen by all who read there."""
-    return Message(NOTICE, f"{asked.task_id} schedule", {**card_place(asked), "content": content})
+    return Message(NOTICE, f"{request.task_id} schedule", {**card_place(request), "content": content})
 
 
 ANSWER_SECONDS = 30.0
@@ -194,11 +196,11 @@ class ChatAnswers:
         if self._chat is None:
             raise TemporaryError(f"{command.name} can't be answered: Slack is not connected.")
         loop, answer = self._chat
-        asked = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
+        answer_future = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
         try:
-            return asked.result(ANSWER_SECONDS)
+            return answer_future.result(ANSWER_SECONDS)
         except UnverifiedError as error:
             raise TemporaryError(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
-            asked.cancel()
+            answer_future.cancel()
             raise TemporaryError(f"{command.name} was not answered within {ANSWER_SECONDS:g} s.") from error

@@ -40,10 +40,10 @@ class Votes:
     """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
 
     def __init__(
-        self, approvals: Approvals, judging: AccessChecks, open_form: OpenForm, waiting: PendingApprovals
+        self, approvals: Approvals, access: AccessChecks, open_form: OpenForm, waiting: PendingApprovals
     ) -> None:
         self._approvals = approvals
-        self._judging = judging
+        self._access = access
         self._open_form = open_form
         self._waiting = waiting
 
@@ -52,19 +52,21 @@ class Votes:
         refused: Refusal | None = None
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
-            person, refused = await self._judging.of_vote(vote, approval)
-            voter = Issuer(vote.asked.actor, person.name if person else "")
+            person, refused = await self._access.of_vote(vote, approval)
+            voter = Issuer(vote.request.actor, person.name if person else "")
             await quick(self._count, vote, voter, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
             return _reply(vote, f":no_entry: {refused.words if refused and by_rights else error_text(error)}")
         except SupervisorError as error:
             return _reply(vote, f":warning: {error_text(error)}")
-        if not vote.asked.replaces:
+        if not vote.request.replaces:
             return Response()
         # It was pressed in a list that only its reader sees, and that no card tells anew.
         return Response(
-            messages=(whisper(vote.asked, pending_approvals(await self._waiting(), vote.asked.nonce), replace=True),)
+            messages=(
+                whisper(vote.request, pending_approvals(await self._waiting(), vote.request.nonce), replace=True),
+            )
         )
 
     async def ask_why(self, vote: VoteRequest) -> Response:
@@ -73,12 +75,12 @@ class Votes:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _reply(vote, f":no_entry: {error_text(error)}")
-        _, refused = await self._judging.of_vote(vote, approval)
-        own = approval.requester.person.is_same_as(vote.asked.actor) and not approval.terms.self_approval
+        _, refused = await self._access.of_vote(vote, approval)
+        own = approval.requester.person.is_same_as(vote.request.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
             return await self.deal(vote)  # it says why not, and writes it down
         try:
-            await self._open_form(vote.trigger_id, denial_form(approval, vote.asked))
+            await self._open_form(vote.trigger_id, denial_form(approval, vote.request))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a denial could not be opened: %s", failure_text(error))
             return _reply(
@@ -112,4 +114,4 @@ class Votes:
 
 
 def _reply(vote: VoteRequest, text: str) -> Response:
-    return Response(messages=(whisper(vote.asked, text_message(text)),))
+    return Response(messages=(whisper(vote.request, text_message(text)),))

@@ -225,14 +225,14 @@ def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, A
     }
 
 
-def denial_form(approval: Approval, asked: Request) -> dict[str, Any]:
+def denial_form(approval: Approval, request: Request) -> dict[str, Any]:
     """The form in which somebody says why they deny; they may leave it empty."""
     place = {
         "approval_id": approval.approval_id,
-        "channel": asked.channel,
-        "thread": asked.thread,
-        "response_url": asked.response_url,
-        "replaces": asked.replaces,
+        "channel": request.channel,
+        "thread": request.thread,
+        "response_url": request.response_url,
+        "replaces": request.replaces,
     }
     title = escape(fit(about(approval.command), TITLE))
     return {

@@ -90,36 +90,36 @@ class SlackRoom:
         """One envelope."""
         self._keys += 1
         received = StoredEnvelope(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
-        dealt = await self._app.deal(received)
-        return await dealt.rest(self._say) if dealt.rest else dealt
+        response = await self._app.deal(received)
+        return await response.rest(self._say) if response.rest else response
 
     async def _say(self, messages: tuple[Message, ...]) -> bool:
         self.said_meanwhile += messages
         return True
 
-    def _judging(self) -> AccessChecks:
+    def _access(self) -> AccessChecks:
         config = self.desk.config
         rules = AccessRules(config.slack, config.teams, config.workers, self.workspace)
         return AccessChecks(People(self._client, {who for who, _ in configured_ids(config.slack, config.teams)}), rules)
 
-    async def _command(self, asked: Request) -> Response:
-        commands = CommandRequests(self.desk.config, self.desk.gateway, self._judging(), {}, lambda: None)
-        return await commands.deal(asked)
+    async def _command(self, request: Request) -> Response:
+        commands = CommandRequests(self.desk.config, self.desk.gateway, self._access(), {}, lambda: None)
+        return await commands.deal(request)
 
     async def _vote(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).deal(vote)
+        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).deal(vote)
 
     async def _ask_why(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).ask_why(vote)
+        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_why(vote)
 
     async def _waiting(self) -> list[ApprovalDetails]:
         return self.desk.ledger.read(MessageComposer().waiting)
 
     async def _ask_how(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._judging(), self._open, self._waiting).ask_how(vote)
+        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_how(vote)
 
-    async def _attend(self, attention: AlertAction) -> Response:
-        return await AlertActions(AlertService(self.desk.ledger), self._judging()).deal(attention)
+    async def _attend(self, action: AlertAction) -> Response:
+        return await AlertActions(AlertService(self.desk.ledger), self._access()).deal(action)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)
@@ -128,6 +128,6 @@ class SlackRoom:
         return []
 
 
-def texts(dealt: Response) -> list[str]:
+def texts(response: Response) -> list[str]:
     """What is told."""
-    return [str((message.payload or {})["content"]["text"]) for message in dealt.messages]
+    return [str((message.payload or {})["content"]["text"]) for message in response.messages]
