@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
+from supervisor_core.processes.children import Exit
 from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import Exit, order
+from supervisor_core.processes.manager import order
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
 

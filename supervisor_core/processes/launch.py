@@ -17,7 +17,7 @@ from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.processes import manager as processes_children
+from supervisor_core.processes import children
 from supervisor_core.processes.finding import Presence, find
 from supervisor_core.processes.output.files import opened_output
 from supervisor_core.processes.records import (
@@ -81,7 +81,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
             f"Worker {spec.worker_id} (pid {child.pid}) was gone at once, and reaped by somebody else.",
             remedy="Nothing in this program may ignore SIGCHLD or wait for any child.",
         )
-    processes_children.register(identity, child)
+    children.register(identity, child)
     record = record.running_as(identity)
     write_record(state_dir, record)
     return record
@@ -126,9 +126,9 @@ def _opened_log(path: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _spawn(spec: LaunchSpec, generation: str, log: int) -> processes_children.Child:
+def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
     try:
-        return processes_children.Child(
+        return children.Child(
             list(spec.command),
             cwd=spec.cwd,
             env={GENERATION_VARIABLE: generation, **_without_generation(spec.env)},

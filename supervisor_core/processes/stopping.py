@@ -15,7 +15,7 @@ from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import CONTINUE, FREEZE, KILL, TERMINATE, send, wait_ended
-from supervisor_core.processes import manager as processes_children
+from supervisor_core.processes import children
 from supervisor_core.processes.finding import ProcessScan, own_line, process_set, scan, walk_with
 
 REST_GRACE_SECONDS = 2.0  # for those who were not asked before: long enough to flush a file, short for a person
@@ -113,7 +113,7 @@ class _Ending:
             self.worker_id,
             ending=self.how(had_leader=had_leader),
             seconds=time.monotonic() - begun,
-            exit_code=processes_children.exit_code(self.leader) if self.leader else None,
+            exit_code=children.exit_code(self.leader) if self.leader else None,
             killed=tuple(self.killed.values()),
             survivors=survivors,
         )
@@ -144,7 +144,7 @@ class _Ending:
         if state(leader) is Liveness.FROZEN:
             _send(leader, CONTINUE)  # a frozen process obeys nothing before this, except being killed
         wait_ended([leader], timeout)
-        processes_children.exit_code(leader)
+        children.exit_code(leader)
         return {leader}
 
     def ask_rest(self, rest: tuple[WorkerProcess, ...], asked: set[ProcessIdentity]) -> None:
@@ -173,7 +173,7 @@ class _Ending:
             tried.update(member.identity for member in left)
             wait_ended([member.identity for member in left], KILL_WAIT_SECONDS)
             if self.leader:
-                processes_children.exit_code(self.leader)
+                children.exit_code(self.leader)
         survivors = self.look_closely()
         for member in survivors:
             self.killed.pop(member.identity, None)

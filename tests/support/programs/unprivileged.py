@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 NOBODY = 65534
 
@@ -33,6 +34,8 @@ if __name__ == "__main__":
 
     from supervisor_core.cli import main
 
+    for module in ("edge", "status.command", "status.targets", "status.views", "status.without_daemon"):
+        import_module(f"supervisor_core.cli.{module}")  # nobody may not read them where they lie
     codecs.lookup("utf-8-sig")
     with as_nobody():
         sys.exit(main(sys.argv[1:]))
