@@ -1,13 +1,7 @@
-"""Where people are told of what nobody has asked for.
+"""Decides about alerts in the caller's transaction, and writes what follows: rows, messages, escalation, evidence.
 
-Whom an alert reaches in addition while nobody has acknowledged it: the steps of the configuration, as messages.
-
-What is decided about some alerts at once, and what follows, in the caller's transaction: which of them are part of
-another, what people hear of each, which of them are a storm; and how those stand that others are part of.
-
-What there was to see when a worker got into trouble: the last lines of its log, without secrets.
-
-It is looked for beside everything else: a worker's own log may lie on the drive, and no alert waits for a drive.
+Evidence, the last lines of a worker's log without secrets, is collected in a thread of its own: the log may lie on the
+drive, and no alert waits for a drive.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, StormRules, after_members, closes_after
 from supervisor_core.alerts.grouping.service import follow_hosts, group_alerts, part_of
 from supervisor_core.alerts.outside import webhook_documents as webhooks
-from supervisor_core.alerts.rows import AlertChange, AlertDecision, Told
+from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import ALERT, Suppression, holding
@@ -84,40 +78,42 @@ def _channels(taken: Sequence[str]) -> list[str]:
 
 
 class AlertDecider:
-    """Decides by the configuration that is in force. `resting`: whether monitoring is paused."""
+    """Decides by the configuration that is in force. `resting` says whether monitoring is paused."""
 
     def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig], resting: Callable[[], bool]) -> None:
         self._host = supervisor_id
         self._config = config
         self._resting = resting
 
-    def decided(
+    def decide(
         self,
         connection: Connection,
-        seen: Sequence[AlertChange],
+        changes: Sequence[AlertChange],
         hushes: Mapping[Target, Sequence[Suppression]],
         now: datetime,
-    ) -> list[Told]:
-        """Decide about these, and write it down; what is worth a line in the log. `hushes`: what keeps them quiet."""
+    ) -> list[AlertDecision]:
+        """Decide about these changes, and write the decisions; the answer has those worth a line in the log."""
         config = self._config()
         grace, storms = timedelta(seconds=config.alerts.start_grace_seconds), storm_rules_of(config)
-        digests = {each.after.alert_id for each in seen if each.after.target.kind == STORM}
-        single = part_of(connection, self._host, [each for each in seen if each.after.target.kind != STORM], now, grace)
-        judged = [self._judged(connection, *each, hushes[each.after.target], now) for each in single]
+        digests = {each.after.alert_id for each in changes if each.after.target.kind == STORM}
+        single = part_of(
+            connection, self._host, [each for each in changes if each.after.target.kind != STORM], now, grace
+        )
+        decisions = [self._decide(connection, *each, hushes[each.after.target], now) for each in single]
 
-        def judge(alert: Alert) -> AlertDecision:
-            return self._judged(connection, None, alert, self._hushes(connection, alert, now), now)
+        def decide_new(alert: Alert) -> AlertDecision:
+            return self._decide(connection, None, alert, self._hushes(connection, alert, now), now)
 
-        judged = group_alerts(connection, self._host, judged, now, storms, random_id, judge)
-        told = self._written(connection, judged, now)
-        if any(each.before is None and each.after.target.kind == STORM for each in judged):
+        decisions = group_alerts(connection, self._host, decisions, now, storms, random_id, decide_new)
+        written = self._write(connection, decisions, now)
+        if any(each.before is None and each.after.target.kind == STORM for each in decisions):
             crashpoints.reach("alerts_t.storm:after")
-        follow_hosts(connection, self._host, judged, now, grace)
-        new = {each.after.alert_id for each in judged if each.before is None}
-        above = {alert.parent_id for each in judged for alert in each[:2] if alert is not None and alert.parent_id}
-        return told + self._followed(connection, (above | digests) - new, now)
+        follow_hosts(connection, self._host, decisions, now, grace)
+        new = {each.after.alert_id for each in decisions if each.before is None}
+        above = {alert.parent_id for each in decisions for alert in each[:2] if alert is not None and alert.parent_id}
+        return written + self._update_parents(connection, (above | digests) - new, now)
 
-    def _judged(
+    def _decide(
         self,
         connection: Connection,
         before: Alert | None,
@@ -133,18 +129,19 @@ class AlertDecider:
         decision = decide(after, now, rules, [*hushes, *snoozes], resting=resting, grown=_has_grown(before, after))
         return AlertDecision(before, after, decision, resting or holding(hushes, now) is not None)
 
-    def _written(self, connection: Connection, judged: Sequence[AlertDecision], now: datetime) -> list[Told]:
-        """A step for each, or one more that is begun where it is new; and the order for its message."""
+    def _write(self, connection: Connection, decisions: Sequence[AlertDecision], now: datetime) -> list[AlertDecision]:
+        """Write each decision and order its message; the answer has those worth a line in the log."""
         config = self._config()
-        place, told, begun = place_of(config), list[Told](), list[Alert]()
-        for before, after, decision, quiet in judged:
+        place, written, begun = place_of(config), list[AlertDecision](), list[Alert]()
+        for each in decisions:
+            before, after, decision, quiet = each
             final = after_decision(after, decision, now)
             messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=config.alerts.broadcast)
             if decision.reason is Reason.ESCALATED:
                 messages += calls(config, after, final)
             if decision.reason is Reason.HEALED and not quiet:
                 messages += alerts.recovery_messages(final, place, now)
-            if config.alerts.webhook.url and _is_told_beyond(final):
+            if config.alerts.webhook.url and _reaches_webhook(final):
                 messages += webhooks.webhook_messages(final, decision.reason, now)
             if before is None:
                 begun.append(final)
@@ -156,34 +153,34 @@ class AlertDecider:
             if final.state is AlertState.CLOSED and final.target.kind == FLAPPING:
                 alerts.unfold(connection, final.alert_id, now)
             if decision.reason.tells or before is None or str(decision.reason) != before.decided:
-                told.append(Told(after, decision))
+                written.append(each)
         alerts.begin(connection, begun)
-        return told
+        return written
 
-    def _followed(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[Told]:
+    def _update_parents(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[AlertDecision]:
         """Those that others are part of, as these are now: a digest is over with the last of its members."""
-        judged = []
+        decisions = []
         for alert in parents.parents(connection, alert_ids):
             if alert.target.kind == STORM:
-                judged.append(self._of_members(connection, alert, now))
+                decisions.append(self._decide_storm(connection, alert, now))
             if not alert.target.worker:  # it says how many they are
                 record(connection, self._host, None, (alerts.refresh_message(alert.alert_id),), now)
-        return self._written(connection, judged, now)
+        return self._write(connection, decisions, now)
 
-    def _of_members(self, connection: Connection, alert: Alert, now: datetime) -> AlertDecision:
+    def _decide_storm(self, connection: Connection, alert: Alert, now: datetime) -> AlertDecision:
         config, members = self._config(), parents.members_of(connection, alert)
         after, rules = after_members(alert, members, now), rules_of(config)
         if after.cleared_at is not None:
             wait = closes_after(members, after.cleared_at, storm_rules_of(config), rules.close_after)
             rules = replace(rules, close_after=wait)
         hushes = [*self._hushes(connection, alert, now), *parents.hushes_of_all(connection, alert, now)]
-        return self._judged(connection, alert, after, hushes, now, rules)
+        return self._decide(connection, alert, after, hushes, now, rules)
 
     def _hushes(self, connection: Connection, alert: Alert, now: datetime) -> Sequence[Suppression]:
         return suppressions.about(connection, [alert.target], now)[alert.target]
 
 
-def _is_told_beyond(alert: Alert) -> bool:
+def _reaches_webhook(alert: Alert) -> bool:
     """Whether those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
     return alert.parent_id is None or alert.calling_since is not None
 

@@ -27,11 +27,10 @@ from supervisor_core.workers.conditions.host import (
     HostFacts,
     InterruptedCommand,
     Outage,
-    TargetReading,
     is_skewed,
     read_host,
 )
-from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Target
+from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Target, TargetReading
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.status import WorkerStatus

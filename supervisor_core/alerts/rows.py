@@ -1,7 +1,4 @@
-"""Alerts as rows: opened with the flip that begins them, moved by steps, told by the outbox.
-
-Alerts on their way through one transaction: seen, judged, told.
-"""
+"""Alerts as rows: opened with the flip that begins them, moved by steps, posted by the outbox."""
 
 from __future__ import annotations
 
@@ -330,24 +327,17 @@ def from_row(row: RowMapping) -> Alert:
 
 
 class AlertChange(NamedTuple):
-    """An alert as it stood, nothing where it is new, and as it is after what was seen."""
+    """An alert before and after an observation; before it is None where the alert is new."""
 
     before: Alert | None
     after: Alert
 
 
 class AlertDecision(NamedTuple):
-    """The same, with what is decided about it."""
+    """A change of an alert, with the decision about it."""
 
     before: Alert | None
     after: Alert
     decision: Decision
     quiet: bool = False
-    """Whether somebody wants it quiet."""
-
-
-class Told(NamedTuple):
-    """What was decided about one alert, for the log."""
-
-    alert: Alert
-    decision: Decision
+    """It is suppressed, or monitoring is paused."""

@@ -55,7 +55,7 @@ from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
-from supervisor_core.workers.conditions.host import TargetReading
+from supervisor_core.workers.conditions.rules import TargetReading
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.watch import HeartbeatWatch

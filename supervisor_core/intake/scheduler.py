@@ -34,7 +34,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.host import TargetReading
+from supervisor_core.workers.conditions.rules import TargetReading
 from supervisor_core.workers.status import WorkerStatus
 
 

@@ -1,9 +1,7 @@
-"""Flapping: a worker that changes so often within so long that a change is no news any more. Pure, from its flips.
+"""Flapping: a worker that changes so often that a change is no news any more, decided from its flips.
 
-Which workers flap: looked at with each flip of a worker, and when one has not changed for long enough.
-
-That a worker flaps is a condition as others are, of a target of its own, with flips and an alert; the single alerts of
-the worker are folded into that one while it is not over.
+Flapping is a condition like any other, of a target of its own, with flips and an alert; the worker's single alerts are
+folded into that alert until it is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +17,15 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import CurrentCondition, Flip
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Reading, Severity, Target
+from supervisor_core.workers.conditions.rules import (
+    FLAPPING,
+    WORKER,
+    Condition,
+    Reading,
+    Severity,
+    Target,
+    TargetReading,
+)
 
 _NO_CHANGE = (Condition.UNKNOWN, Condition.PAUSED)
 """From one of these, or to one: nobody knew, or somebody wanted it so."""
@@ -27,25 +33,26 @@ _NO_CHANGE = (Condition.UNKNOWN, Condition.PAUSED)
 
 @dataclass(frozen=True, slots=True)
 class FlapRules:
-    """So many changes within so long; and without a change for as long it is over."""
+    """A worker flaps with so many flips within this time, and recovers after the same time without one."""
 
     flips: int
     within: timedelta
 
 
 def target_of(worker_id: str) -> Target:
-    """What is in trouble when this worker flaps."""
+    """The target of this worker's flapping."""
     return Target(FLAPPING, worker_id)
 
 
 def worker_of(worker_id: str) -> Target:
-    """The worker itself."""
     return Target(WORKER, worker_id)
 
 
 def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime | None = None) -> Reading | None:
-    """Whether a worker whose newest flips these are, in their order, flaps; None where it does not, and did not before.
-    `since`: when its flapping began, where that is known already."""
+    """The flapping of a worker with these newest flips, in their order; None where it does not flap, and did not.
+
+    `since` is the begin of its flapping, where that is known already.
+    """
     begun = since if since is not None else now - rules.within
     counted = [flip for flip in past if _counts(flip) and (flip.at >= begun if since is not None else flip.at > begun)]
     if since is None and len(counted) < rules.flips:
@@ -60,7 +67,7 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
 
 
 def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
-    """It did not change for long enough, and is as it is."""
+    """The reading of a worker that has not changed for long enough."""
     still = format_span(rules.within.total_seconds())
     return Reading(Condition.WELL, f"it has not changed for {still}, and is {condition} now", now)
 
@@ -80,26 +87,26 @@ AN_INSTANT = timedelta(microseconds=1)
 
 
 class FlappingMonitor:
-    """What is known of those that flap, read from the ledger once and followed from then on."""
+    """The workers that flap, read from the ledger once and followed from then on."""
 
     def __init__(self, supervisor_id: str, config: Callable[[], SupervisorConfig]) -> None:
         self._host = supervisor_id
         self._config = config
         self._since: dict[str, datetime] = {}
-        """The workers that flap, each since when."""
+        """The begin of each worker's flapping."""
         self._last: dict[str, CurrentCondition] = {}
-        """How each of them is."""
+        """The current condition of each of them."""
 
-    def begin(self, standings: Mapping[Target, CurrentCondition]) -> None:
-        """This is how all targets are."""
+    def begin(self, conditions: Mapping[Target, CurrentCondition]) -> None:
+        """Begin with the conditions of all targets."""
         self._since, self._last = {}, {}
-        self.follow(standings.values())
-        self.follow(standings[worker_of(each)] for each in self._since if worker_of(each) in standings)
+        self.follow(conditions.values())
+        self.follow(conditions[worker_of(each)] for each in self._since if worker_of(each) in conditions)
 
-    def follow(self, standings: Iterable[CurrentCondition]) -> None:
-        """These are as they are from now on."""
+    def follow(self, conditions: Iterable[CurrentCondition]) -> None:
+        """Follow these new conditions."""
         workers = []
-        for each in standings:
+        for each in conditions:
             if each.target.kind == WORKER:
                 workers.append(each)
             elif each.target.kind == FLAPPING and each.condition is Condition.FLAPPING:
@@ -110,22 +117,20 @@ class FlappingMonitor:
         self._last |= {each.target.id: each for each in workers if each.target.id in self._since}
 
     def due_at(self) -> datetime | None:
-        """When the first of them will not have changed for long enough."""
+        """The time at which the first of them has not changed for long enough."""
         within = self._rules().within
         return min((each.since + within for each in self._last.values()), default=None)
 
-    def calmed(self, now: datetime) -> list[tuple[Target, Reading]]:
-        """Those that have not changed for long enough."""
+    def calmed(self, now: datetime) -> list[TargetReading]:
+        """The readings of those that have not changed for long enough."""
         if not self._last:
             return []
         rules = self._rules()
         still = [each for each in self._last.values() if each.since + rules.within <= now]
-        return [(target_of(each.target.id), calm(each.condition, now, rules)) for each in still]
+        return [TargetReading(target_of(each.target.id), calm(each.condition, now, rules)) for each in still]
 
-    def changed(
-        self, connection: Connection, made: Iterable[Flip | None], now: datetime
-    ) -> list[tuple[Target, Reading]]:
-        """What these flips come to, in the transaction that writes them."""
+    def changed(self, connection: Connection, made: Iterable[Flip | None], now: datetime) -> list[TargetReading]:
+        """The flapping after these flips, in the transaction that writes them."""
         workers = {flip.target.id for flip in made if flip is not None and flip.target.kind == WORKER}
         if not workers:
             return []
@@ -140,11 +145,11 @@ class FlappingMonitor:
             past = flips.flips_of_target(connection, worker_of(worker_id), since or begun, now + AN_INSTANT, self._host)
             reading = flaps(past, now, rules, since)
             if reading is not None:
-                found.append((target_of(worker_id), reading))
+                found.append(TargetReading(target_of(worker_id), reading))
         return found
 
     def folds(self, connection: Connection, targets: Collection[Target], also: Collection[Target]) -> dict[Target, str]:
-        """The alerts into which those of these targets are folded; `also`: whoever flaps as of this transaction."""
+        """The alerts into which those of these targets are folded; `also` flap as of this transaction."""
         flapping = self._since.keys() | {target.id for target in also}
         mine = [target for target in targets if target.kind == WORKER and target.id in flapping]
         if not mine:

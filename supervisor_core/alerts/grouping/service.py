@@ -1,9 +1,4 @@
-"""Alerts that come together: which of them wait for a second, and which become one message. In the caller's
-transaction.
-
-Alerts that follow from a trouble of their host: they are part of its alert, and by themselves again when that is
-over. In the caller's transaction.
-"""
+"""Groups alerts in the caller's transaction: many at once into a storm, and those that follow from their host."""
 
 from __future__ import annotations
 
@@ -36,42 +31,44 @@ from supervisor_core.storage.steps import take
 from supervisor_core.workers.conditions.rules import WORKER
 
 NewId = Callable[[], str]
-Judge = Callable[[Alert], AlertDecision]
+Decide = Callable[[Alert], AlertDecision]
 
 
 def group_alerts(
     connection: Connection,
     supervisor_id: str,
-    judged: Sequence[AlertDecision],
+    decisions: Sequence[AlertDecision],
     now: datetime,
     rules: StormRules,
     new_id: NewId,
-    judge: Judge,
+    decide: Decide,
 ) -> list[AlertDecision]:
-    """What becomes of these, of which some would be told for the first time: those that wait, wait; those of a storm
-    join it, and with them whoever was told lately. A digest that begins comes first; `judge` decides about it."""
-    opening = {each.after.alert_id: each for each in judged if _opens(each)}
+    """Hold first messages back for a moment, and fold the alerts of a storm, with those told lately, into its digest.
+
+    A digest that begins comes first in the answer; `decide` decides about it.
+    """
+    opening = {each.after.alert_id: each for each in decisions if _opens(each)}
     if not opening:
-        return list(judged)
+        return list(decisions)
     since = now - rules.window
-    here = {each.after.alert_id for each in judged}
+    here = {each.after.alert_id for each in decisions}
     there = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
-    others = [each for each in there if each.told is not None or judge(each).decision.reason is Reason.FIRST]
+    others = [each for each in there if each.told is not None or decide(each).decision.reason is Reason.FIRST]
     waiting = sum(1 for each in others if each.decided == Reason.GATHERED)
     lately = RecentAlerts(parents.told_since(connection, supervisor_id, since), waiting)
     found = group_storm([each.after for each in opening.values()], lately, now, rules)
     if not found.members:
         waits = {each.alert_id for each in found.waiting}
-        return [_waiting(each, found, waits) for each in judged]
+        return [_waiting(each, found, waits) for each in decisions]
     crashpoints.reach("alerts_t.storm:before")
     grown = parents.growing(connection, supervisor_id, since)
     one = grown or digest(new_id(), [*found.members, *others], supervisor_id)
     joined = [
         _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
-        for each in judged
+        for each in decisions
     ]
     joined += [_joined(AlertDecision(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
-    return joined if grown else [judge(one), *joined]
+    return joined if grown else [decide(one), *joined]
 
 
 def _opens(each: AlertDecision) -> bool:
@@ -79,7 +76,7 @@ def _opens(each: AlertDecision) -> bool:
 
 
 def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
-    """Whether this one, about which something else is decided now, belongs to a storm that begins."""
+    """Whether this alert, with another decision now, belongs to a storm that begins."""
     after = each.after
     fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
     holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED
@@ -87,7 +84,7 @@ def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
 
 
 def _waiting(each: AlertDecision, found: StormGrouping, waits: set[str]) -> AlertDecision:
-    """To be decided about when the second is over, and not put off by whoever comes after it."""
+    """Decide about it when the moment is over; alerts that come after it don't put it off."""
     if each.after.alert_id not in waits:
         return each
     own = each.after.due_at if each.after.decided == Reason.GATHERED else None
@@ -102,25 +99,25 @@ def _joined(each: AlertDecision, one: Alert) -> AlertDecision:
 
 
 def part_of(
-    connection: Connection, supervisor_id: str, seen: Sequence[AlertChange], now: datetime, grace: timedelta
+    connection: Connection, supervisor_id: str, changes: Sequence[AlertChange], now: datetime, grace: timedelta
 ) -> list[AlertChange]:
-    """These alerts, each as part of what it follows from."""
-    if not any(_may_follow(each.after) for each in seen):
-        return list(seen)
+    """These alerts, each as part of the host's alert that it follows from."""
+    if not any(_may_follow(each.after) for each in changes):
+        return list(changes)
     hosts = parents.host_parents(connection, supervisor_id, now - grace)
     if not hosts:
-        return list(seen)
+        return list(changes)
     return [
-        each._replace(after=placed(each.after, hosts, now, grace)) if _may_follow(each.after) else each for each in seen
+        each._replace(after=placed(each.after, hosts, now, grace)) if _may_follow(each.after) else each
+        for each in changes
     ]
 
 
 def follow_hosts(
-    connection: Connection, supervisor_id: str, judged: Sequence[AlertDecision], now: datetime, grace: timedelta
+    connection: Connection, supervisor_id: str, decisions: Sequence[AlertDecision], now: datetime, grace: timedelta
 ) -> None:
-    """A trouble of the host began: what follows from it, and began shortly before, is part of it. Or it is over: what
-    was part of it is looked at anew."""
-    for before, after, decision, _ in judged:
+    """Fold the alerts that follow from a new problem of the host into its alert, and release them when that closes."""
+    for before, after, decision, _ in decisions:
         if after.target.kind not in KINDS:
             continue
         final = replace(after, state=decision.state)

@@ -1,6 +1,4 @@
-"""The conditions of a host, decided purely from what was seen of its parts: its drive, its disk, its clock, the shared
-database, commands that were cut off, and the supervisors beside it.
-"""
+"""The conditions of a host, decided purely from observations of its drive, disk, clock, shared database and peers."""
 
 from __future__ import annotations
 
@@ -19,6 +17,7 @@ from supervisor_core.workers.conditions.rules import (
     Condition,
     Reading,
     Target,
+    TargetReading,
 )
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.status import WorkerStatus
@@ -39,13 +38,6 @@ SKEWED_LEAST, SKEWED_SHARE = 2, 0.5
 
 INTERRUPTED_FOR = timedelta(days=1)
 """So long somebody is asked to look after a command that was cut off, unless they say that they do."""
-
-
-class TargetReading(NamedTuple):
-    """A condition of a part of the host."""
-
-    target: Target
-    reading: Reading
 
 
 class DiskSpace(NamedTuple):
@@ -101,17 +93,17 @@ class HostFacts:
 def read_host(facts: HostFacts) -> list[TargetReading]:
     """How each part of the host is."""
     host, at = facts.host, facts.at
-    answers = [TargetReading(Target(DRIVE, host), _drive(facts))]
+    readings = [TargetReading(Target(DRIVE, host), _drive(facts))]
     if facts.disk_room is not None:
         low = facts.known.get(Target(DISK, host)) is Condition.DISK_LOW
-        answers.append(TargetReading(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
+        readings.append(TargetReading(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
     if facts.shared_database:
         away = facts.database
-        well = Reading(Condition.WELL, "the shared database answers", at)
+        well = Reading(Condition.WELL, "the shared database readings", at)
         reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
-        answers.append(TargetReading(Target(DATABASE, host), reading))
-    answers.append(TargetReading(Target(CLOCK, host), _clock(facts)))
-    return [*answers, *_commands(facts), *_supervisors(facts)]
+        readings.append(TargetReading(Target(DATABASE, host), reading))
+    readings.append(TargetReading(Target(CLOCK, host), _clock(facts)))
+    return [*readings, *_commands(facts), *_supervisors(facts)]
 
 
 def is_skewed(status: WorkerStatus) -> bool:
@@ -125,7 +117,7 @@ def _drive(facts: HostFacts) -> Reading:
     if facts.drive is not None:
         return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
     if facts.drive_room is None:
-        return Reading(Condition.WELL, "the drive answers", facts.at)
+        return Reading(Condition.WELL, "the drive readings", facts.at)
     low = facts.known.get(Target(DRIVE, facts.host)) is Condition.DISK_LOW
     return _disk(facts.drive_room, "the drive", facts.at, low=low)
 
@@ -151,13 +143,13 @@ def _clock(facts: HostFacts) -> Reading:
 
 def _commands(facts: HostFacts) -> list[TargetReading]:
     """Those that nobody has seen to, and those that somebody has by now."""
-    answers = [TargetReading(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
-    there = {answer.target for answer in answers}
+    readings = [TargetReading(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
+    there = {answer.target for answer in readings}
     for target, condition in facts.known.items():
         if target.kind == COMMAND and not condition.fine and target not in there:
-            answers.append(TargetReading(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
-    news = (not facts.known.get(each.target, Condition.WELL).fine for each in answers)
-    return [each for each, other in zip(answers, news, strict=True) if other or not each.reading.condition.fine]
+            readings.append(TargetReading(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
+    news = (not facts.known.get(each.target, Condition.WELL).fine for each in readings)
+    return [each for each, other in zip(readings, news, strict=True) if other or not each.reading.condition.fine]
 
 
 def _command(cut: InterruptedCommand, at: datetime) -> Reading:
@@ -172,13 +164,13 @@ def _supervisors(facts: HostFacts) -> list[TargetReading]:
     """Those that are silent, and those that were."""
     if facts.silent is None:
         return []
-    answers = [
+    readings = [
         TargetReading(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
         for each, words in sorted(facts.silent.items())
     ]
     for target, condition in facts.known.items():
         if target.kind == SUPERVISOR and not condition.fine and target.id not in facts.silent:
-            answers.append(
+            readings.append(
                 TargetReading(target, Reading(Condition.WELL, "it is heard of again, or has ended", facts.at))
             )
-    return answers
+    return readings

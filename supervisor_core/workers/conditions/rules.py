@@ -136,6 +136,13 @@ class Reading:
     """How much it matters, where its condition does not say."""
 
 
+class TargetReading(NamedTuple):
+    """The reading of one target."""
+
+    target: Target
+    reading: Reading
+
+
 def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None where the look says nothing new. `grace`: for so long after its start a
     running worker is not accused."""

@@ -19,8 +19,16 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.service import Blocking
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.host import Outage, TargetReading
-from supervisor_core.workers.conditions.rules import COMMAND, DATABASE, LINK, SUPERVISOR, Condition, Target
+from supervisor_core.workers.conditions.host import Outage
+from supervisor_core.workers.conditions.rules import (
+    COMMAND,
+    DATABASE,
+    LINK,
+    SUPERVISOR,
+    Condition,
+    Target,
+    TargetReading,
+)
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.health import Heartbeat
 from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
