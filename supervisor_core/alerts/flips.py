@@ -1,4 +1,4 @@
-"""A flip: one persisted change of a target's condition; and what the flips of a span of time add up to. Pure.
+"""A flip: one persisted change of a target's condition; and what the flips of a span of time add up to.
 
 Conditions and flips as rows: how each target is now, and each change of it, written once by compare-and-set.
 

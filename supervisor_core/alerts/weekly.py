@@ -1,4 +1,4 @@
-"""When a week is over for those who read about it: on Monday morning, by the clocks of a zone. Pure.
+"""When a week is over for those who read about it: on Monday morning, by the clocks of a zone.
 
 A word in the alert channel about each week, on Monday morning: a chore of the scheduler.
 

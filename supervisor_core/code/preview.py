@@ -1,4 +1,4 @@
-"""What people see before they say yes to a command on code, as a value and in words. Pure.
+"""What people see before they say yes to a command on code, as a value and in words.
 
 The preview of a command on code: what it would do, tried where that can be tried, with nothing of it done.
 

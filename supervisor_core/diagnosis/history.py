@@ -1,5 +1,5 @@
 """How a worker was over a span of time, as values: what held when, how old its heartbeat was, and what was done to it;
-and the same in words. Pure.
+and the same in words.
 
 What `history` shows, gathered: flips and commands from the ledger, ages of heartbeats from the samples.
 """

@@ -1,4 +1,4 @@
-"""What is told to a program beyond Slack: one JSON document for each thing that people hear, signed. Pure.
+"""What is told to a program beyond Slack: one JSON document for each thing that people hear, signed.
 
 What waits for a program beyond Slack: rows of the outbox, ordered with the decision that they tell of.
 """

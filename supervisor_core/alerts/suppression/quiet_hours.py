@@ -1,4 +1,4 @@
-"""Quiet hours: from when until when they are, by the clocks of a zone, whatever the clocks do meanwhile. Pure.
+"""Quiet hours: from when until when they are, by the clocks of a zone, whatever the clocks do meanwhile.
 
 A time that the clocks leave out comes as much later as they were set forward. Of one that they show twice, quiet hours
 begin at the first and end at the second: what the wall shows is what counts.

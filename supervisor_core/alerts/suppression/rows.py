@@ -1,4 +1,4 @@
-"""What keeps alerts quiet: mute, snooze, maintenance and quiet hours are one kind of value. Pure.
+"""What keeps alerts quiet: mute, snooze, maintenance and quiet hours are one kind of value.
 
 Suppressions as rows: what keeps alerts quiet, from when until when, filed once for each request and target.
 """

@@ -1,7 +1,7 @@
-"""Whether a configuration is why a worker isn't well: its trouble began when it was restarted for it. Pure.
+"""Whether a configuration is why a worker isn't well: its trouble began when it was restarted for it.
 
 The rules that name the cause of a trouble, the most fundamental first: a drive that is away explains a heartbeat
-that nobody can read, a full disk explains a crash. Pure.
+that nobody can read, a full disk explains a crash.
 
 A rule says no more than is known: what only fits is called most likely, with what it was concluded from.
 """

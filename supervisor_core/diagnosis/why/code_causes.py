@@ -1,9 +1,9 @@
-"""The evidence that a change of code broke a worker, from nothing to strong. Pure.
+"""The evidence that a change of code broke a worker, from nothing to strong.
 
 An exception whose frames lie in files that the change touched is strong evidence. An exit of the worker's own, soon
 after the change, is some. A kill, an out-of-memory kill and a stop signal are none: they come from outside.
 
-What may have broken a worker that lived before: a lack of memory, a change of its code. Pure.
+What may have broken a worker that lived before: a lack of memory, a change of its code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a worker does not run, where no deeper cause is known. Pure."""
+"""Why a worker does not run, where no deeper cause is known."""
 
 from __future__ import annotations
 

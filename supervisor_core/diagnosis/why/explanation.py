@@ -1,4 +1,4 @@
-"""`explain`: from what is known of a worker to why it is so, what to do, and what happened before. Pure."""
+"""`explain`: from what is known of a worker to why it is so, what to do, and what happened before."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Why a worker is as it is, as values: what was gathered of it, and the explanation that is made of that.
 
-How workers ended by themselves, in words, and since when they have been doing so. Pure.
+How workers ended by themselves, in words, and since when they have been doing so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a worker that runs is not well, where no deeper cause is known; or that it is. Pure."""
+"""Why a worker that runs is not well, where no deeper cause is known; or that it is."""
 
 from __future__ import annotations
 

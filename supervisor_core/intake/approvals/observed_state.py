@@ -1,4 +1,4 @@
-"""What an approval is bound to: the exact command and the state that people saw; and what has moved on since. Pure.
+"""What an approval is bound to: the exact command and the state that people saw; and what has moved on since.
 
 Both are read off previews, as the documents that programs get: one for each checkout, or for each worker.
 

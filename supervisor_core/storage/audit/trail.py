@@ -1,4 +1,4 @@
-"""The audit trail as people ask for it: one entry for each command, made of the rows that share its task id. Pure."""
+"""The audit trail as people ask for it: one entry for each command, made of the rows that share its task id."""
 
 from __future__ import annotations
 

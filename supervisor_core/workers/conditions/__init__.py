@@ -1,1 +1,1 @@
-"""Conditions: what is wrong with a worker or a part of its host, and since when. Pure."""
+"""Conditions: what is wrong with a worker or a part of its host, and since when."""
