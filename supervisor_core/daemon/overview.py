@@ -1,15 +1,12 @@
-"""How the daemon, its services and its workers are, as one document: what `status` shows, from a live look.
-
-How watched workers are at the moment: a live look, as `status` takes and judges it, at these alone.
-
-The service that keeps `runtime.json` up to date: of a daemon that dies without a word it tells how all was last.
-"""
+"""The live status of the daemon, its services and its workers, and `runtime.json`, which keeps the last one."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,15 +14,23 @@ from typing import Any
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
+from supervisor_core.code.git.head import versions
 from supervisor_core.code.watch.rules import Watched
 from supervisor_core.common.errors import LedgerUnavailable
-from supervisor_core.common.service import Service, ServiceReport, ServiceState, wait_until
+from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
+from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.diagnosis.why.gathering import Explainer
+from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.processes.stopping import StopReport
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.context import DaemonContext
@@ -35,25 +40,27 @@ from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import Next, RestartReason, automatic_starts
 from supervisor_core.workers.status import WorkerStatus
 
+log = logging.getLogger(__name__)
+
 
 def status_document(
     ledger: Ledger,
     agent: SupervisorAgent,
     configuration: ConfigService,
-    living: LifeRecorder,
+    life: LifeRecorder,
     reconciler: Reconciler,
     services: Iterable[ServiceReport],
     workers: list[dict[str, Any]],
-    behind: Iterable[str],
+    background_problems: Iterable[str],
     started_at: datetime,
 ) -> dict[str, Any]:
     """The whole, and whether all of it is well."""
     reports = list(services)
     well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
     well = well and not any(report.health == "degraded" for report in reports)
-    ill = str(ledger.trouble or "")
-    told = (agent.problem(), living.problem()) if not ill else ()  # else it's the same, told by those who can't write
-    problems = [each for each in (ill, configuration.problem(), *told, *behind) if each]
+    ledger_problem = str(ledger.trouble or "")
+    unwritten = (agent.problem(), life.problem()) if not ledger_problem else ()  # else both repeat it
+    problems = [each for each in (ledger_problem, configuration.problem(), *unwritten, *background_problems) if each]
     well = well and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
     return {
         "healthy": well and not problems and all(worker["fine"] for worker in workers),
@@ -70,10 +77,10 @@ def status_document(
                 "problem": configuration.problem(),
                 "needs_restart": list(configuration.needs_restart),
             },
-            "ledger": {"problem": ill},
+            "ledger": {"problem": ledger_problem},
             "snapshot": reconciler.current_snapshot().version,
             "lost_events": reconciler.bus.lost,
-            "unresponsive": list(living.silent),
+            "unresponsive": list(life.silent),
         },
         "services": [report.as_json() for report in reports],
         "workers": workers,
@@ -206,27 +213,106 @@ def _at_rest(seen: WorkerStatus) -> str:
     return "quarantined in the configuration" if seen.worker.quarantined else ""
 
 
+class LiveView:
+    """The workers by a look at this moment, for `status`, the chat, heartbeats and the scheduler."""
+
+    def __init__(self, context: DaemonContext, reconciler: Reconciler, blocking: Blocking) -> None:
+        self._context = context
+        self._reconciler = reconciler
+        self._blocking = blocking
+        self._look = SharedObservation(self._look_at_workers)
+        self._read_lines = NewestLines()
+        self._explain = Explainer(context.ledger)
+
+    async def documents(self) -> list[dict[str, Any]]:
+        """A document for each worker, as `status` shows it."""
+        return await self._blocking(worker_documents, self._context, self._reconciler, await self._look())
+
+    async def statuses_in_motion(self) -> list[WorkerStatus]:
+        """Each worker's status, with what is being done about it."""
+        return statuses_in_motion(self._context, self._reconciler, await self._look())
+
+    async def versions(self) -> dict[str, str]:
+        """The commit of each worker's checkout, where it's known."""
+        return await self._blocking(versions, self._context.host, self._reconciler.managed.workers())
+
+    async def newest_output(self, workers: Sequence[str], count: int) -> list[Written]:
+        """The newest lines that these workers wrote."""
+        host = self._context.host
+        return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
+
+    async def explanations(self, worker_ids: Collection[str]) -> list[Explanation]:
+        """Why these workers are as they are; those in trouble first."""
+        statuses = await self._look()
+        documents = await self._blocking(worker_documents, self._context, self._reconciler, statuses)
+        return await self._blocking(self._explain, self._context.host, statuses, documents, worker_ids)
+
+    def watched(self, worker_ids: Collection[str]) -> dict[str, Watched]:
+        """The same look at these workers alone. It blocks."""
+        return watched_workers(self._context, self._reconciler, worker_ids)
+
+    async def _look_at_workers(self) -> list[WorkerStatus]:
+        return await self._blocking(self._reconciler.observer.look, self._reconciler.managed.workers())
+
+
 WRITE_INTERVAL_SECONDS = 5.0
-"""At most so often; what changes faster is told by `status`."""
+"""The shortest time between two writes. `status` shows faster changes."""
 
 
 class RuntimeFileWriter(Service):
-    """Has it written whenever what it says has changed, and then not again for a while."""
+    """Writes `runtime.json` whenever it has something new to say. After a daemon has died it tells how all was."""
 
-    name = "noting"
+    name = "runtime_file"
 
-    def __init__(self, note: Callable[[], Awaitable[None]], mark: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        context: DaemonContext,
+        reconciler: Reconciler,
+        reports: Callable[[], list[ServiceReport]],
+        blocking: Blocking,
+    ) -> None:
         super().__init__()
-        self._note = note
-        self._mark = mark
+        self.started_at = datetime.now(UTC)
+        self.ended_workers: dict[str, StopReport] = {}
+        """The workers that were ended with the daemon."""
+        self._context = context
+        self._reconciler = reconciler
+        self._reports = reports
+        self._blocking = blocking
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Look whether something has changed, again and again; until asked to stop, after which others write it."""
-        noted: object = None
+        """Write until asked to stop; the daemon writes the last one itself."""
+        written: object = None
         while not stopping.is_set():
             self.pulse.beat(within=WRITE_INTERVAL_SECONDS)
-            now = self._mark()
-            if now != noted:
-                await self._note()
-                noted = now
+            version = self._version()
+            if version != written:
+                await self.write()
+                written = version
             await wait_until(None, stopping, WRITE_INTERVAL_SECONDS)
+
+    async def write(self, *, running: bool = True) -> None:
+        """Write the file now. An error is logged: the lock, not this file, says whether the daemon lives."""
+        me, config = identify(os.getpid()), self._context.host.config
+        workers = self._reconciler.current_snapshot().as_json()["workers"]
+        document = {
+            "running": running,
+            "supervisor_id": config.supervisor.id,
+            "pid": os.getpid(),
+            "start": me.start if me else None,
+            "boot_id": me.boot_id if me else None,
+            "hostname": socket.gethostname(),
+            "started_at": to_text(self.started_at),
+            "stopped_at": None if running else to_text(datetime.now(UTC)),
+            "services": [report.as_json() for report in self._reports()],
+            "workers": ownership.with_ended_workers(workers, self.ended_workers),
+        }
+        try:
+            await self._blocking(ownership.write, config.state_dir, document)
+        except OSError as error:
+            log.error("%s could not be written: %s", ownership.RUNTIME_FILE, error)  # noqa: TRY400
+
+    def _version(self) -> object:
+        """Differs once there is something new to write."""
+        services = [(each.name, each.state, each.health, each.last_error) for each in self._reports()]
+        return self._reconciler.current_snapshot().version, services

@@ -51,12 +51,12 @@ def with_service(home: Host, how: str) -> tuple[str, ...]:
 
 TROUBLED = """
 import asyncio, pathlib, sys, time
-from supervisor_core.daemon import daemon
+from supervisor_core.daemon import composition, daemon
 
 how = sys.argv.pop(1)
 cured = pathlib.Path("cured")
 
-class Troubled(daemon.HeartbeatService):
+class Troubled(composition.HeartbeatService):
     async def run(self, stopping):
         if how == "raises at once" and not cured.exists():
             raise OSError(28, "No space left on device")
@@ -72,7 +72,7 @@ class Troubled(daemon.HeartbeatService):
                 await asyncio.sleep(0.02)
         await super().run(stopping)
 
-daemon.HeartbeatService = Troubled
+composition.HeartbeatService = Troubled
 daemon.longest_seconds = lambda config: 0.0
 daemon.STOP_MARGIN_SECONDS = 1.0
 from supervisor_core.cli import main

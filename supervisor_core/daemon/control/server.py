@@ -1,7 +1,4 @@
-"""The daemon's control door: answers a line of JSON with a line of JSON, to nobody but its owner.
-
-What the daemon answers at its control door: how it is, wake up, what became of a command, rest, stop.
-"""
+"""The daemon's control socket: answers a line of JSON with a line of JSON, to nobody but its owner."""
 
 from __future__ import annotations
 
@@ -117,16 +114,16 @@ class CommandWaiter:
         self._blocking = blocking
         self._stopping = stopping
         self._news = asyncio.Condition()
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """There is something new: have all who wait look."""
 
-        async def tell() -> None:
+        async def notify() -> None:
             async with self._news:
                 self._news.notify_all()
 
-        self._telling = asyncio.ensure_future(tell())  # the loop keeps only a weak reference
+        self._notifying = asyncio.ensure_future(notify())  # the loop keeps only a weak reference
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for.

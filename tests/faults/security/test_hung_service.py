@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.common import service as services
-from supervisor_core.common.service import ServiceRegistry, ServiceReport, ServiceState
+from supervisor_core.common.service import Service, ServiceRegistry, ServiceReport, ServiceState
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
@@ -26,16 +26,26 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition, 10, "the service is so")
 
 
+class HangingWriter(RuntimeFileWriter):
+    """Hangs at its first write, until it is released."""
+
+    def __init__(self, release: asyncio.Event) -> None:
+        Service.__init__(self)
+        self._release = release
+
+    def _version(self) -> object:
+        return object()
+
+    async def write(self, *, running: bool = True) -> None:
+        await self._release.wait()
+
+
 def story(work: Callable[[ServiceRegistry, asyncio.Event, asyncio.Event], Awaitable[None]]) -> None:
     """A real service that hangs at its first note, until it is released."""
 
     async def whole() -> None:
         release, stopping = asyncio.Event(), asyncio.Event()
-
-        async def note() -> None:
-            await release.wait()
-
-        registry = ServiceRegistry([RuntimeFileWriter(note, mark=object)])
+        registry = ServiceRegistry([HangingWriter(release)])
         await registry.start(stopping)
         await work(registry, stopping, release)
 
@@ -48,7 +58,7 @@ def only(registry: ServiceRegistry) -> ServiceReport:
 
 
 def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor_core.daemon.overview.NOTE_SECONDS", 0.05)
+    monkeypatch.setattr("supervisor_core.daemon.overview.WRITE_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.1)
 
     async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
@@ -72,7 +82,7 @@ def test_a_service_that_had_to_be_cut_off_says_so_to_the_end(monkeypatch: pytest
 
     async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
         stopping.set()
-        assert await registry.stop(0.05) == ["noting"]
+        assert await registry.stop(0.05) == ["runtime_file"]
         assert only(registry).as_json()["state"] == "error"
         assert only(registry).last_error == "shutdown timeout"
 
@@ -115,7 +125,7 @@ def test_a_daemon_whose_queue_hangs_says_so_in_status_in_its_file_and_to_the_wat
 
     monkeypatch.setattr(QueueProcessor, "_work", hangs)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.3)
-    monkeypatch.setattr("supervisor_core.daemon.overview.NOTE_SECONDS", 0.1)
+    monkeypatch.setattr("supervisor_core.daemon.overview.WRITE_INTERVAL_SECONDS", 0.1)
     with (
         a_world(tmp_path, monkeypatch) as world,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard,

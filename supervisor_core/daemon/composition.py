@@ -1,0 +1,269 @@
+"""The services of a daemon, each built on first use with what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Any
+
+from supervisor_core.alerts.host_conditions import HostConditions
+from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
+from supervisor_core.alerts.outside.deadman import why_not as deadman_off
+from supervisor_core.alerts.outside.webhook import Webhook
+from supervisor_core.alerts.outside.webhook import why_not as webhook_off
+from supervisor_core.common.events import Event, EventBus, EventType
+from supervisor_core.common.service import Blocking, Service, ServiceRegistry, ServiceState
+from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HEARTBEAT, METRICS, QUEUE_PROCESSOR
+from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
+from supervisor_core.daemon.configuration.record import ConfigRecord
+from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
+from supervisor_core.daemon.control.server import CommandWaiter
+from supervisor_core.daemon.overview import LiveView, RuntimeFileWriter
+from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.daemon.replication.rounds import disabled_reason
+from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.services.forwarder import Forwarder
+from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
+from supervisor_core.daemon.services.queue_processor import QueueProcessor
+from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory
+from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
+from supervisor_core.jobs.model import Job
+from supervisor_core.workers.adapter import ProcessWorkerAdapter
+from supervisor_core.workers.conditions.rules import TargetReading
+from supervisor_core.workers.context import DaemonContext
+from supervisor_core.workers.heartbeats.service import HeartbeatService
+from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
+from supervisor_core.workers.output.service import WorkerOutputs
+from supervisor_core.workers.status import WorkerStatus
+
+NOT_BUILT = "not built yet"
+
+
+class DaemonServices:
+    """The services of one daemon and the calls between them. Those that the configuration disables are None."""
+
+    def __init__(
+        self, context: DaemonContext, chat: ChatFactory | None, no_chat: str, scheduler: MakeScheduler | None
+    ) -> None:
+        self.context = context
+        self.stopping = asyncio.Event()
+        self.blocking = Blocking()
+        self.ordered = Blocking(1)
+        """One thread, for writes that must keep their order."""
+        self.bus = EventBus()
+        self._chat_factory, self._no_chat = chat, no_chat
+        self._scheduler_factory = scheduler
+        context.host.pauses.hand_made = partial(
+            record_pause_flag_change, lambda: context.host.config, lambda: context.ledger
+        )
+        self.configuration.subscribe(self._apply_configuration)
+        self.configuration.refused = self.config_record.refused
+        self.reconciler.moved = self.config_record.follow
+
+    @cached_property
+    def listed(self) -> ServiceRegistry:
+        """The services that `status` lists, in its order, with the reason for each that is disabled."""
+        table: tuple[tuple[str, Service | None, str], ...] = (
+            (QUEUE_PROCESSOR, self.queue, ""),
+            (DISPATCHER, self.reconciler, ""),
+            (HEARTBEAT, self.heartbeats, "supervisor.heartbeat_seconds is 0"),
+            (FORWARDER, self.forwarder, disabled_reason(self.context.host.config)),
+            (SCHEDULER_NAME, self.scheduler, NOT_BUILT),
+            (CHAT, self.chat, self._no_chat),
+            (METRICS, None, NOT_BUILT),
+        )
+        disabled = [(name, reason) for name, service, reason in table if service is None]
+        return ServiceRegistry([service for _, service, _ in table if service is not None], disabled)
+
+    @cached_property
+    def background(self) -> ServiceRegistry:
+        """The services that `status` shows as part of the supervisor."""
+        beats = HeartbeatWatch(self.context, self.blocking, self.reconciler.managed.healthy, self.reconciler.plan_again)
+        services = (
+            self.reconciler.observer,
+            self.configuration,
+            self.life,
+            self.runtime_file,
+            beats,
+            self.conditions,
+            self.outputs,
+        )
+        return ServiceRegistry(services)
+
+    @cached_property
+    def outbound(self) -> ServiceRegistry:
+        """The services that tell other systems, once all else is up."""
+        config = self.context.host.config
+        table: tuple[tuple[str, Callable[[], Service]], ...] = (
+            (webhook_off(config), lambda: Webhook(self.context, self.blocking)),
+            (deadman_off(config), lambda: DeadMan(self.context, self._silence_reason)),
+        )
+        return ServiceRegistry([make() for disabled, make in table if not disabled])
+
+    @cached_property
+    def agent(self) -> SupervisorAgent:
+        supervisor = self.context.host.config.supervisor
+        return SupervisorAgent(
+            self.context.ledger,
+            supervisor.id,
+            bus=self._publish_event,
+            heartbeat_seconds=supervisor.heartbeat_seconds,
+            elsewhere=self.blocking,
+        )
+
+    @cached_property
+    def adapter(self) -> ProcessWorkerAdapter:
+        host = self.context.host
+        return ProcessWorkerAdapter(host.processes, host.drive, lambda: self.context.host.config)
+
+    @cached_property
+    def waiter(self) -> CommandWaiter:
+        return CommandWaiter(self.context.ledger, self.blocking, self.stopping)
+
+    @cached_property
+    def queue(self) -> QueueProcessor:
+        return QueueProcessor(self.context, self.blocking, self.reconciler.wake)
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        return Reconciler(
+            self.context,
+            self.adapter,
+            self.blocking,
+            finished=self._finish_job,
+            progressed=lambda _: self.waiter.notify(),
+            resting=lambda: self.agent.rests,
+            told=self.stopping.is_set,
+            publish=self._publish_statuses,
+            bus=self.bus,
+        )
+
+    @cached_property
+    def configuration(self) -> ConfigService:
+        return ConfigService(self.context.host.config, self.blocking)
+
+    @cached_property
+    def config_record(self) -> ConfigRecord:
+        return ConfigRecord(self.context, self.reconciler.progress, self.ordered)
+
+    @cached_property
+    def monitoring(self) -> MonitoringSwitch:
+        return MonitoringSwitch(self.agent, self.reconciler.plan_again)
+
+    @cached_property
+    def view(self) -> LiveView:
+        return LiveView(self.context, self.reconciler, self.blocking)
+
+    @cached_property
+    def runtime_file(self) -> RuntimeFileWriter:
+        return RuntimeFileWriter(self.context, self.reconciler, self.listed.reports, self.ordered)
+
+    @cached_property
+    def heartbeats(self) -> HeartbeatService | None:
+        if self.context.host.config.supervisor.heartbeat_seconds <= 0:
+            return None
+        return HeartbeatService(self.context, self.blocking, self.view.statuses_in_motion)
+
+    @cached_property
+    def forwarder(self) -> Forwarder | None:
+        return None if disabled_reason(self.context.host.config) else Forwarder(self.context, self.blocking)
+
+    @cached_property
+    def scheduler(self) -> SchedulerService | None:
+        if self._scheduler_factory is None:
+            return None
+        doors = SchedulerDoors(
+            self.blocking,
+            self.reconciler.wake,
+            self.view.watched,
+            resting=lambda: self.agent.rests,
+            look_again=self.reconciler.look_again,
+        )
+        return self._scheduler_factory(doors)
+
+    @cached_property
+    def chat(self) -> Chat | None:
+        if self._chat_factory is None:
+            return None
+        subscribe = partial(self.bus.subscribe, name=CHAT)
+        view, monitoring = self.view, self.monitoring
+        return self._chat_factory(
+            ChatContext(
+                view.documents,
+                self.reconciler.wake,
+                monitoring,
+                view.versions,
+                subscribe,
+                view.newest_output,
+                view.explanations,
+            )
+        )
+
+    @cached_property
+    def life(self) -> LifeRecorder:
+        return LifeRecorder(
+            self.agent, self.context.ledger, self.blocking, lambda: self.context.host.config, self.problem
+        )
+
+    @cached_property
+    def conditions(self) -> HostConditions:
+        return HostConditions(
+            self.context,
+            self.blocking,
+            self._publish_readings,
+            self.forwarder.trouble if self.forwarder else None,
+            lambda: self.life.silent_by_id,
+        )
+
+    @cached_property
+    def outputs(self) -> WorkerOutputs:
+        return WorkerOutputs(self.context)
+
+    def problem(self) -> str:
+        """Why the workers aren't looked after; empty while they are. A Slack that is away is no reason."""
+        vital = (self.queue.name, self.reconciler.name)
+        broken = (each for each in self.listed.reports() if each.late or each.state is ServiceState.ERROR)
+        return "; ".join(f"{each.name}: {each.trouble}" for each in broken if each.name in vital)
+
+    def _silence_reason(self) -> str:
+        return why_silent(self.problem(), self.listed.reports())
+
+    def background_problems(self) -> list[str]:
+        """Which of the services that `status` doesn't list fail, and why."""
+        broken = [each for each in self.background.reports() if each.late or each.state is ServiceState.ERROR]
+        broken += [each for each in self.outbound.reports() if each.trouble]
+        return [f"{each.name}: {each.trouble}" for each in broken]
+
+    def wake(self) -> None:
+        """Another program has written something: look now."""
+        self.reconciler.wake()
+        self.queue.wake()
+        if self.scheduler is not None:
+            self.scheduler.wake()
+
+    def _apply_configuration(self, version: ConfigVersion) -> None:
+        self.context.host = replace(self.context.host, config=version.config)
+        self.queue.configured()
+        self.config_record.applied(version)
+        self.reconciler.configured(version)
+        if self.chat is not None:
+            self.chat.configured(version.config)
+
+    def _publish_event(self, kind: str, subject: str, payload: Mapping[str, Any]) -> None:
+        self.bus.publish(Event(EventType(kind), subject, datetime.now(UTC), payload))
+
+    def _finish_job(self, _job: Job) -> None:
+        self.queue.wake()
+        self.waiter.notify()
+
+    def _publish_statuses(self, statuses: Sequence[WorkerStatus]) -> None:
+        for service in (self.conditions, self.heartbeats, self.scheduler):
+            if service is not None:
+                service.see(statuses)
+
+    def _publish_readings(self, readings: Iterable[TargetReading]) -> None:
+        if self.scheduler is not None:
+            self.scheduler.observe(readings)
