@@ -12,6 +12,10 @@ LONGEST = 2900
 
 PIECE, PIECES = 2800, 4  # of a listing: characters, and blocks; together they are less than a message holds
 
+OPTION = 75  # characters of a button and of a choice
+
+Json = dict[str, Any]
+
 Content = dict[str, Any]
 """What a message says: `text` and `blocks`, and both say the same."""
 
@@ -43,15 +47,37 @@ def without_blocks(content: Content) -> Content:
     return {"text": fit(str(content["text"]), LONGEST), "blocks": []}
 
 
-def section(text: str) -> dict[str, Any]:
+def section(text: str) -> Json:
     """A block of text. `verbatim`: what looks like a link or a mention in it is none, unless it is marked up as one."""
     return {"type": "section", "text": {"type": "mrkdwn", "verbatim": True, "text": fit(text, LONGEST)}}
 
 
-def context(text: str) -> dict[str, Any]:
+def context(text: str) -> Json:
     """A block of small print."""
     element = {"type": "mrkdwn", "verbatim": True, "text": fit(text, 1900)}
     return {"type": "context", "elements": [element]}
+
+
+def actions(block_id: str, elements: Sequence[Json]) -> Json:
+    """A row of buttons or menus."""
+    return {"type": "actions", "block_id": block_id, "elements": list(elements)}
+
+
+def plain_text(text: str) -> Json:
+    """A text object in which nothing is markup."""
+    return {"type": "plain_text", "text": text}
+
+
+def option(text: str, value: str) -> Json:
+    """One choice of a menu."""
+    return {"text": plain_text(fit(text, OPTION)), "value": value}
+
+
+def button(action_id: str, text: str, value: str, *, label: str = "", style: str = "") -> Json:
+    """A button; `label` is read aloud in the place of its text."""
+    made: Json = {"type": "button", "action_id": action_id, "text": plain_text(fit(text, OPTION))}
+    made |= {"accessibility_label": fit(label, OPTION)} if label else {}
+    return made | {"value": value} | ({"style": style} if style else {})
 
 
 def with_hint(content: Content, hint: str) -> Content:

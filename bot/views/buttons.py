@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from bot.views.text import fit
+from bot.views.blocks import Json, actions, button, plain_text
+from bot.views.text import fit, shorten
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Risk
@@ -59,29 +60,21 @@ def command_button(
     style: str = "",
     asks: bool = False,
     part: str = "",
-) -> dict[str, Any]:
+) -> Json:
     """A button that gives this command, each nonce once. It asks first where the command changes something: whether
     this is wanted (`about`, else the button's own words of its workers), with this effect or its own; `asks`: that it
     asks for an approval, and does nothing before; `part`: what tells it apart from others of its command
     in one row."""
     definition = CATALOG[command.name]
-    rendered = render(command)
     text = text or command.name.replace("-", " ").capitalize()
-    about = about or f"{text} {_who(command)}".rstrip()
-    button: dict[str, Any] = {
-        "type": "button",
-        "action_id": f"{ACTION}{command.name}{PART if part else ''}{part}",
-        "text": {"type": "plain_text", "text": fit(text, 75)},
-        "accessibility_label": fit(about, 75),
-        "value": f"{nonce} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
-    }
-    if style:
-        button["style"] = style
+    about = about or f"{text} {shorten(command.workers, NAMED) or command.target}".rstrip()
+    action = f"{ACTION}{command.name}{PART if part else ''}{part}"
+    made = button(action, text, _value(command, nonce), label=about, style=style)
     if definition.risk is not Risk.READS and command.name != OVERVIEW:
-        words = f"{effect or EFFECTS.get(command.name, definition.summary)}"
+        words = effect or EFFECTS.get(command.name, definition.summary)
         words += " People are asked for an approval first." if asks else ""
-        button["confirm"] = confirm(f"{about}?", words, text)
-    return button
+        made["confirm"] = confirm(f"{about}?", words, text)
+    return made
 
 
 def named(action_id: str) -> str:
@@ -89,45 +82,30 @@ def named(action_id: str) -> str:
     return action_id.removeprefix(ACTION).partition(PART)[0]
 
 
-def page_button(command: Command, nonce: str, where: str, text: str) -> dict[str, Any]:
-    """A button that shows another page of what this command shows; `where` is one word that says which. It gives no
-    right: the command is asked for anew, by whoever presses it."""
-    rendered = render(command)
-    return {
-        "type": "button",
-        "action_id": f"{PAGE}{where.partition(':')[0]}:{command.name}",
-        "text": {"type": "plain_text", "text": fit(text, 75)},
-        "value": f"{nonce} {where} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
-    }
+def page_button(command: Command, nonce: str, where: str, text: str) -> Json:
+    """A button to another page of this command's answer; the word `where` says which. It gives no right: the command is
+    checked again for whoever presses it."""
+    return button(f"{PAGE}{where.partition(':')[0]}:{command.name}", text, _value(command, nonce, where))
 
 
-def share_button(command: Command, nonce: str, which: str, text: str) -> dict[str, Any]:
-    """A button that shows everybody in the channel what was answered to one person. It gives no right: the command is
-    asked for anew, by whoever presses it."""
-    rendered = render(command)
-    return {
-        "type": "button",
-        "action_id": f"{SHARE}{command.name}",
-        "text": {"type": "plain_text", "text": fit(text, 75)},
-        "value": f"{nonce} {which} {rendered.removeprefix(command.name).lstrip()}"[:MOST],
-    }
+def share_button(command: Command, nonce: str, which: str, text: str) -> Json:
+    """A button that shows one person's answer to everybody in the channel. It gives no right: the command is checked
+    again for whoever presses it."""
+    return button(f"{SHARE}{command.name}", text, _value(command, nonce, which))
 
 
-def confirm(title: str, text: str, yes: str) -> dict[str, Any]:
+def _value(command: Command, *words: str) -> str:
+    return " ".join([*words, render(command).removeprefix(command.name).lstrip()])[:MOST]
+
+
+def confirm(title: str, text: str, yes: str) -> Json:
     """The question that a button or a menu asks before it does anything."""
     return {
-        "title": {"type": "plain_text", "text": fit(title, 100)},
-        "text": {"type": "plain_text", "text": fit(text, 300)},
-        "confirm": {"type": "plain_text", "text": fit(yes, 30)},
-        "deny": {"type": "plain_text", "text": "Not now"},
+        "title": plain_text(fit(title, 100)),
+        "text": plain_text(fit(text, 300)),
+        "confirm": plain_text(fit(yes, 30)),
+        "deny": plain_text("Not now"),
     }
-
-
-def _who(command: Command) -> str:
-    names = command.workers
-    if not names:
-        return command.target
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 T = TypeVar("T")
@@ -154,14 +132,14 @@ def list_page(items: Sequence[T], size: int, number: int) -> ListPage[T]:
     return ListPage(items[number * size : (number + 1) * size], number, pages, number * size + 1)
 
 
-def page_buttons(part: ListPage[T], command: Command, nonce: str) -> list[dict[str, Any]]:
+def page_buttons(part: ListPage[T], command: Command, nonce: str) -> list[Json]:
     """The block of buttons; none where there is one page alone."""
     buttons = []
     if part.number > 0:
         buttons.append(page_button(command, nonce, f"{BACK}:{part.number - 1}", "Previous page"))
     if part.number + 1 < part.pages:
         buttons.append(page_button(command, nonce, f"{NEXT}:{part.number + 1}", "Next page"))
-    return [{"type": "actions", "block_id": "pages", "elements": buttons}] if buttons else []
+    return [actions("pages", buttons)] if buttons else []
 
 
 def page_number(word: str) -> int:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bot.views.answers.help import TITLES
+from bot.views.blocks import Json, option, plain_text, section
 from bot.views.blocks import context as small_print
-from bot.views.blocks import section
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
@@ -34,8 +34,6 @@ OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
-Json = dict[str, Any]
-
 
 def block_of(parameter: Parameter) -> str:
     """The `block_id` of a parameter's field."""
@@ -45,16 +43,20 @@ def block_of(parameter: Parameter) -> str:
 def target(rule: TargetRule, context: GrammarContext, filled: Command | None) -> Json:
     """Which worker, team, or all of them."""
     chosen = filled.target if filled else (context.default or "" if rule is TargetRule.WORKERS else "")
-    options = [_option(_called(each), each) for each in targets(context)]
-    element: Json = {"type": "static_select", "placeholder": plain("Choose one")}
+    options = [option(_called(each), each) for each in targets(context)]
+    element: Json = {"type": "static_select", "placeholder": plain_text("Choose one")}
     if len(options) > MOST_OPTIONS:
-        element = {"type": "external_select", "placeholder": plain("Type a part of the name"), "min_query_length": 0}
+        element = {
+            "type": "external_select",
+            "placeholder": plain_text("Type a part of the name"),
+            "min_query_length": 0,
+        }
     else:
-        if chosen and all(option["value"] != chosen for option in options):
-            options = [_option(_called(chosen), chosen), *options[: MOST_OPTIONS - 1]]
+        if chosen and all(each["value"] != chosen for each in options):
+            options = [option(_called(chosen), chosen), *options[: MOST_OPTIONS - 1]]
         element["options"] = options
     if chosen:
-        element["initial_option"] = _option(_called(chosen), chosen)
+        element["initial_option"] = option(_called(chosen), chosen)
     optional = rule is TargetRule.FILTER
     hint = "Left empty, it is about all of them." if optional else ""
     return _input(TARGET, "Worker", element, hint, optional=optional)
@@ -75,7 +77,7 @@ def matching(query: str, context: GrammarContext) -> list[Json]:
     found += [name for name, words in known if wanted in words and not words.startswith(wanted)]
     if PATTERN.intersection(typed) and " " not in typed and _means_somebody(typed, context):
         found = [typed, *found]
-    return [_option(_called(name), name) for name in found[:MOST_OPTIONS]]
+    return [option(_called(name), name) for name in found[:MOST_OPTIONS]]
 
 
 def _means_somebody(pattern: str, context: GrammarContext) -> bool:
@@ -113,15 +115,10 @@ def input_place(*, informs: bool, chosen: str = "") -> Json:
         # An answer to one person gets there also where the bot is no member.
         "response_url_enabled": True,
         "filter": {"include": ["public", "private"], "exclude_bot_users": True},
-        "placeholder": plain("Choose a channel"),
+        "placeholder": plain_text("Choose a channel"),
     }
     name = "Where the answer goes, to you alone" if informs else "Where its card goes"
     return _input(WHERE, name, element, "Left empty: to you, in our direct messages.", optional=True)
-
-
-def plain(text: str) -> Json:
-    """A text object in which nothing is markup."""
-    return {"type": "plain_text", "text": text}
 
 
 def _element(one: Parameter, value: object) -> Json:
@@ -131,14 +128,14 @@ def _element(one: Parameter, value: object) -> Json:
             element: Json = {"type": "number_input", "is_decimal_allowed": False}
             element |= {"min_value": str(one.low), "max_value": str(one.high)}
         case ParameterKind.CHOICE:
-            options = [_option(choice, choice) for choice in one.choices]
-            return _chosen("static_select", options, spelled) | {"placeholder": plain("Choose one")}
+            options = [option(choice, choice) for choice in one.choices]
+            return _chosen("static_select", options, spelled) | {"placeholder": plain_text("Choose one")}
         case ParameterKind.FLAG:
-            options = [_option(one.word, one.name)]
+            options = [option(one.word, one.name)]
             return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
         case ParameterKind.PERSON:
             initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
-            return {"type": "users_select", "placeholder": plain("Choose somebody"), **initial}
+            return {"type": "users_select", "placeholder": plain_text("Choose somebody"), **initial}
         case _:
             element = {"type": "plain_text_input"}
             if one.high and one.kind is not ParameterKind.DURATION:
@@ -147,20 +144,16 @@ def _element(one: Parameter, value: object) -> Json:
 
 
 def _chosen(kind: str, options: Sequence[Json], value: str) -> Json:
-    chosen = [option for option in options if option["value"] == value]
+    chosen = [each for each in options if each["value"] == value]
     return {"type": kind, "options": [*options]} | ({"initial_option": chosen[0]} if chosen else {})
 
 
 def _input(block_id: str, name: str, element: Json, hint: str, *, optional: bool) -> Json:
-    block: Json = {"type": "input", "block_id": block_id, "label": plain(name), "optional": optional}
+    block: Json = {"type": "input", "block_id": block_id, "label": plain_text(name), "optional": optional}
     block["element"] = {**element, "action_id": VALUE}
     if hint:
-        block["hint"] = plain(fit(hint, HINT))
+        block["hint"] = plain_text(fit(hint, HINT))
     return block
-
-
-def _option(text: str, value: str) -> Json:
-    return {"text": plain(fit(text, OPTION_TEXT)), "value": value}
 
 
 def _called(name: str) -> str:
@@ -233,13 +226,13 @@ def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: 
     for risk, title in TITLES.items():
         options = [_command_option(each) for each in definitions if each.risk is risk]
         if options:
-            groups.append({"label": plain(title), "options": options})
+            groups.append({"label": plain_text(title), "options": options})
     if not groups:
         return _modal(NOTHING, "Give a command", FormContext(), [section(f":no_entry: {NO_RIGHT}")])
     menu: Json = {
         "type": "static_select",
         "action_id": PICK,
-        "placeholder": plain("Choose a command"),
+        "placeholder": plain_text("Choose a command"),
         "option_groups": groups,
     }
     blocks = [{**section("*What shall be done?*"), "block_id": "pick", "accessory": menu}]
@@ -277,7 +270,7 @@ def form(
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit(definition)
-    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks) | {"submit": plain(words)}
+    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks) | {"submit": plain_text(words)}
 
 
 _AGREED = ":lock: Nothing is done yet: an approver must agree to it first, and is asked on the card."
@@ -291,8 +284,8 @@ def submit(definition: CommandDefinition) -> str:
 
 def _command_option(definition: CommandDefinition) -> Json:
     return {
-        "text": plain(submit(definition)),
-        "description": plain(fit(definition.summary, OPTION_TEXT, "…")),
+        "text": plain_text(submit(definition)),
+        "description": plain_text(fit(definition.summary, OPTION_TEXT, "…")),
         "value": definition.name,
     }
 
@@ -306,8 +299,8 @@ def _modal(callback: str, title: str, known: FormContext, blocks: list[Json]) ->
     return {
         "type": "modal",
         "callback_id": callback,
-        "title": plain(title),
-        "close": plain("Cancel"),
+        "title": plain_text(title),
+        "close": plain_text("Cancel"),
         "private_metadata": json.dumps(asdict(known)),
         "blocks": blocks,
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
@@ -21,6 +21,17 @@ def escape(text: str) -> str:
     `*`, `_`, `~` and backticks cannot be escaped in mrkdwn; what must not be styled goes into plain text.
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def in_code(text: str, most: int) -> str:
+    """Data inside a code block or span: nothing in it ends the code or comes alive."""
+    return fit(escape(text.replace("`", "'")), most)
+
+
+def shorten(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def unescape(text: str) -> str:
@@ -57,8 +68,27 @@ def _whole_characters(text: str, room: int) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A moment, in the reader's own time zone where Slack knows it."""
-    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time_secs}}|{at:%Y-%m-%d %H:%M:%S} UTC>"
+    """A moment to the second, in the reader's own time zone where Slack knows it."""
+    return _date(at, "{date_short_pretty} {time_secs}", f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def minute(at: datetime) -> str:
+    """A moment to the minute."""
+    return _date(at, "{date_short_pretty} {time}", f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+def day(at: datetime) -> str:
+    """The day of a moment."""
+    return _date(at, "{date_short}", f"{at:%Y-%m-%d}")
+
+
+def ago(at: datetime) -> str:
+    """The time since or until a moment, as it is whenever somebody reads it; the moment where Slack can't say that."""
+    return _date(at, "{ago}", f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def _date(at: datetime, form: str, fallback: str) -> str:
+    return f"<!date^{int(at.timestamp())}^{form}|{fallback}>"
 
 
 NAME = 80  # characters

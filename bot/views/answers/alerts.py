@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bot.views.blocks import Content, context, section, text_message
+from bot.views.blocks import Content, actions, context, section, text_message
 from bot.views.buttons import list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.text import escape, fit, mention, moment, requester
+from bot.views.text import escape, fit, mention, moment, requester, shorten
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
@@ -88,9 +88,8 @@ def _muted(worker_id: str, hush: Suppression) -> str:
 
 def _names(workers: Collection[str]) -> str:
     named = sorted(workers)
-    shown = ", ".join(f"*{escape(each)}*" for each in named[:SHOWN])
-    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    return f"{shown}{more} {'is' if len(named) == 1 else 'are'}"
+    shown = shorten([f"*{escape(each)}*" for each in named], SHOWN)
+    return f"{shown} {'is' if len(named) == 1 else 'are'}"
 
 
 EFFECT = 300  # characters
@@ -108,7 +107,7 @@ def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: i
         blocks.append(section(_line(asking)))
         if asking.approval.state is ApprovalState.PENDING:
             elements = buttons(asking.approval, decides=True)
-            blocks.append({"type": "actions", "block_id": asking.approval.approval_id, "elements": elements})
+            blocks.append(actions(asking.approval.approval_id, elements))
     blocks += page_buttons(part, Command("approvals"), nonce)
     if part.pages > 1:
         far = f"Page {part.number + 1} of {part.pages}."
@@ -119,9 +118,8 @@ def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: i
 
 def _line(asking: ApprovalDetails) -> str:
     approval = asking.approval
-    names = ", ".join(escape(name) for name in approval.command.workers[:3])
-    more = len(approval.command.workers) - 3
-    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(command_text(approval.command))}*"
+    names = shorten([escape(name) for name in approval.command.workers], 3)
+    about = f"*{names}: {escape(command_text(approval.command))}*"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
     until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
     link = f" · <{asking.link}|its card>" if asking.link else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.views.blocks import Content, context, section
+from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import page_button
-from bot.views.text import MENTIONABLE, escape, fit, moment
+from bot.views.text import MENTIONABLE, escape, fit, moment, shorten
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import TrailEntry
@@ -58,7 +58,7 @@ def audit_page(
     blocks = [section(f":clipboard: *{title}*"), *(section(text) for text in texts)]
     pages = ((newer, "Newer"), (older, "Older"), (FILE, "As a file (CSV)"))
     buttons = [page_button(asking.command, asking.nonce, where, text) for where, text in pages if where]
-    blocks.append({"type": "actions", "block_id": "pages", "elements": buttons})
+    blocks.append(actions("pages", buttons))
     said = "The newest first" if not newer else "Further back"
     blocks.append(context(f"{said}. On the host: `supervisor audit`, and `supervisor audit verify` checks it."))
     return {"text": fit("\n".join([title, *(text.partition("\n")[0] for text in texts)]), 2900), "blocks": blocks}
@@ -101,9 +101,8 @@ def _entry(shown: AuditRow, *, alone: bool) -> str:
     first = f"{sign} *{_data(entry.command, SHORT)}*{about}: {_data(entry.outcome, MIDDLE)}{when}"
     facts = [f"asked by {_who(entry.asked, alone=alone)}"]
     if entry.approved:
-        names = ", ".join(_who(each, alone=alone) for each in entry.approved[:APPROVERS])
-        more = len(entry.approved) - APPROVERS
-        facts.append(f"approved by {names}{f' and {more} more' if more > 0 else ''}")
+        names = [_who(each, alone=alone) for each in entry.approved]
+        facts.append(f"approved by {shorten(names, APPROVERS)}")
     facts += [f"label: {_data(entry.label, MIDDLE)}"] if entry.label else []
     if shown.link and len(shown.link) <= LONG:
         facts.append(f"<{shown.link}|its card>")

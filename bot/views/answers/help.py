@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.blocks import LONGEST, Content, code_message, context, section
+from bot.views.blocks import LONGEST, Content, actions, code_message, context, option, plain_text, section
 from bot.views.buttons import EFFECTS, command_button, confirm
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, in_code
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk
@@ -78,22 +78,22 @@ def mistake(
     each asks for an approval."""
     lines = [f":warning: {escape(fit(message, SAID))}"]
     if meant:
-        lines.append("Did you mean: " + " or ".join(f"`/supervisor {_in_code(text)}`" for text in meant))
+        lines.append("Did you mean: " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant))
     if choice is not None and choice.left:
         lines.append(f"{choice.left} more do not fit into the menu: type `/supervisor {choice.command.name} WORKER`.")
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if offered:
         buttons = [_button(command, nonce, number, asks=asks) for number, (command, asks) in enumerate(offered)]
-        blocks.append({"type": "actions", "block_id": "meant", "elements": buttons})
+        blocks.append(actions("meant", buttons))
     if choice is not None:
-        blocks.append({"type": "actions", "block_id": choice.block_id, "elements": [_menu(choice)]})
+        blocks.append(actions(choice.block_id, [_menu(choice)]))
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
 def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
     """Something that wasn't done, with the button that asks for it once more."""
     button = command_button(command, nonce, "Try again", about=fit(render(command), BUTTON), asks=asks)
-    blocks = [section(text), {"type": "actions", "block_id": "again", "elements": [button]}]
+    blocks = [section(text), actions("again", [button])]
     return {"text": fit(text, LONGEST), "blocks": blocks}
 
 
@@ -105,11 +105,11 @@ def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[st
 
 def _menu(choice: TargetMenu) -> dict[str, Any]:
     definition = CATALOG[choice.command.name]
-    options = [{"text": {"type": "plain_text", "text": fit(each, 75)}, "value": each} for each in choice.targets]
+    options = [option(each, each) for each in choice.targets]
     menu: dict[str, Any] = {
         "type": "static_select",
         "action_id": CHOOSE,
-        "placeholder": {"type": "plain_text", "text": f"{definition.name}: which worker?"},
+        "placeholder": plain_text(f"{definition.name}: which worker?"),
         "options": options,
     }
     if definition.risk is not Risk.READS:
@@ -118,7 +118,3 @@ def _menu(choice: TargetMenu) -> dict[str, Any]:
         words += " People are asked for an approval first." if choice.asks else ""
         menu["confirm"] = confirm(f"{name} the chosen one?", words, name)
     return menu
-
-
-def _in_code(text: str) -> str:
-    return fit(escape(text.replace("`", "'")), SAID // 2)

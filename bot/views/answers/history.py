@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.views.blocks import Content, context, section
+from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import share_button
 from bot.views.text import escape, fit, phrase_with_names
 from supervisor_core.code.change_plan import count
@@ -65,5 +65,5 @@ def history_message(words: str, command: Command, nonce: str, which: str, *, dra
     if hint:
         blocks.append(context(hint))
     button = share_button(command, nonce, which, "Share here")
-    blocks.append({"type": "actions", "block_id": "share", "elements": [button]})
+    blocks.append(actions("share", [button]))
     return {"text": fit(f"{words}\n{hint}".rstrip(), 2900), "blocks": blocks}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.views.blocks import Content, context, join_lines, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, in_code
 from supervisor_core.diagnosis.worker_logs import Written
 
 ROOM, HEAD = 12_300, 330
@@ -93,7 +93,7 @@ def _room(workers: int) -> int:
 
 
 def _lines(written: Written, room: int) -> list[str]:
-    return [fit(escape(line.replace("`", "'")), min(LINE, room)) or " " for line in written.lines]
+    return [in_code(line, min(LINE, room)) or " " for line in written.lines]
 
 
 def _length(line: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bot.views.answers.teams import role_of, team_heading
-from bot.views.blocks import Content, context, join_lines, section, text_message
+from bot.views.blocks import Content, actions, button, context, join_lines, section, text_message
 from bot.views.buttons import ACTION, command_button, list_page, page_buttons
 from bot.views.forms import OPEN
 from bot.views.text import escape, fit, mention
@@ -56,12 +56,11 @@ def overview(
         commands = [Command.for_worker(name, worker_id) for name in _fitting(worker) if name in allowed[worker_id]]
         buttons = [command_button(each, nonce, asks=each.name in asking) for each in commands]
         if buttons:
-            blocks.append({"type": "actions", "block_id": f"worker:{worker['id']}", "elements": buttons})
+            blocks.append(actions(f"worker:{worker['id']}", buttons))
     if len(ordered) > SHOWN:
         blocks.append(context(f"… and {len(ordered) - SHOWN} more: `/supervisor status` shows them all."))
     if more:
-        open_ = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": nonce}
-        blocks.append({"type": "actions", "block_id": "more", "elements": [open_]})
+        blocks.append(actions("more", [button(OPEN, "More…", nonce)]))
     blocks.append(context("`/supervisor help` shows what else I can do."))
     return {"text": fit("\n".join([title, *heads, *map(line, ordered[:SHOWN])]), TEXT), "blocks": blocks}
 
@@ -69,13 +68,8 @@ def overview(
 def pressed_button(command: str, worker_id: str, nonce: str) -> Content:
     """What stands where the overview was, once one of its buttons was pressed: what it showed is no longer true."""
     text = f":hourglass_flowing_sand: *{escape(worker_id)}*: {command} is asked for. Its card stands in the channel."
-    again = {
-        "type": "button",
-        "action_id": f"{ACTION}{AGAIN}",
-        "text": {"type": "plain_text", "text": "Show the workers"},
-        "value": nonce,
-    }
-    return {"text": text, "blocks": [section(text), {"type": "actions", "block_id": "again", "elements": [again]}]}
+    again = button(f"{ACTION}{AGAIN}", "Show the workers", nonce)
+    return {"text": text, "blocks": [section(text), actions("again", [again])]}
 
 
 def monitoring_paused(reason: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, context, section, text_message
+from bot.views.blocks import Content, actions, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import escape, fit, mention
+from bot.views.text import escape, fit, in_code, mention, minute
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import from_text
@@ -35,13 +35,13 @@ def schedule_card(standing: ScheduleStatus) -> Content:
     facts = [f"by {mention(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
     blocks = [section(f"{title}\n{what}"), section(" · ".join(facts))]
     buttons = [_remove(schedule.name, schedule.schedule_id)]
-    blocks.append({"type": "actions", "block_id": "schedule", "elements": buttons})
+    blocks.append(actions("schedule", buttons))
     return {"text": "\n".join([title, what, " · ".join(facts)]), "blocks": blocks}
 
 
 def removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
     """That it is gone."""
-    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {_short(at)}."
+    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {minute(at)}."
     what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
     return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
 
@@ -83,15 +83,15 @@ def signature(schedule: Schedule) -> str:
 def refused_run(note: Mapping[str, Any]) -> Content:
     """A schedule's command was refused: one message, from the first time on. Its owner is mentioned: it is for them."""
     count, name = int(note["count"]), escape(str(note["name"]))
-    times = f" {count} times since {_short(from_text(note['since']))}, at last" if count > 1 else ""
-    title = f":no_entry: *Schedule {name}* was refused{times} {_short(from_text(note['at']))}; nothing was done."
+    times = f" {count} times since {minute(from_text(note['since']))}, at last" if count > 1 else ""
+    title = f":no_entry: *Schedule {name}* was refused{times} {minute(from_text(note['at']))}; nothing was done."
     owner = Issuer(str(note["owner"]["id"]), str(note["owner"]["name"]))
     why = fit(escape(str(note["why"])), WHY)
     step = (
-        f"{mention(owner)}, it runs with your rights. The next time is {_short(from_text(note['next_at']))}; "
+        f"{mention(owner)}, it runs with your rights. The next time is {minute(from_text(note['next_at']))}; "
         f"to end it: `/supervisor schedule remove {name}`"
     )
-    what = f"`{fit(_in_code(str(note['command'])), COMMAND)}`"
+    what = f"`{in_code(str(note['command']), COMMAND)}`"
     lines = [title, f"{what}: {why}", step]
     return {"text": "\n".join(lines), "blocks": [section(f"{title}\n{what}: {why}"), section(step)]}
 
@@ -99,11 +99,11 @@ def refused_run(note: Mapping[str, Any]) -> Content:
 def _line(standing: ScheduleStatus) -> str:
     schedule = standing.schedule
     lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
-    facts = [f"next {_short(schedule.next_at)}", f"by {_name(schedule.owner)}"]
+    facts = [f"next {minute(schedule.next_at)}", f"by {_name(schedule.owner)}"]
     if schedule.waiting_since is not None:
-        facts.append(f"waits since {_short(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
+        facts.append(f"waits since {minute(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
     if schedule.last is not None:
-        facts.append(f"last {_short(schedule.last.at)}: {fit(escape(standing.outcome), SHORT)}")
+        facts.append(f"last {minute(schedule.last.at)}: {fit(escape(standing.outcome), SHORT)}")
     return "\n".join([*lines, " · ".join(facts)])
 
 
@@ -114,12 +114,7 @@ def _when(schedule: Schedule) -> str:
 
 
 def _times(standing: ScheduleStatus) -> str:
-    return ", ".join(_short(at) for at in standing.times)
-
-
-def _short(at: datetime) -> str:
-    """To the minute, in the reader's own time zone where Slack knows it."""
-    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} {{time}}|{at:%Y-%m-%d %H:%M} UTC>"
+    return ", ".join(minute(at) for at in standing.times)
 
 
 def _name(owner: Issuer) -> str:
@@ -128,11 +123,7 @@ def _name(owner: Issuer) -> str:
 
 
 def _command(schedule: Schedule, most: int = COMMAND) -> str:
-    return f"`{fit(_in_code(schedule.command), most)}`"
-
-
-def _in_code(text: str) -> str:
-    return escape(text.replace("`", "'"))
+    return f"`{in_code(schedule.command, most)}`"
 
 
 def _remove(name: str, nonce: str) -> dict[str, Any]:

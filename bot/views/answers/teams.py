@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Content, context, section
 from bot.views.buttons import list_page, page_buttons
-from bot.views.text import escape, fit, moment
+from bot.views.text import escape, fit, moment, shorten
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
@@ -61,9 +61,7 @@ def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [f"{_sign(team, workers)} *{_name(team)}*{_for(team)}", f"{_health(team, workers)}{_gone(team)}"]
     ordered = sorted(team.members, key=lambda member: _fine(member, workers))
     if ordered:
-        named = ", ".join(_member(member, workers) for member in ordered[:MEMBERS])
-        more = len(ordered) - MEMBERS
-        lines.append(f"{named}{f' and {more} more' if more > 0 else ''}")
+        lines.append(shorten([_member(member, workers) for member in ordered], MEMBERS))
     return "\n".join(lines)
 
 
@@ -99,11 +97,8 @@ def _how(worker: Mapping[str, Any]) -> str:
 def _gone(team: TeamPicture) -> str:
     if not team.left:
         return ""
-    named = ", ".join(
-        f"{fit(escape(each.agent_id), NAME)} {moment(each.left_at)}" for each in team.left[:LEFT] if each.left_at
-    )
-    more = len(team.left) - LEFT
-    return f" · left lately: {named}{f' and {more} more' if more > 0 else ''}"
+    named = [f"{fit(escape(each.agent_id), NAME)} {moment(each.left_at)}" for each in team.left if each.left_at]
+    return f" · left lately: {shorten(named, LEFT)}"
 
 
 def _sign(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, context, section
+from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, moment, phrase_markup, phrase_with_names
+from bot.views.text import code_span, escape, fit, moment, phrase_markup, phrase_with_names, shorten
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
@@ -105,11 +105,10 @@ def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
     if len(unwell) > SHOWN:
         blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
     if well and unwell:
-        names = ", ".join(escape(each.worker_id) for each in well[:NAMED])
-        more = f" and {len(well) - NAMED} more" if len(well) > NAMED else ""
-        line = f":white_check_mark: Well, or at rest: {names}{more}"
+        names = shorten([escape(each.worker_id) for each in well], NAMED)
+        line = f":white_check_mark: Well, or at rest: {names}"
         blocks.append(section(line))
-        text.append(f"Well, or at rest: {names}{more}")
+        text.append(f"Well, or at rest: {names}")
     elif well:
         blocks += [section(fit("\n".join(f"• {_cause(each, REASON, say)}" for each in well[:SHOWN]), 2900))]
     if unwell:
@@ -126,7 +125,7 @@ def _buttons(told: Explanation, reader: _Reader, *, several: bool = False) -> li
     for each in offered:
         text = f"{each.name.capitalize()} {each.target}".rstrip() if several else ""
         buttons.append(command_button(each, reader.nonce, text, asks=each.name in reader.asks))
-    return [{"type": "actions", "block_id": f"why:{told.worker_id}", "elements": buttons}]
+    return [actions(f"why:{told.worker_id}", buttons)]
 
 
 def _sign(told: Explanation) -> str:

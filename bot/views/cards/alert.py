@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, context, section, text_message
+from bot.views.blocks import Content, Json, actions, button, context, section, text_message
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.text import escape, fit, mention, moment
+from bot.views.text import escape, fit, in_code, mention, moment
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
@@ -154,7 +154,7 @@ def alert_card(told: AlertDetails, now: datetime) -> Content:
     if state:
         blocks.append(section("\n".join(state)))
     if told.parent is None:
-        blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
+        blocks.append(actions(f"alert:{alert.alert_id}", buttons(told)))
     blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
     text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
     return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
@@ -171,7 +171,7 @@ def _storm(told: AlertDetails, now: datetime) -> Content:
     blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.details(members)]
     if state:
         blocks.append(section("\n".join(state)))
-    blocks.append({"type": "actions", "block_id": f"alert:{alert.alert_id}", "elements": buttons(told)})
+    blocks.append(actions(f"alert:{alert.alert_id}", buttons(told)))
     about = "one message for all of them: Acknowledge and Snooze are for all, too"
     blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
     text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
@@ -198,7 +198,7 @@ def buttons(told: AlertDetails) -> list[dict[str, Any]]:
     """What can be done about it now."""
     alert, elements = told.alert, []
     if alert.state is not AlertState.ACKNOWLEDGED:
-        elements.append({**_button(alert, "acknowledge", "Acknowledge"), "style": "primary"})
+        elements.append(_button(alert, "acknowledge", "Acknowledge", "primary"))
     if alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
     if alert.target.worker:
@@ -289,7 +289,7 @@ def _said_before(told: AlertDetails) -> str:
     came = "was interrupted" if job.state is JobState.INTERRUPTED else "done"
     if job.outcome is not None and not job.outcome.success and job.state is not JobState.INTERRUPTED:
         came = "failed"
-    code = fit(escape(command.replace("`", "'")), LINE)
+    code = in_code(command, LINE)
     said = f"*Last command before it:* `{code}` by {mention(job.issuer)}, {came} {moment(job.finished_at)}"
     number = signal_in(told.alert.reason)
     if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
@@ -301,7 +301,7 @@ def _log(lines: Sequence[str]) -> str:
     """The last lines of its log, bounded, as data."""
     shown, left = [], LOG
     for line in reversed(lines[-LINES:]):
-        short = fit(escape(line.replace("`", "'")), LINE)
+        short = in_code(line, LINE)
         if len(short) > left:
             break
         left -= len(short)
@@ -341,12 +341,7 @@ def _next(alert: Alert) -> str:
     return f" · reminder {moment(alert.due_at)}" if waits and alert.due_at is not None else ""
 
 
-def _button(alert: Alert, name: str, text: str) -> dict[str, Any]:
-    """It changes nothing of a worker, and is undone by the other: so it does not ask first."""
-    return {
-        "type": "button",
-        "action_id": f"{PRESS}{name}",
-        "text": {"type": "plain_text", "text": text},
-        "accessibility_label": fit(f"{text} the alert about {alert.target.id}", 75),
-        "value": alert.alert_id,
-    }
+def _button(alert: Alert, name: str, text: str, style: str = "") -> Json:
+    """It changes no worker, and the other button undoes it: so it doesn't ask first."""
+    label = f"{text} the alert about {alert.target.id}"
+    return button(f"{PRESS}{name}", text, alert.alert_id, label=label, style=style)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bot.views.blocks import LONGEST, Content, context, section
+from bot.views.blocks import LONGEST, Content, Json, actions, button, context, option, plain_text, section
 from bot.views.buttons import command_button, confirm
 from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.text import escape, fit, mention, moment, phrase_markup, requester
+from bot.views.text import escape, fit, mention, moment, phrase_markup, requester, shorten
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import capitalize, sentence
@@ -90,7 +90,7 @@ def _message(asking: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
     if said:
         blocks.append(section(said))
     if elements := buttons(approval, decides=decides):
-        blocks.append({"type": "actions", "block_id": f"approval:{approval.approval_id}", "elements": elements})
+        blocks.append(actions(f"approval:{approval.approval_id}", elements))
     if asking.elsewhere and approval.state is ApprovalState.PENDING:
         link = f" (<{asking.link}|go there>)" if asking.link else ""
         blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
@@ -136,8 +136,7 @@ def command_text(command: Command) -> str:
 
 def _names(command: Command) -> str:
     """The first workers, and how many more there are; as it stands, not yet escaped."""
-    names, more = command.workers[:NAMED], len(command.workers) - NAMED
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return shorten(command.workers, NAMED)
 
 
 def about(command: Command) -> str:
@@ -185,7 +184,7 @@ def _facts(asking: ApprovalDetails) -> list[str]:
     return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]
 
 
-def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
+def buttons(approval: Approval, *, decides: bool) -> list[Json]:
     """What can be done about it now; nothing once it is final, but asking anew where the state has moved on."""
     said = about(approval.command)
     if approval.state is ApprovalState.PENDING and decides:
@@ -197,17 +196,16 @@ def buttons(approval: Approval, *, decides: bool) -> list[dict[str, Any]]:
     return [_cancel(approval, said)] if approval.state in OPEN else []
 
 
-def _approve(approval: Approval, said: str) -> dict[str, Any]:
+def _approve(approval: Approval, said: str) -> Json:
     once = "Once there are enough votes it is carried out."
     text = f"{sentence(fit(capitalize(effect(approval.previews)), CONFIRMED))} {once}"
     return {
-        **_button(approval, "approve", "Approve", f"Approve {said}"),
-        "style": "primary",
+        **_button(approval, "approve", "Approve", f"Approve {said}", "primary"),
         "confirm": confirm(f"Approve {said}?", text, "Approve"),
     }
 
 
-def _cancel(approval: Approval, said: str) -> dict[str, Any]:
+def _cancel(approval: Approval, said: str) -> Json:
     text = "Nothing is carried out, and it can be asked for anew."
     return {
         **_button(approval, "cancel", "Cancel", f"Cancel {said}"),
@@ -215,17 +213,11 @@ def _cancel(approval: Approval, said: str) -> dict[str, Any]:
     }
 
 
-def _button(approval: Approval, name: str, text: str, label: str) -> dict[str, Any]:
-    return {
-        "type": "button",
-        "action_id": f"{VOTE}{name}",
-        "text": {"type": "plain_text", "text": text},
-        "accessibility_label": fit(label, 75),
-        "value": approval.approval_id,
-    }
+def _button(approval: Approval, name: str, text: str, label: str, style: str = "") -> Json:
+    return button(f"{VOTE}{name}", text, approval.approval_id, label=label, style=style)
 
 
-def denial_form(approval: Approval, request: Request) -> dict[str, Any]:
+def denial_form(approval: Approval, request: Request) -> Json:
     """The form in which somebody says why they deny; they may leave it empty."""
     place = {
         "approval_id": approval.approval_id,
@@ -239,9 +231,9 @@ def denial_form(approval: Approval, request: Request) -> dict[str, Any]:
         "type": "modal",
         "callback_id": DENIAL,
         "private_metadata": json.dumps(place),
-        "title": {"type": "plain_text", "text": "Deny"},
-        "submit": {"type": "plain_text", "text": "Deny"},
-        "close": {"type": "plain_text", "text": "Not now"},
+        "title": plain_text("Deny"),
+        "submit": plain_text("Deny"),
+        "close": plain_text("Not now"),
         "blocks": [
             section(f"*{title}*\nasked by {requester(approval.requester)}. One denial ends it."),
             _why(),
@@ -249,7 +241,7 @@ def denial_form(approval: Approval, request: Request) -> dict[str, Any]:
     }
 
 
-def decision_form(approval: Approval) -> dict[str, Any]:
+def decision_form(approval: Approval) -> Json:
     """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
     about = f"{_names(approval.command)}: {escape(command_text(approval.command))}"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
@@ -257,17 +249,14 @@ def decision_form(approval: Approval) -> dict[str, Any]:
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
     cut = [context("More than a form holds: all of it is in the thread of its card.")]
     choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
-    options = [
-        {**_radio(text, value), "description": {"type": "plain_text", "text": fit(words, 75)}}
-        for text, value, words in choices
-    ]
+    options = [{**option(text, value), "description": plain_text(fit(words, 75))} for text, value, words in choices]
     return {
         "type": "modal",
         "callback_id": DECISION,
         "private_metadata": approval.approval_id,
-        "title": {"type": "plain_text", "text": "Approve or deny"},
-        "submit": {"type": "plain_text", "text": "Vote"},
-        "close": {"type": "plain_text", "text": "Not now"},
+        "title": plain_text("Approve or deny"),
+        "submit": plain_text("Vote"),
+        "close": plain_text("Not now"),
         "blocks": [
             section(f"*{fit(about, TITLE)}*\n{facts}"),
             *seen,
@@ -275,7 +264,7 @@ def decision_form(approval: Approval) -> dict[str, Any]:
             {
                 "type": "input",
                 "block_id": "choice",
-                "label": {"type": "plain_text", "text": "What do you say?"},
+                "label": plain_text("What do you say?"),
                 "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
             },
             _why(),
@@ -283,16 +272,12 @@ def decision_form(approval: Approval) -> dict[str, Any]:
     }
 
 
-def _radio(text: str, value: str) -> dict[str, Any]:
-    return {"text": {"type": "plain_text", "text": text}, "value": value}
-
-
-def _why() -> dict[str, Any]:
+def _why() -> Json:
     return {
         "type": "input",
         "block_id": "reason",
         "optional": True,
-        "label": {"type": "plain_text", "text": "Why?"},
-        "hint": {"type": "plain_text", "text": "Everybody who sees the card can read it."},
+        "label": plain_text("Why?"),
+        "hint": plain_text("Everybody who sees the card can read it."),
         "element": {"type": "plain_text_input", "action_id": "reason", "multiline": True, "max_length": 500},
     }

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.views.blocks import Content, context, section
+from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, votes_text
 from bot.views.cards.progress import bar, degraded_watch, steps, watch_lines
-from bot.views.text import escape, fit, mention, requester
+from bot.views.text import escape, fit, in_code, mention, requester, shorten
 from supervisor_core.code.change_plan import SEEN, count, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
@@ -101,13 +101,13 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
         blocks.append(section("\n".join(watched)))
     failed = [job for job in jobs if job.outcome is not None and not job.outcome.success]
     tried = [job for job in failed if not not_begun(job)]
-    blocks.extend(section(f"```{in_code(error_of(job))}```") for job in tried[:ERRORS])
+    blocks.extend(section(f"```{in_code(error_of(job), ERROR)}```") for job in tried[:ERRORS])
     if _ended(jobs) and (len(tried) > ERRORS or any(is_cut(job) for job in tried)):
         blocks.append(context("All that went wrong is in the thread."))
     if step := _next_step(jobs, failed, about):
         blocks.append(section(step))
     if buttons := _undo_buttons(jobs, about):
-        blocks.append({"type": "actions", "block_id": "undo", "elements": buttons})
+        blocks.append(actions("undo", buttons))
         if others := len(_undoable(jobs, about)) - len(buttons):
             blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
     if about.asking is not None and about.asking.votes:
@@ -187,8 +187,7 @@ def _restarts(job: Job, details: Mapping[str, Any]) -> str:
     """The workers that an undo restarts: all that run from the checkout."""
     told = details.get("workers")
     names = sorted(told) if isinstance(told, Mapping) and told else [job.worker_id]
-    shown, more = ", ".join(names[:RESTARTS_NAMED]), len(names) - RESTARTS_NAMED
-    who = f"{shown} and {more} more" if more > 0 else shown
+    who = shorten(names, RESTARTS_NAMED)
     return f"{who} {'restarts' if len(names) == 1 else 'restart'} unless paused."
 
 
@@ -220,7 +219,7 @@ def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
         if len(jobs) == 1:
             notes += [escape(fit(str(note), LINE)) for note in list(details.get("notes") or ())[:NOTES]]
         if details.get("report_path") and len(jobs) == 1:
-            notes.append(f"The report: `{in_code(str(details['report_path']))}`")
+            notes.append(f"The report: `{in_code(str(details['report_path']), ERROR)}`")
         if details.get("drive"):
             notes.append(f":warning: {escape(fit(str(details['drive']), LINE))}")
     return [note for note in notes if note.strip()][:WORKERS]
@@ -235,7 +234,7 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
         lines.append(f"• … and {number - len(lines)} more, in the thread")
     total = max(int(details.get("file_count") or 0), len(files))
     if total:
-        paths = ", ".join(f"`{in_code(fit(str(each['path']), LINE))}`" for each in files[:FILES])
+        paths = ", ".join(f"`{in_code(str(each['path']), LINE)}`" for each in files[:FILES])
         more = f" and {total - FILES} more, in the thread" if total > FILES else ""
         lines.append(f"{count(total, 'file')}: {paths}{more}")
     return lines
@@ -273,14 +272,14 @@ def _again(jobs: Sequence[Job]) -> str:
     """The same commands as they are typed once more, with all that was asked for of one worker."""
     asked = {name: value for name, value in jobs[0].params.items() if name != KEEP_GOING.name}
     typed = [Command.for_worker(job.command, job.worker_id, asked, job.label) for job in jobs[:ERRORS]]
-    said = ", ".join(f"`/supervisor {in_code(render(command))}`" for command in typed)
+    said = ", ".join(f"`/supervisor {in_code(render(command), ERROR)}`" for command in typed)
     others = ", ".join(f"`{job.worker_id}`" for job in jobs[ERRORS : ERRORS + WORKERS])
     return f"{said}; and the same for {others}{' …' if len(jobs) > ERRORS + WORKERS else ''}" if others else said
 
 
 def title_of(jobs: Sequence[Job]) -> str:
     """Whom it is about, and where it stands."""
-    names = ", ".join(job.worker_id for job in jobs[:3]) + (f" and {len(jobs) - 3} more" if len(jobs) > 3 else "")
+    names = shorten([job.worker_id for job in jobs], 3)
     return fit(f"{names}: {_word(jobs)}", TITLE)
 
 
@@ -350,8 +349,3 @@ def is_cut(job: Job) -> bool:
 def error_of(job: Job) -> str:
     """Why it failed."""
     return (job.outcome.error if job.outcome else None) or "no reason was given"
-
-
-def in_code(text: str, most: int = ERROR) -> str:
-    """Data in a code block: nothing in it ends the block or comes alive."""
-    return fit(escape(text.replace("`", "'")), most)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.views.blocks import Content, section, text_message
 from bot.views.cards.alert import WORDS, target_name
-from bot.views.text import escape, fit, moment
+from bot.views.text import day, escape, fit, moment
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -63,7 +63,7 @@ def weekly_summary(
     """How a week was: in one line where it was quiet."""
     all_of_it = _sum(worked.values())
     at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
-    whose = f"on {fit(escape(host), NOTICE)} from {_day(since)} to {_day(until)}"
+    whose = f"on {fit(escape(host), NOTICE)} from {day(since)} to {day(until)}"
     if not begun:
         return text_message(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
     title = f"The week {whose}: {count(len(begun), 'alert')}; {at_work}."
@@ -109,10 +109,6 @@ def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime 
     share = f"; {percent(worked)} at work" if worked is not None else ""
     goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
     return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
-
-
-def _day(at: datetime) -> str:
-    return f"<!date^{int(at.timestamp())}^{{date_short}}|{at:%Y-%m-%d}>"
 
 
 def _unanswered(alert: Alert) -> str:

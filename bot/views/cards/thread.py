@@ -16,7 +16,6 @@ from bot.views.cards.card import (
     NOTES,
     WORKERS,
     error_of,
-    in_code,
     is_cut,
     line_of,
     seconds_of,
@@ -24,7 +23,7 @@ from bot.views.cards.card import (
 from bot.views.cards.card import title_of as outcome_of
 from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
-from bot.views.text import display_name, escape, fit, mentions
+from bot.views.text import display_name, escape, fit, in_code, mentions
 from supervisor_core.code.change_plan import CHANGES, count, short
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line
@@ -157,7 +156,7 @@ def _changes(details: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
         yield f"*{count(number, 'commit')}*"
         yield from (_commit(each) for each in commits[:LISTED_COMMITS])
         if number > min(len(commits), LISTED_COMMITS):
-            way = in_code(f"{short(str(details.get('before')))}..{short(str(details.get('after')))}")
+            way = in_code(f"{short(str(details.get('before')))}..{short(str(details.get('after')))}", LINE)
             yield f"• … and {number - min(len(commits), LISTED_COMMITS)} more: `git log {way}`"
     if dropped := list(details.get("dropped") or ()):
         yield f"*{count(len(dropped), 'commit')} of this checkout alone*, kept aside under `refs/supervisor/`"
@@ -166,7 +165,7 @@ def _changes(details: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
         yield f"*{count(total, 'file')}*"
         yield from (_file(each) for each in files[:LISTED_FILES])
         if total > min(len(files), LISTED_FILES):
-            way = in_code(f"{short(str(details.get('before')))} {short(str(details.get('after')))}")
+            way = in_code(f"{short(str(details.get('before')))} {short(str(details.get('after')))}", LINE)
             yield f"• … and {total - min(len(files), LISTED_FILES)} more: `git diff --stat {way}`"
 
 
@@ -195,7 +194,7 @@ def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
 def _report(details: Mapping[str, Any], workers: int) -> list[str]:
     """Where it is, for those whose reports are too many to be brought here."""
     path = details.get("report_path")
-    return [f"The report: `{in_code(str(path))}`"] if path and workers > REPORTS else []
+    return [f"The report: `{in_code(str(path), ERROR)}`"] if path and workers > REPORTS else []
 
 
 def _rest_of(jobs: Sequence[Job]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.views.answers.overview import monitoring_paused
-from bot.views.blocks import context, section
+from bot.views.blocks import Json, actions, button, context, option, plain_text, section
 from bot.views.forms import OPEN
 from bot.views.home.sections import (
     EVERYTHING,
@@ -18,7 +18,6 @@ from bot.views.home.sections import (
     HomeData,
     HomePosition,
     HomeReader,
-    Json,
     alert_block,
     approval_block,
     command_button,
@@ -66,7 +65,7 @@ def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePositi
     blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
     blocks += [section(monitoring_paused(picture.rests))] if picture.rests else []
     if buttons := _commands(reader):
-        blocks.append({"type": "actions", "block_id": "commands", "elements": buttons})
+        blocks.append(actions("commands", buttons))
     blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")
     blocks += _on_top("Open alerts", [alert_block(each) for each in picture.alerts], "alerts")
     if picture.recent and page == 0:
@@ -91,7 +90,7 @@ def refused_home(words: str, picture: HomeData) -> Json:
     """For whom nothing may be shown: what right is missing, and who can give it."""
     return {
         "type": "home",
-        "blocks": [_title(picture.host), section(f":no_entry: {words}"), _refresh_row(), footer(picture)],
+        "blocks": [_title(picture.host), section(f":no_entry: {words}"), _turning(0, 1), footer(picture)],
     }
 
 
@@ -109,7 +108,7 @@ def footer(picture: HomeData) -> Json:
 
 
 def _title(host: str) -> Json:
-    return {"type": "header", "text": {"type": "plain_text", "text": fit(host, 150) or "Supervisor"}}
+    return {"type": "header", "text": plain_text(fit(host, 150) or "Supervisor")}
 
 
 def _summary(picture: HomeData, only: str) -> Json:
@@ -118,21 +117,21 @@ def _summary(picture: HomeData, only: str) -> Json:
     if not workers:
         return section(f"{said}\nWhoever runs the supervisor adds them in its configuration, under `workers`.")
     unwell = sum(1 for worker in workers if not worker["fine"])
-    options = [_option("All workers", EVERYTHING), _option(f"Only in trouble ({unwell})", TROUBLE)]
+    options = [option("All workers", EVERYTHING), option(f"Only in trouble ({unwell})", TROUBLE)]
     names = sorted({worker["team"] for worker in workers if 0 < len(worker["team"]) <= TEAM_NAME})
-    options += [_option(f"Team {name}", f"{OF_TEAM}{name}") for name in names[:TEAMS]]
-    if only not in [option["value"] for option in options]:
-        options.append(_option(f"Team {only.removeprefix(OF_TEAM)}", only[:150]))
-    chosen = next(option for option in options if option["value"] == only[:150])
+    options += [option(f"Team {name}", f"{OF_TEAM}{name}") for name in names[:TEAMS]]
+    if only not in [each["value"] for each in options]:
+        options.append(option(f"Team {only.removeprefix(OF_TEAM)}", only[:150]))
+    chosen = next(each for each in options if each["value"] == only[:150])
     menu: Json = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
-    menu["placeholder"] = {"type": "plain_text", "text": "What to show"}
+    menu["placeholder"] = plain_text("What to show")
     return section(said) | {"block_id": "summary", "accessory": menu}
 
 
 def _commands(reader: HomeReader) -> list[Json]:
     """Forms that are about no worker in particular, and the one in which a command is chosen."""
     names = [name for name in COMMANDS if name in reader.forms][:MOST_COMMANDS]
-    more = {"type": "button", "action_id": OPEN, "text": {"type": "plain_text", "text": "More…"}, "value": "home"}
+    more = button(OPEN, "More…", "home")
     return [command_button(name) for name in names] + ([more] if reader.forms else [])
 
 
@@ -195,21 +194,7 @@ def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_TeamPart]]:
 def _turning(page: int, count: int) -> Json:
     row = []
     if page > 0:
-        row.append(_page_button("back", f"◀ Page {page} of {count}", page - 1))
+        row.append(button(f"{PAGE}:back", f"◀ Page {page} of {count}", str(page - 1)))
     if page < count - 1:
-        row.append(_page_button("on", f"Page {page + 2} of {count} ▶", page + 1))
-    return {**_refresh_row(), "elements": [*row, *_refresh_row()["elements"]]}
-
-
-def _page_button(way: str, text: str, page: int) -> Json:
-    words = {"type": "plain_text", "text": text}
-    return {"type": "button", "action_id": f"{PAGE}:{way}", "text": words, "value": str(page)}
-
-
-def _refresh_row() -> Json:
-    button = {"type": "button", "action_id": REFRESH, "text": {"type": "plain_text", "text": "Refresh"}, "value": "now"}
-    return {"type": "actions", "block_id": "pages", "elements": [button]}
-
-
-def _option(text: str, value: str) -> Json:
-    return {"text": {"type": "plain_text", "text": fit(text, 75)}, "value": value}
+        row.append(button(f"{PAGE}:on", f"Page {page + 2} of {count} ▶", str(page + 1)))
+    return actions("pages", [*row, button(REFRESH, "Refresh", "now")])

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import section
+from bot.views.blocks import Json, actions, button, option, section
 from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit
-from bot.views.text import UNSTYLED, escape, fit, mention, moment, requester
+from bot.views.text import UNSTYLED, ago, escape, fit, mention, moment, requester, shorten
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.intake.approvals.observed_state import effect
@@ -84,8 +84,6 @@ class HomeData:
     """Why monitoring is paused; empty where it is not."""
 
 
-Json = dict[str, Any]
-
 DO, DECIDE = "home:do", "home:decide"
 """The `action_id` of what opens the form of a command, its value `COMMAND:WORKER`, and of an approval, its value the
 approval's id. Of several in a row each has its command's name added."""
@@ -107,10 +105,10 @@ def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeRead
     if not names:
         return [line]
     if worker["fine"]:
-        options = [{"text": _plain(f"{submit(CATALOG[name])}…"), "value": f"{name}:{worker['id']}"} for name in names]
+        options = [option(f"{submit(CATALOG[name])}…", f"{name}:{worker['id']}") for name in names]
         return [{**line, "accessory": {"type": "overflow", "action_id": DO, "options": options}}]
     row = [command_button(name, worker["id"]) for name in names]
-    return [line, {"type": "actions", "block_id": f"about:{worker['id']}", "elements": row}]
+    return [line, actions(f"about:{worker['id']}", row)]
 
 
 def worker_line(worker: Mapping[str, Any], version: str) -> str:
@@ -156,16 +154,19 @@ def counted(workers: Sequence[Mapping[str, Any]]) -> str:
 def approval_block(asking: ApprovalDetails) -> Json:
     """One that waits for its reader."""
     approval = asking.approval
-    names = ", ".join(escape(name) for name in approval.command.workers[:3])
-    more = len(approval.command.workers) - 3
-    about = f"*{names}{f' and {more} more' if more > 0 else ''}: {escape(fit(command_text(approval.command), WHY))}*"
+    names = shorten([escape(name) for name in approval.command.workers], 3)
+    about = f"*{names}: {escape(fit(command_text(approval.command), WHY))}*"
     does = escape(fit(effect(approval.previews), EFFECT))
     facts = f"asked by {requester(approval.requester)} · expires {moment(approval.expires_at)}"
     said = f":raised_hand: {about}: {does}\n{facts}"
-    button = _button(
-        DECIDE, "Decide…", approval.approval_id, f"Decide about {command_text(approval.command)}", "primary"
+    decide = button(
+        DECIDE,
+        "Decide…",
+        approval.approval_id,
+        label=f"Decide about {command_text(approval.command)}",
+        style="primary",
     )
-    return section(said + _linked(asking.link)) | {"accessory": button}
+    return section(said + _linked(asking.link)) | {"accessory": decide}
 
 
 def alert_block(alert: OpenAlert) -> Json:
@@ -191,12 +192,7 @@ def recent_line(told: RecentCommand) -> str:
 def command_button(name: str, worker_id: str = "") -> Json:
     """A button that opens the form of this command, for this worker where one is named."""
     text = f"{submit(CATALOG[name])}…"
-    return _button(f"{DO}:{name}", text, f"{name}:{worker_id}", f"{text} {worker_id}".rstrip())
-
-
-def ago(at: datetime) -> str:
-    """How long ago, or in how long, as it is whenever somebody reads it; the moment where Slack can't say that."""
-    return f"<!date^{int(at.timestamp())}^{{ago}}|{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC>"
+    return button(f"{DO}:{name}", text, f"{name}:{worker_id}", label=f"{text} {worker_id}".rstrip())
 
 
 def plain_words(text: str) -> str:
@@ -230,13 +226,3 @@ def _outcome(one: CommandSummary) -> tuple[str, str]:
 
 def _linked(link: str, words: str = "its card") -> str:
     return f" · <{link}|{words}>" if link else ""
-
-
-def _button(action: str, text: str, value: str, label: str, style: str = "") -> Json:
-    made: Json = {"type": "button", "action_id": action, "text": _plain(fit(text, 75)), "value": value}
-    made["accessibility_label"] = fit(label, 75)
-    return made | ({"style": style} if style else {})
-
-
-def _plain(text: str) -> Json:
-    return {"type": "plain_text", "text": text}
