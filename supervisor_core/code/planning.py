@@ -47,7 +47,7 @@ from supervisor_core.code.git.history import (
     tree_of,
 )
 from supervisor_core.code.git.runner import Git, GitError, GitLateError
-from supervisor_core.code.git.trial import TrialError, temporary_worktree
+from supervisor_core.code.git.worktree import TrialError, temporary_worktree
 from supervisor_core.code.packages.environments import check_requirements, installations_of
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.common.errors import SupervisorError

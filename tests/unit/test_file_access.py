@@ -35,7 +35,7 @@ LISTED = {
     "supervisor_core/workers/observation.py": IN_STATE_DIR,
     "supervisor_core/code/git/changes.py": IN_CHECKOUT,
     "supervisor_core/code/git/head.py": IN_CHECKOUT,
-    "supervisor_core/code/git/trial.py": "worktrees in the state folder",
+    "supervisor_core/code/git/worktree.py": "worktrees in the state folder",
     "supervisor_core/storage/audit/chain.py": IN_STATE_DIR,
     "supervisor_core/host/inbox.py": "folders that the door has opened, for thousands of flags",
     "supervisor_core/host/locks.py": IN_STATE_DIR,

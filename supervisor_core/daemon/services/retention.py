@@ -45,7 +45,7 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.code.git.changes import drop_kept, keepers, kept_refs
 from supervisor_core.code.git.history import top_of
 from supervisor_core.code.git.runner import Git
-from supervisor_core.code.git.trial import clear_left
+from supervisor_core.code.git.worktree import clear_left
 from supervisor_core.code.packages.environments import FOLDER as PACKAGES
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.definitions import CODE_HANDLERS
