@@ -46,7 +46,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(_unknown(words[0]), file=sys.stderr)
         return USAGE
-    from supervisor_core.cli.edge import run
+    from supervisor_core.cli.dispatcher import run
 
     return run(words[0], words[1:])
 

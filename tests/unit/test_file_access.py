@@ -54,7 +54,7 @@ LISTED = {
     "supervisor_core/host/folder_watch.py": "folders of the configuration; those on the drive through the door",
     "supervisor_core/processes/output/capture.py": "captured output in the state folder",
     "supervisor_core/common/time_zones.py": OF_THE_SYSTEM,
-    "supervisor_core/cli/edge.py": "/dev/null, after a reader has closed the pipe",
+    "supervisor_core/cli/dispatcher.py": "/dev/null, after a reader has closed the pipe",
     "supervisor_core/config/slack_settings.py": OF_CONFIG,
     "supervisor_core/config/raw.py": OF_CONFIG,
     "supervisor_core/demo/history.py": "the demo's program, as installed",

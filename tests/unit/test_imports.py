@@ -41,7 +41,7 @@ def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Pat
 
 
 def test_status_asks_the_daemon_without_importing_anything_slow() -> None:
-    found = imported_by("import supervisor_core.cli.edge, supervisor_core.cli.status.command")
+    found = imported_by("import supervisor_core.cli.dispatcher, supervisor_core.cli.status.command")
     assert found & SLOW == set()
 
 

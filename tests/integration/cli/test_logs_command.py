@@ -215,5 +215,5 @@ def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home:
 
 
 def test_it_imports_nothing_slow() -> None:
-    found = imported_by("import supervisor_core.cli.edge, supervisor_core.cli.logs")
+    found = imported_by("import supervisor_core.cli.dispatcher, supervisor_core.cli.logs")
     assert found & {*SLOW, "pathlib"} == set()
