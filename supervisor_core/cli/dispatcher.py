@@ -30,10 +30,10 @@ PLACES = {
     "restart": ("lifecycle", "_restart"),
     "once": ("run", "_once"),
     "config": ("config", ""),
-    "doctor": ("maintenance", "_doctor"),
+    "doctor": ("doctor_and_db", "_doctor"),
     "demo": ("demo", ""),
     "playground": ("demo", "_playground"),
-    "db": ("maintenance", "_db"),
+    "db": ("doctor_and_db", "_db"),
 }
 """Where each subcommand is: its module, and the ending of its two functions `configure…` and `run…`."""
 
