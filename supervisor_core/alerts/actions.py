@@ -1,6 +1,6 @@
-"""What people do about alerts: look after one, have it keep quiet for a while, mute a worker and end that.
+"""The actions of people on alerts: acknowledge, snooze, mute, unmute.
 
-Each is asked for under a task id, so that whoever deals with it twice, after a crash, does it once. All of it blocks.
+Each has a task id, so that it is done once although it may be requested twice, after a crash. Every call blocks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AlertOver(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class AlertRequest:
-    """Who asks, by which door, and under which id."""
+    """The person, the door and the id of a request."""
 
     by: Issuer
     door: str

@@ -45,7 +45,7 @@ def place_of(config: SupervisorConfig) -> dict[str, str] | None:
 
 
 CHANNELS = ("C", "G", "D")
-"""How the id of a channel begins; all others are people, or groups of them."""
+"""The first letters of channel ids; all others are people or groups."""
 
 
 def steps_of(config: SupervisorConfig) -> tuple[EscalationSettings, ...]:
@@ -59,7 +59,7 @@ def times_of(config: SupervisorConfig) -> tuple[timedelta, ...]:
 
 
 def calls(config: SupervisorConfig, before: Alert, after: Alert) -> Iterator[Message]:
-    """What follows on the steps that were just taken: a mention in the thread of the alert, a post in each channel.
+    """The messages of the steps that were just taken: a mention in the alert's thread, a post in each channel.
 
     Several that came due at the same time reach everybody once."""
     if not config.slack.enabled:
@@ -181,19 +181,19 @@ class AlertDecider:
 
 
 def _reaches_webhook(alert: Alert) -> bool:
-    """Whether those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
+    """True if those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
     return alert.parent_id is None or alert.calling_since is not None
 
 
 def _has_grown(before: Alert | None, after: Alert) -> bool:
-    """Whether what has many parts has become critical by one of them."""
+    """True if what has many parts has become critical by one of them."""
     if before is None or before.condition is not after.condition:
         return False
     return before.severity is Severity.WARNING and after.severity is Severity.CRITICAL
 
 
 def rules_of(config: SupervisorConfig) -> AlertRules:
-    """When people are told, by the configuration."""
+    """The time at which people are told, by the configuration."""
     said = config.alerts
     return AlertRules(
         open_after=timedelta(seconds=said.open_after_seconds),
@@ -204,7 +204,7 @@ def rules_of(config: SupervisorConfig) -> AlertRules:
 
 
 def storm_rules_of(config: SupervisorConfig) -> StormRules:
-    """What is a storm, by the configuration."""
+    """The configured limits of a storm."""
     said = config.alerts
     return StormRules(said.storm_threshold, timedelta(seconds=said.storm_window_seconds))
 

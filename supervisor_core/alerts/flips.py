@@ -1,8 +1,6 @@
-"""A flip: one persisted change of a target's condition; and what the flips of a span of time add up to.
+"""Conditions and flips: the condition of each target, and each change of it, written once by compare-and-set.
 
-Conditions and flips as rows: how each target is now, and each change of it, written once by compare-and-set.
-
-How long each worker was at its work, over spans of time that end at the same moment; from its flips.
+Uptimes are added up from the flips.
 """
 
 from __future__ import annotations
@@ -43,13 +41,12 @@ class ConditionSpan:
 
     @property
     def length(self) -> timedelta:
-        """How long it was."""
         return self.until - self.since
 
 
 @dataclass(frozen=True, slots=True)
 class Uptime:
-    """What a span of time adds up to. Time in which nobody wanted it to run, or nobody looked, counts for nothing."""
+    """The sums of a span of time. Time in which nobody wanted it to run, or nobody observed it, does not count."""
 
     well: timedelta = timedelta(0)
     unwell: timedelta = timedelta(0)
@@ -65,7 +62,7 @@ class Uptime:
 
 
 def condition_spans(flips: Iterable[Flip], since: datetime, until: datetime) -> list[ConditionSpan]:
-    """What held when, between these two moments, without a gap. `flips` are in their order; the last one before the
+    """The conditions between these two moments, without a gap. `flips` are in their order; the last one before the
     span, if it is among them, says how the span begins."""
     found: list[ConditionSpan] = []
     condition, reason, begun = Condition.UNKNOWN, "", since
@@ -99,7 +96,7 @@ MOST = 10_000
 """Flips of one answer: a worker that changed every minute for a week."""
 
 UNSEEN = 0
-"""What stands for the flip of a target that has none yet."""
+"""The flip id of a target that has none yet."""
 
 # The compare-and-set: only from the flip that whoever decided this knew of.
 _MOVE = update(conditions).where(
@@ -112,7 +109,7 @@ _MOVE = update(conditions).where(
 
 @dataclass(frozen=True, slots=True)
 class CurrentCondition:
-    """How a target is, by the newest flip."""
+    """The condition of a target after its newest flip."""
 
     target: Target
     condition: Condition
@@ -197,21 +194,19 @@ def _among(targets: Sequence[Target]) -> ColumnElement[bool]:
 
 
 def current_conditions(connection: Connection, supervisor_id: str) -> dict[Target, CurrentCondition]:
-    """How all targets of this host are."""
     query = select(conditions).where(conditions.c.supervisor_id == supervisor_id)
     found = (_standing(row) for row in connection.execute(query).mappings())
     return {each.target: each for each in found}
 
 
 def current_host_conditions(connection: Connection, supervisor_id: str) -> dict[Target, CurrentCondition]:
-    """How everything of this host is that is no worker."""
     mine = (conditions.c.supervisor_id == supervisor_id, conditions.c.target_type.in_(PARTS))
     found = (_standing(row) for row in connection.execute(select(conditions).where(*mine)).mappings())
     return {each.target: each for each in found}
 
 
 def current_condition(connection: Connection, supervisor_id: str, target: Target) -> CurrentCondition | None:
-    """How this target is; None where nobody has looked yet."""
+    """The condition of this target; None before the first observation."""
     query = select(conditions).where(*_mine(supervisor_id, target))
     row = connection.execute(query).mappings().first()
     return _standing(row) if row else None
@@ -256,7 +251,7 @@ def flips_of_kind(
 
 
 def any_before(connection: Connection, supervisor_id: str, moment: datetime) -> bool:
-    """Whether anything was seen on this host before this moment."""
+    """True if anything was seen on this host before this moment."""
     query = select(flips.c.flip_id).where(flips.c.supervisor_id == supervisor_id, flips.c.at < moment).limit(1)
     return connection.execute(query).first() is not None
 
@@ -296,7 +291,7 @@ def _flip(row: RowMapping) -> Flip:
 
 
 SPANS: Mapping[str, timedelta] = {"24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
-"""What people ask for, the longest last."""
+"""The spans that people choose from, the longest last."""
 
 
 def uptimes_of_workers(
@@ -321,7 +316,7 @@ def uptimes_of_workers(
 
 
 def _before(first: Flip, since: datetime) -> Flip:
-    """How it was when the span began: what its first change in it says."""
+    """The condition when the span began, by the first change in it."""
     return _flip_of(first.target, first.old, since)
 
 

@@ -173,7 +173,7 @@ def _device(folder: Path) -> int:
 def _of_the_ledger(
     connection: Connection, supervisor_id: str, now: datetime
 ) -> tuple[dict[Target, Condition], list[InterruptedCommand]]:
-    """How the parts of this host were found last, and the commands that were cut off."""
+    """The last conditions of this host's parts, and the interrupted commands."""
     known = flips.current_host_conditions(connection, supervisor_id)
     cut_off = []
     for job in jobs.newest_interrupted(connection, now - 2 * INTERRUPTED_FOR):

@@ -19,13 +19,13 @@ NOTICE = "notice"
 """Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
 
 MORNING = "alert_morning"
-"""What quiet hours have kept back, once they are over."""
+"""The alerts of quiet hours, once those are over."""
 
 CALL = "alert_call"
 """An alert that nobody has acknowledged, told to more people."""
 
 WEEK = "alert_week"
-"""How the last seven days were."""
+"""The summary of the last seven days."""
 
 CONFIG = "config"
 """A configuration that was applied or refused; it is edited when a halted one goes on."""

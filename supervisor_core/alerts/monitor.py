@@ -50,7 +50,7 @@ MOST_WAITING = 16
 _FIGURES = re.compile(r"\d+(\.\d+)?")
 
 RESTARTS = ("restart_watcher", "resume")
-"""What somebody may have tried about it; its message says what came of that, and offers it anew."""
+"""The commands that may fix a problem; its message shows their result, and offers them anew."""
 
 LATELY = timedelta(minutes=1)
 
@@ -295,7 +295,7 @@ class AlertMonitor:
 
 
 def _is_as_before(known: KnownCondition | None, reading: Reading) -> bool:
-    """Whether nothing that counts is different: figures in a reason change with each observation."""
+    """True if nothing that counts is different: figures in a reason change with each observation."""
     if known is None or _flips(known, reading):
         return False
     if reading.condition.fine:

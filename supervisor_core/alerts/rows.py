@@ -25,10 +25,10 @@ ALERT = "alert"
 """The kind of outbox row that is the one message of an alert; its subject is the alert's id."""
 
 REPLY = "alert_reply"
-"""What is said in the thread of an alert: that it is worse, is there again, still holds."""
+"""A reply in the thread of an alert: it is worse, is back, or still holds."""
 
 LINE = "alert_line"
-"""What needs nobody: a worker that ended and was brought back by itself. A line for each worker and day, edited."""
+"""A worker that crashed and was restarted automatically: one line for each worker and day, edited."""
 
 MOST = 10_000
 """Alerts of one answer."""
@@ -79,7 +79,7 @@ def due(connection: Connection, supervisor_id: str, now: datetime, limit: int) -
 
 
 def first_due(connection: Connection, supervisor_id: str) -> datetime | None:
-    """When the first of them must be decided about."""
+    """The time at which the first of them must be decided about."""
     query = select(func.min(alerts.c.due_at)).where(alerts.c.state.in_(LIVE), alerts.c.due_at.is_not(None))
     moment: datetime | None = connection.execute(query.where(alerts.c.supervisor_id == supervisor_id)).scalar()
     return moment
@@ -118,10 +118,10 @@ def move(before: Alert, after: Alert, messages: Sequence[Message]) -> Step:
 def messages_of(
     before: Alert | None, after: Alert, reason: Reason, place: Place | None, now: datetime, *, broadcast: bool = False
 ) -> list[Message]:
-    """What people see of a decision. `before`: how it stood, None where it is new; `place`: where it is told first.
+    """The messages of a decision. `before` is None for a new alert; `place` is the channel of its first message.
 
-    What calls people has a message of its own, though it was told by another's until now: a digest, say, that it has
-    left since.
+    An alert that calls people has a message of its own, though another's covered it until now, such as a digest that
+    it has left since.
     """
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
@@ -135,7 +135,6 @@ def messages_of(
 
 
 def _shown_of(alert: Alert) -> tuple[object, ...]:
-    """What its message shows beside what was decided."""
     return alert.state, alert.reason, alert.parent_id
 
 
@@ -164,7 +163,7 @@ def snooze_step(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow
 def write_evidence(
     connection: Connection, supervisor_id: str, alert_id: str, lines: Sequence[str], now: datetime
 ) -> None:
-    """What there was to see when it began; its message tells of it from now on."""
+    """Write the evidence of an alert, and refresh its message."""
     values = {"evidence_json": canonical_json({"lines": list(lines)})}
     connection.execute(update(alerts).where(alerts.c.alert_id == alert_id).values(values))
     record(connection, supervisor_id, None, (refresh_message(alert_id),), now)
@@ -224,7 +223,7 @@ def record_past_alert(
 
 
 def count_healed(connection: Connection, target: Target, since: datetime, until: datetime) -> int:
-    """How often this target was in trouble within this time that passed by itself."""
+    """The number of this target's alerts in this time that recovered before anybody was called."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.decided == Reason.HEALED)
     query = select(func.count()).select_from(alerts).where(*mine, alerts.c.closed_at >= since)
     return connection.execute(query.where(alerts.c.closed_at < until)).scalar_one()

@@ -1,10 +1,10 @@
-"""An alert, decided purely: whether people are told now, what, and when to think about it again.
+"""An alert, decided purely: the message that people get now, and the time of the next decision.
 
-    pending ─ it does not pass by itself ─→ open ⇄ acknowledged, snoozed ─ its condition is gone ─→ closed
-       └─ it passed by itself ─→ closed, and nobody was called
+    pending ─ it does not recover on its own ─→ open ⇄ acknowledged, snoozed ─ recovered ─→ closed
+       └─ it recovered on its own ─→ closed, and nobody was called
 
-What was told is part of the alert, and each decision starts from it. So a decision that is taken twice, after a crash
-or because something else woke whoever takes it, comes to nothing the second time.
+The last message is part of the alert, and each decision starts from it. So a decision that is made twice, after a crash
+or because something else woke the scheduler, changes nothing the second time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_REMINDER = timedelta(days=1)
 
 
 class AlertState(StrEnum):
-    """Where an alert stands."""
+    """The state of an alert."""
 
     PENDING = "pending"
     OPEN = "open"
@@ -36,11 +36,11 @@ class AlertState(StrEnum):
 
 LIVE = (AlertState.PENDING, AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED)
 SHOWN = (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED)
-"""What people see in a list of the alerts there are."""
+"""The states of alerts in a list for people."""
 
 
 class Reason(StrEnum):
-    """What was decided, by name: first what people hear of, then why they hear nothing, for now."""
+    """The name of a decision: first those that post a message, then the reasons for silence."""
 
     FIRST = "first"
     AGAIN = "again"
@@ -72,12 +72,12 @@ class Reason(StrEnum):
 
     @property
     def replies(self) -> bool:
-        """Whether it is said in the thread as well: an edit reaches nobody who does not look."""
+        """True if it is said in the thread as well: an edit reaches nobody who does not look."""
         return self in (Reason.AGAIN, Reason.WORSE, Reason.REMINDER_DUE)
 
     @property
     def tells(self) -> bool:
-        """Whether its message says something else than before."""
+        """True if its message says something else than before."""
         return self in _TELLS
 
 
@@ -125,7 +125,7 @@ class Alert:
     acknowledged_by: Issuer | None = None
     acknowledged_at: datetime | None = None
     told: Condition | None = None
-    """What people have heard; None where nobody was told."""
+    """The condition in its last message; None before the first one."""
     told_occurrence: int = 0
     told_at: datetime | None = None
     reminders: int = 0
@@ -135,23 +135,23 @@ class Alert:
     """The last lines of its log, when it began."""
     parent_id: str | None = None
     quieted: Reason | None = None
-    """What has kept it quiet since it was told last; when that is over, what still holds is said."""
+    """The suppression since its last message; when that ends, an open alert is posted."""
     calling_since: datetime | None = None
     """Since when people are called: its first word, or the first one after it was kept quiet."""
     escalated: int = 0
-    """How many steps of the escalation were taken."""
+    """The number of escalation steps taken."""
     supervisor_id: str = ""
 
     @property
     def is_spared(self) -> bool:
-        """Whether it may have a while to pass: it is not called one yet, or what it was part of is over."""
+        """True if it may have a while to pass: it is not called one yet, or what it was part of is over."""
         unfolded = self.quieted is Reason.FOLDED and self.parent_id is None
         return self.state is AlertState.PENDING or unfolded
 
 
 @dataclass(frozen=True, slots=True)
 class AlertRules:
-    """What the configuration says about when people are told."""
+    """The configured times of messages."""
 
     open_after: timedelta = timedelta(0)
     close_after: timedelta = timedelta(0)
@@ -161,23 +161,22 @@ class AlertRules:
     """After how long without an acknowledgement each step of the escalation is taken, in their order."""
 
     def reminder_after(self, reminders: int) -> timedelta | None:
-        """How long after what was told last the next reminder comes, when there were so many; None where none does."""
+        """The time from the last message to the next reminder, after so many reminders; None for no reminder."""
         if not self.renotify:
             return None
         grown: timedelta = self.renotify * 2 ** min(reminders, 20)
         return max(self.renotify, min(grown, LONGEST_REMINDER))
 
     def steps_by(self, calling_since: datetime, now: datetime) -> int:
-        """How many steps of the escalation are due by now."""
         return sum(1 for after in self.escalation if calling_since + after <= now)
 
     def step_at(self, calling_since: datetime, taken: int) -> datetime | None:
-        """When the next step is due after so many; None where it was the last."""
+        """The time at which the next step is due after so many; None where it was the last."""
         return calling_since + self.escalation[taken] if taken < len(self.escalation) else None
 
 
 class Decision(NamedTuple):
-    """What is decided: the reason by name, where the alert stands then, and when to decide again at the latest."""
+    """The decision about an alert: its reason, the alert's next state, and the latest time of the next decision."""
 
     reason: Reason
     state: AlertState
@@ -195,7 +194,7 @@ def decide(
     resting: bool = False,
     grown: bool = False,
 ) -> Decision:
-    """What to tell people about this alert at this moment. `suppressions` are those of its target and of itself, the
+    """Decide about the message of this alert. `suppressions` are those of its target and of itself, the
     ended ones since it was told included; `resting`: monitoring is paused; `grown`: from a warning it has just become
     critical, though its condition has the same name.
 
@@ -254,7 +253,7 @@ def _quiet(
 def _heard(
     alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression], *, grown: bool
 ) -> Decision:
-    """What people hear of it, or why they need not."""
+    """The reason for a message, or for none."""
     state = alert.state if alert.state is AlertState.ACKNOWLEDGED else AlertState.OPEN
     after = rules.reminder_after(0)
     fresh = now + after if after and state is AlertState.OPEN else None
@@ -314,7 +313,7 @@ def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | No
 
 
 def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str) -> Alert | None:
-    """What a flip of its target makes of the alert that is there, or of none; `alert_id` names a new one."""
+    """The alert after a flip of its target; `alert_id` names a new one."""
     if flip.new.fine:
         return alert and replace(alert, cleared_at=flip.at, closed_flip=flip.flip_id)
     held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None

@@ -1,8 +1,6 @@
-"""When a week is over for those who read about it: on Monday morning, by the clocks of a zone.
+"""The weekly summary: a message in the alert channel on Monday morning, by the clocks of a zone.
 
-A word in the alert channel about each week, on Monday morning: a chore of the scheduler.
-
-That it was told is its row in the outbox, which is named after the day: so each comes once, whoever is restarted.
+Its row in the outbox is named after the day, so that each comes once, whoever is restarted.
 """
 
 from __future__ import annotations
@@ -95,5 +93,5 @@ class WeeklyChore:
 
 
 def zone_for(config: SupervisorConfig) -> ZoneInfo:
-    """Where it is Monday morning: where the first quiet hours are, else where this host is."""
+    """The time zone of the first quiet hours, else of this host."""
     return zone_of(next((each.zone for each in config.alerts.quiet_hours), None) or host_zone())

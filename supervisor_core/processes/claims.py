@@ -5,7 +5,7 @@ directory. A heartbeat is a file that others can write, so it never suffices: on
 the worker's program, with its arguments, in its working directory is taken for the worker and may be signalled. Every
 other claim keeps the worker from being started beside it, and is a person's to look at.
 
-Adopting a worker that somebody started by hand: its process is put on record, and is ours to watch and to stop.
+A worker that somebody started by hand is adopted: its process is recorded, and is ours to watch and to stop.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CommandForm(NamedTuple):
 
 
 class ProcessProfile(NamedTuple):
-    """How a worker's process looks, whoever started it. Links are resolved; an unknown program is empty."""
+    """The looks of a worker's process. Links are resolved; an unknown program is empty."""
 
     command: tuple[str, ...]
     cwd: str
@@ -112,9 +112,11 @@ def bare_profile(command: Sequence[str], cwd: Path) -> ProcessProfile:
 def claimants(
     state_dir: Path, profile: ProcessProfile, named: Sequence[Claim], seen: Sequence[ProcessIdentity], *, search: bool
 ) -> tuple[Claimant, ...]:
-    """Who claims to be the worker: those that its heartbeats name, those `seen` to claim it before and, with a `search`
-    of all processes, those with its arguments and working directory. Processes of a launch or an adoption on record
-    here claim nothing."""
+    """The processes that claim to be the worker, without those of a launch or an adoption on record here.
+
+    They are the ones in its heartbeats, those `seen` to claim it before and, with a `search` of all processes, those
+    with its arguments and working directory.
+    """
     line, found = own_line(), {}
     for claim in named:
         if claim.pid not in line and (claimant := _named(claim, profile)) is not None:
@@ -214,7 +216,7 @@ def _kind(program: str) -> str:
 
 
 def _found(program: str, folder: str, path: str) -> str:
-    """Where the program lies, as a start in this folder finds it; empty where it doesn't."""
+    """The path of the program, as a start in this folder finds it; empty where it doesn't."""
     if os.path.dirname(program):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
         return _place(program, folder)
     folders = os.pathsep.join(_place(each, folder) for each in path.split(os.pathsep))
@@ -286,7 +288,7 @@ class _Known:
             self._places.append(place_of(state_dir, path.stem))
 
     def has(self, pid: int) -> bool:
-        """Whether the process carries one of their launches, or is one of them or below one of them."""
+        """True if the process carries one of their launches, or is one of them or below one of them."""
         if platform.token_of(pid).startswith(tuple(self._places)):
             return True
         line = (facts for each in (pid, *_above(pid)) if (facts := platform.glance(each)) is not None)

@@ -1,4 +1,4 @@
-"""Hearing at once that a process has ended, ours or not: one thread waits for all of them.
+"""Notices at once that a process has ended, ours or not: one thread waits for all of them.
 
 On Linux a descriptor of each process wakes it. Where there is none (another system, an old kernel, too many open
 already) the thread looks at those processes in short steps instead.
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class _News(NamedTuple):
-    """What the thread is to do for a process: wait for its end, by a descriptor or by looking; tell it; forget it."""
+    """A request to the thread: wait for the end of a process, by a descriptor or by looking; tell it; forget it."""
 
     identity: ProcessIdentity
     descriptor: int | None = None
@@ -58,7 +58,7 @@ class ExitWatch:
         self._looked_at: set[ProcessIdentity] = set()
 
     def watch(self, identity: ProcessIdentity) -> bool:
-        """Whether its end will be told, which is at once where it has ended already.
+        """True if its end will be told, which is at once where it has ended already.
 
         False where it has been told, and once closed. To watch it again changes nothing.
         """
@@ -98,7 +98,6 @@ class ExitWatch:
             log.warning("the thread that tells of exits is still busy after %g s; it is left to itself", CLOSE_SECONDS)
 
     def _opened(self, identity: ProcessIdentity) -> _News:
-        """How this process is to be waited for."""
         if not pidfd.available():
             return _News(identity)
         spare = pidfd.spare()

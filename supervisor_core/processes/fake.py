@@ -104,11 +104,11 @@ class FakeProcesses:
         return next((known for known, life in self._lives.items() if known.pid == pid and not life.ended), None)
 
     def state(self, identity: ProcessIdentity) -> Liveness:
-        """Whether exactly this process lives."""
+        """True if exactly this process lives."""
         return self._lives.get(identity, Liveness.GONE)
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
-        """Whether the process has ended; nothing changes by waiting here."""
+        """True if the process has ended; nothing changes by waiting here."""
         return self.state(identity).ended
 
     def start(self, spec: LaunchSpec) -> WorkerRecord:
@@ -167,7 +167,7 @@ class FakeProcesses:
         return tuple(found)
 
     def suspected(self, worker_id: str) -> bool:
-        """Whether an earlier look has found somebody who looked like this worker."""
+        """True if an earlier look has found somebody who looked like this worker."""
         return bool(self._suspects.get(worker_id))
 
     def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:

@@ -1,15 +1,11 @@
-"""Finding a worker again: by its record where that holds, else by the generation in the environment.
+"""Finds the processes of a worker: by its record where that holds, else by the generation in their environment.
 
-One walk through all processes of this host, and how many who look at the same time share it.
+To a worker belong the leader, its descendants, the members of its sessions, and every process whose environment
+carries the generation of the launch: the last finds those who left the session and were re-parented. Never ourselves,
+our ancestors, or the system's first process.
 
-A walk answers only who asked before it began. So whoever asks while one is under way waits for the next, together
-with all who come meanwhile: a thousand looks at once cost a few walks, and each is as fresh as if it were its own.
-
-The process set of a worker: everything that it started, wherever that went since.
-
-To it belong the leader, its descendants, the members of its sessions, and every process whose environment
-carries the generation of the launch: the last finds those who left the session and were re-parented.
-Never ourselves, our ancestors, or the system's first process, whatever they carry.
+A scan of all processes answers only callers who asked before it began. So whoever asks during a scan waits for the
+next, together with all who come meanwhile: a thousand searches at once cost a few scans, each as fresh as its own.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from supervisor_core.processes.records import (
 
 
 class Presence(StrEnum):
-    """Whether a worker runs, for whoever wants to start or stop it."""
+    """A worker runs, for whoever wants to start or stop it."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -49,7 +45,7 @@ class Presence(StrEnum):
 
 
 class FoundWorker(NamedTuple):
-    """What a look for a worker found. `leftovers` are processes of a launch whose leader is gone."""
+    """The result of a search for a worker. `leftovers` are processes of a launch whose leader is gone."""
 
     worker_id: str
     presence: Presence
@@ -63,23 +59,23 @@ class FoundWorker(NamedTuple):
     """The processes that claim to be it, where that is the reason why nobody can tell."""
 
     def __bool__(self) -> bool:
-        """Whether the worker runs."""
+        """True if the worker runs."""
         return self.presence is Presence.RUNNING
 
     @property
     def stuck(self) -> bool:
-        """Whether something of it lives that a stop could not end."""
+        """True if something of it lives that a stop could not end."""
         lives = self.presence is Presence.RUNNING or bool(self.leftovers)
         return lives and self.record is not None and self.record.state == STUCK
 
     @property
     def ordered(self) -> bool:
-        """Whether the supervisor itself ends this launch or tries it out, so that its end is no trouble."""
+        """True if the supervisor itself ends this launch or tries it out, so that its end is no trouble."""
         return self.record is not None and self.record.order is not None
 
     @property
     def stopping(self) -> bool:
-        """Whether it runs and the supervisor has ordered its stop: it may end at any moment."""
+        """True if it runs and the supervisor has ordered its stop: it may end at any moment."""
         order = self.record.order if self.record and self.presence is Presence.RUNNING else None
         return order is not None and order.what == STOP
 
@@ -182,13 +178,13 @@ def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord
 
 
 class ProcessScan:
-    """What one walk has found. It is shared by threads, and nobody changes it."""
+    """The result of one scan. Threads share it, and nobody changes it."""
 
     def __init__(self, table: Mapping[int, ProcessFacts], tokens: Mapping[int, str], *, quiet: bool) -> None:
         self.table = table
         """Every process that we may see, by its PID."""
         self.quiet = quiet
-        """Whether nothing at all was born on this host from before the walk until after it."""
+        """Nothing at all was born on this host from before the walk until after it."""
         self._tokens = sorted((token, pid) for pid, token in tokens.items())
 
     @cached_property
@@ -198,12 +194,10 @@ class ProcessScan:
 
     @cached_property
     def children(self) -> Mapping[int, list[int]]:
-        """Whose parent is which process."""
         return _grouped((found.ppid, pid) for pid, found in self.table.items())
 
     @cached_property
     def sessions(self) -> Mapping[int, list[int]]:
-        """Who is in which session."""
         return _grouped((found.session, pid) for pid, found in self.table.items())
 
     def carriers(self, prefix: str) -> Iterator[tuple[str, ProcessFacts]]:
@@ -274,7 +268,7 @@ class SharedScans:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a walk that has not begun, or is under way for them."""
+        """The number of callers that wait for a scan."""
         return self._waiting
 
     def _answers(self, wanted: int) -> bool:
@@ -325,7 +319,7 @@ def process_set(
     known: Iterable[ProcessIdentity] = (),
     among: ProcessScan | None = None,
 ) -> tuple[WorkerProcess, ...]:
-    """Who belongs to this launch and lives, the leader first: by a fresh look, or `among` those of one just made.
+    """The live processes of this launch, the leader first, by a fresh scan or `among` those of one just made.
 
     `generation` may be the beginning of one, which all launches of a worker share. `known` are members of an
     earlier look. They count for as long as they live, because a process that left its session and lost its

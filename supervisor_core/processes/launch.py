@@ -32,7 +32,7 @@ from supervisor_core.processes.records import (
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """What to start. The environment is exactly `env`, and the generation of the launch."""
+    """The program to start. The environment is exactly `env`, and the generation of the launch."""
 
     worker_id: str
     command: tuple[str, ...]
@@ -149,7 +149,7 @@ def _without_generation(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:
-    """What is wrong with the executable; the system's error does not even say which file it means."""
+    """The problem of the executable; the system's error does not even say which file it means."""
     program = spec.command[0]
     if isinstance(error, FileNotFoundError):
         if os.sep in program and (spec.cwd / program).exists():

@@ -1,7 +1,7 @@
-"""The one door to worker processes: starting, finding, watching and ending them.
+"""The one door to worker processes: it starts, finds, watches and stops them.
 
-`ProcessManager` is what the rest of the house knows. `Processes` is the real one; `processes_fake` ships a fake
-that passes the same tests. What only `start` and `stop` need is imported when they are called.
+`HostProcesses` is the real one; `processes/fake.py` passes the same tests. Modules that only `start` and
+`stop` need are imported when those are called.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LOCK_WAIT_SECONDS = 60.0
 
 
 class ProcessManager(Protocol):
-    """What can be done with worker processes. Every call may block; none of them belongs on an event loop."""
+    """The operations on worker processes. Every call may block, and none belongs on an event loop."""
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
 
     def state(self, identity: ProcessIdentity) -> Liveness:
-        """Whether exactly this process lives."""
+        """True if exactly this process lives."""
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
         """Wait until a process has ended, ours or not, for at most so long; whether it has."""
@@ -59,7 +59,7 @@ class ProcessManager(Protocol):
         that an earlier search has found and, with a `search` of all processes, those that look like it."""
 
     def suspected(self, worker_id: str) -> bool:
-        """Whether an earlier look has found somebody who looked like this worker."""
+        """True if an earlier look has found somebody who looked like this worker."""
 
     def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
         """Take a process that was started by hand for this worker, if none runs and nothing speaks against it."""
@@ -97,14 +97,14 @@ class HostProcesses:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
-        """Who looked like a worker when all processes were searched; they are looked at again without a search."""
+        """The processes that looked like a worker in a search; they are looked at again without one."""
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of the process that has this PID now."""
         return processes_identity.identify(pid)
 
     def state(self, identity: ProcessIdentity) -> Liveness:
-        """Whether exactly this process lives."""
+        """True if exactly this process lives."""
         return processes_identity.state(identity)
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
@@ -135,7 +135,7 @@ class HostProcesses:
         return found
 
     def suspected(self, worker_id: str) -> bool:
-        """Whether an earlier look has found somebody who looked like this worker."""
+        """True if an earlier look has found somebody who looked like this worker."""
         return bool(self._suspects.get(worker_id))
 
     def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:

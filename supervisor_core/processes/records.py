@@ -26,7 +26,7 @@ STOP, TRIAL = "stop", "trial"
 
 
 class StopOrder(NamedTuple):
-    """What the supervisor itself does to a launch, on record before it does it: the end of that launch is no trouble.
+    """An action of the supervisor on a launch, recorded before it: the end of that launch is no trouble.
 
     A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
     """
@@ -56,7 +56,7 @@ class WorkerRecord(NamedTuple):
 
 
 def record_path(state_dir: Path, worker_id: str) -> Path:
-    """Where a worker's record lies; an id that could lead elsewhere is refused."""
+    """The path of a worker's record; an id that could lead elsewhere is refused."""
     return _in_folder(state_dir, worker_id, "json")
 
 
@@ -71,7 +71,7 @@ def prepare_folder(state_dir: Path) -> None:
 
 
 def place_of(state_dir: Path, worker_id: str) -> str:
-    """What every generation of this worker under this state folder begins with.
+    """The prefix of all generations of this worker under this state folder.
 
     By it a process is found whose record was lost, and never that of another installation on the same host.
     """

@@ -1,7 +1,7 @@
-"""Ending a worker: asked first, then made to; stopped only when a fresh look finds nobody of its set.
+"""Stops a worker: it is asked first, then forced, and stopped only when a fresh scan finds no process of it.
 
-The road: the stop signal to the leader and time to obey; TERM to whoever is left and a moment; then all are
-frozen, so that nobody can fork while the others are killed; killed; and looked for again.
+The steps: the stop signal to the leader and time to obey; TERM to the rest and a moment; then all are frozen, so that
+none can fork while the others are killed; killed; and searched for again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HELD = frozenset("TtDZXx")  # letters of processes that can't fork at the momen
 
 
 class Ending(StrEnum):
-    """How the leader ended."""
+    """The end of the leader."""
 
     NOTHING = "nothing"
     """There was no leader any more; only leftovers, or not even those."""
@@ -39,7 +39,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
-    """What came of a stop. With survivors the worker is `stuck`, else `stopped`: then nobody is left."""
+    """The result of a stop. With survivors the worker is `stuck`, else `stopped`."""
 
     worker_id: str
     ending: Ending = Ending.NOTHING
@@ -47,11 +47,11 @@ class StopReport:
     exit_code: int | None = None
     """Negative for a signal; None where unknown: only the parent of a process learns it."""
     killed: tuple[WorkerProcess, ...] = ()
-    """Who had to be killed, the leader included; those who ended when asked are not listed."""
+    """The killed processes, the leader included; those that ended when asked are not listed."""
     survivors: tuple[WorkerProcess, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether the worker is stopped."""
+        """True if the worker is stopped."""
         return self.stopped
 
     @property
@@ -61,7 +61,7 @@ class StopReport:
 
     @property
     def stopped(self) -> bool:
-        """Whether the whole set was looked for and is empty."""
+        """True if the whole set was looked for and is empty."""
         return not self.survivors
 
 
@@ -119,7 +119,7 @@ class _Ending:
         )
 
     def look(self, among: ProcessScan | None = None) -> tuple[WorkerProcess, ...]:
-        """Who lives now, by a fresh look."""
+        """The live processes, by a fresh scan."""
         members = process_set(self.generation, self.leader, self.known, among)
         self.known.update({member.identity: member for member in members})
         return members

@@ -43,7 +43,7 @@ class WorkerEnded(NamedTuple):
 
 
 class WorkerAdapter(Protocol):
-    """What can be done with the workers of this host.
+    """The operations on the workers of this host.
 
     Calls may block, and belong on no event loop. They may come from many threads at once, and those for different
     workers run at the same time. A worker that was never added is a `UsageError`; after `close` all but
@@ -190,7 +190,7 @@ class ProcessWorkerAdapter:
         self._known = KnownWorkers()
         self._exits = ExitWatch(self._ended)
         self._watched: dict[ProcessIdentity, str] = {}
-        """Whose process it is. Each entry is put and taken whole, so no lock is needed."""
+        """The worker of each process. Each entry is put and taken whole, so no lock is needed."""
 
     def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on, or its new settings."""

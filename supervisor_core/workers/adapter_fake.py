@@ -91,7 +91,7 @@ class FakeWorkerAdapter:
         ]
 
     def done(self, worker_id: str) -> list[str]:
-        """What was done to this worker, in order: start, stop, remove."""
+        """The actions on this worker in their order: start, stop, remove."""
         with self._lock:
             return [action.name for action in self.actions if action.worker_id == worker_id]
 

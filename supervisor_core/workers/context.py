@@ -1,8 +1,6 @@
-"""What a handler works with: the doors of its host, and the one signature that all handlers have.
+"""The context of handlers and services: one host's processes, drive and workers, opened by its configuration.
 
-What the daemon's services share.
-
-The doors of one host, opened as its configuration says. No ledger here: `status` looks without a database.
+A host has no ledger of its own here, because `status` observes workers without a database.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class HostContext:
     processes: ProcessManager
     quarantines: Quarantines
     ledger: Ledger | None = None
-    """What was done before; None for whoever only looks at workers."""
+    """The record of changes; None for whoever only observes workers."""
     deadline: float | None = None
     """The moment of the monotonic clock by which a look at code must end; None: each call has only its own limit."""
     unlocked: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -1,7 +1,4 @@
-"""How a worker is, decided purely: from what was observed and one `now`, to a word and its reason.
-
-When a worker hangs, decided purely: its process is there and does nothing. Only what is known counts against it.
-"""
+"""The health of a worker, decided purely from an observation and one `now`; only known facts count against it."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ FROZEN_SECONDS = 10.0
 """A process that is stopped by a signal for so long is frozen; a debugger, or a stop of ours, is done before."""
 
 LARGEST_PID = 2**31 - 1
-"""What a column of the tables holds; no system has larger ones."""
+"""The limit of the tables' column; no system has larger ones."""
 
 
 class Health(StrEnum):
@@ -39,7 +36,7 @@ class Health(StrEnum):
 
 
 class WorkerState(StrEnum):
-    """Where a worker's life stands."""
+    """The state in a worker's life cycle."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -60,11 +57,11 @@ class Heartbeat(NamedTuple):
     hostname: str = ""
     poll_seconds: float | None = None
     progress: datetime | None = None
-    """When it last got somewhere with the work that it has; None where it has none, or does not tell."""
+    """The time at which it last got somewhere with the work that it has; None where it has none, or does not tell."""
 
 
 class Observation(NamedTuple):
-    """What was seen of a worker."""
+    """The facts about a worker that its health is decided from."""
 
     state: WorkerState
     paused: bool = False
@@ -150,7 +147,7 @@ def progressed_at(seen: Observation) -> datetime | None:
 def is_watcher_healthy(
     heartbeat: Heartbeat | Mapping[str, Any] | None, now: datetime, max_age_seconds: float = 300.0
 ) -> bool:
-    """Whether a running worker with this heartbeat, as it was read or as a value, is well."""
+    """True if a running worker with this heartbeat, as it was read or as a value, is well."""
     beat = heartbeat if heartbeat is None or isinstance(heartbeat, Heartbeat) else read_heartbeat(heartbeat)
     seen = Observation(WorkerState.RUNNING, heartbeat=beat, max_age_seconds=max_age_seconds)
     return _by_heartbeat(seen, now).health is Health.HEALTHY
@@ -245,7 +242,7 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
 
 
 def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:
-    """Whether this process said it, and not one that was there before it: the time decides.
+    """True if this process said it, and not one that was there before it: the time decides.
 
     Another PID alone proves nothing. The beat is often written by a child (the launcher of a venv on Windows is the
     process that we started, and Python its child), or comes from within a container, where PIDs are others. So a PID
@@ -259,12 +256,12 @@ def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime)
 
 
 def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
-    """Whether it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
+    """True if it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
     return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
 
 
 def _why_paused(status: str) -> str:
-    """What a worker that rests without a pause may have met: anything in the place of its pause flag."""
+    """A hint for a worker that rests without a pause: something may lie in the place of its pause flag."""
     return (
         ", and isn't paused: look at its pause flag on the drive; resume removes it"
         if status.lower() == "paused"
@@ -292,7 +289,7 @@ def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
 
 
 def _said(value: object) -> str:
-    """What a worker wrote, as one line: it may be anything that JSON can hold."""
+    """The worker's words in one line: they may be anything that JSON can hold."""
     try:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
@@ -300,7 +297,7 @@ def _said(value: object) -> str:
 
 
 def _error(value: object) -> str:
-    """What is wrong, by one of the keys that may say it; empty where nothing stands there."""
+    """The error by one of its keys; empty without one."""
     entries = value if isinstance(value, list) else [value]
     told = (entry for entry in entries if (entry.strip() if isinstance(entry, str) else entry))
     return one_line("; ".join(map(_said, told)), LONGEST_SAID)

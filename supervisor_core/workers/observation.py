@@ -1,12 +1,4 @@
-"""For how long a process has been stopped by a signal: the kernel does not say, so the first who sees it notes when.
-
-A note in the state folder, because most who look (a pass, `status`) do not live for ten seconds. It names the exact
-process, and its clock is the kernel's since boot, which all programs share and nobody sets.
-
-What there is to see of one worker, put together for the judgement of its health.
-
-Looking at workers as they are now: their processes, their pause, their last heartbeat.
-"""
+"""Observes workers: their processes, their pause, their last heartbeat."""
 
 from __future__ import annotations
 
@@ -33,7 +25,11 @@ from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_
 
 
 def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
-    """Since how many seconds this process is known to be stopped; None, and no note, where none is (`identity`)."""
+    """The seconds since this process is known to be stopped by a signal; None, and no note, without a process.
+
+    The kernel does not tell, so the first observer writes a note into the state folder: most observers (a pass,
+    `status`) do not live for ten seconds. The note names the exact process, and its clock is the kernel's since boot.
+    """
     path = state_dir / "workers" / f"{worker_id}.frozen"
     if identity is None:
         with contextlib.suppress(OSError):
@@ -107,7 +103,7 @@ def _state(worker: WorkerSettings, found: FoundWorker, quarantine: str) -> Worke
 
 
 def _started_at(found: FoundWorker) -> datetime | None:
-    """When it was started; by the kernel, where whoever started it did not live to put that on record."""
+    """The time at which it was started; by the kernel, where whoever started it did not live to put that on record."""
     record, identity = found.record, found.identity
     if record and record.started_at:
         return datetime.fromisoformat(record.started_at)
@@ -143,7 +139,7 @@ def _is_frozen(found: FoundWorker) -> bool:
 
 
 DRIVE_SECONDS = 1.0
-"""How long a look waits for the drive: `status` must answer within two seconds, whatever the drive does."""
+"""An observation waits so long for the drive: `status` must answer within two seconds, whatever the drive does."""
 
 
 def observe_workers(

@@ -1,11 +1,8 @@
-"""Whether a worker is meant to rest, by whose word: a flag on the drive, and a copy at home for when that is away.
+"""The pauses of workers: a flag on the drive, and a copy in the state folder for when the drive is away.
 
-The flag on the drive is what workers and people see. The copy is what holds while the drive can't be asked, and what a
-change of ours waits in until the drive has it.
-
-Without `inbox.secret` people may make and remove the flag by hand, and the copy follows. With a secret nobody is
-believed who can only write to the drive: the copy rules, and the flag is put back as it was. Either way the change goes
-on record (`hand_made`).
+The flag is what workers and people see. The copy holds while the drive is away, and keeps a change until the drive has
+it. Without `inbox.secret` people may make and remove the flag by hand, and the copy follows. With a secret nobody is
+believed who can only write to the drive: the copy rules, and the flag is restored. Either way the change is recorded.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Pause(NamedTuple):
-    """Who paused a worker, when, and what they called it; empty where a flag was made by hand."""
+    """The author, time and label of a pause; empty where a flag was made by hand."""
 
     by: str = ""
     at: str = ""
@@ -48,7 +45,6 @@ class Pause(NamedTuple):
     """Of all the others, of the worker and of the supervisor; empty where no `inbox.secret` is configured."""
 
     def facts(self) -> dict[str, str]:
-        """What people are told of it."""
         said = self._asdict()
         del said["signature"]
         return said
@@ -77,18 +73,17 @@ class PauseFlagChange:
     restored: Pause | None
     """The pause that holds; None: there is none."""
     refused: bool
-    """Whether the flag was put back, because a secret is configured."""
+    """The flag was put back, because a secret is configured."""
 
 
 class PauseResult(NamedTuple):
-    """What came of a change: in force at once, and on the drive as soon as that can be reached."""
+    """The result of a change: in force at once, and on the drive as soon as that can be reached."""
 
     on_drive: bool
     problem: str = ""
 
 
 def pause_flag_path(state_folder: Path, worker_id: str) -> Path:
-    """Where the flag of this worker lies."""
     return state_folder / f"supervisor_pause_{worker_id}.flag"
 
 
@@ -99,7 +94,7 @@ def paused_by(name: str) -> str | None:
 
 
 def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
-    """Whether the flag is there, whatever is in it."""
+    """True if the flag is there, whatever is in it."""
     return drive_files.is_file(state_folder, pause_flag_path(state_folder, worker_id))
 
 
@@ -129,7 +124,7 @@ class Pauses:
         """Keeps the record of what no command did; called before the flag or the copy is changed."""
 
     def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
-        """What holds, for whoever only looks: what is on its way to the drive, else the flag, else the copy."""
+        """The pause in force: the one on its way to the drive, else the flag, else the copy."""
         copy = self._copy(worker_id)
         if self._secret and flag_known:
             return self._held(worker_id, copy, flag)
@@ -137,7 +132,7 @@ class Pauses:
         return flag if flag_known and not stays else _pause(copy.get("pause"))
 
     def differs(self, worker_id: str, flag: Pause | None) -> bool:
-        """Whether somebody has changed the flag by hand, so that `read` has something to do."""
+        """True if somebody has changed the flag by hand, so that `read` has something to do."""
         copy = self._copy(worker_id)
         if copy.get("waits") or (flag is None and self._is_of_another_drive(copy)):
             return False
@@ -145,11 +140,11 @@ class Pauses:
         return flag != held if self._secret else (flag is None) != (held is None)
 
     def unsettled(self, worker_id: str) -> bool:
-        """Whether the drive does not know yet what holds."""
+        """True if the drive does not know yet what holds."""
         return bool(self._copy(worker_id).get("waits"))
 
     def changed_at(self, worker_id: str) -> datetime | None:
-        """When this worker was last paused or resumed, as far as is known here; None where it never was."""
+        """The time of the last known pause or resume; None where there was none."""
         try:
             return datetime.fromtimestamp((self._home / f"{worker_id}.json").stat().st_mtime, UTC)
         except OSError:
@@ -225,7 +220,7 @@ class Pauses:
         self._tell(worker_id, held, restored_at=last)
 
     def _record(self, worker_id: str, found: Pause | None, held: Pause | None, *, refused: bool) -> bool:
-        """Whether it is on record. Where it can't be now, whoever reads next tries again; what holds doesn't wait."""
+        """True if it is on record. Where it can't be now, whoever reads next tries again; what holds doesn't wait."""
         if self.hand_made is None:
             return True
         path = pause_flag_path(self._folder, worker_id)
@@ -258,7 +253,7 @@ class Pauses:
         return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
     def _ask(self, worker_id: str) -> Pause | None:
-        """What the drive says. Asked before and after: one that went away between the two has no flag to show."""
+        """The flag on the drive, which is checked before and after: one that went away between has none to show."""
         self._drive.check()
         found = self._drive.call(read_flag, self._drive.root, self._folder, worker_id)
         if found is None:
@@ -266,7 +261,7 @@ class Pauses:
         return found
 
     def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
-        """Whether the drive was replaced since: one that never heard of a pause does not end it by having no flag."""
+        """True if the drive was replaced since: one that never heard of a pause does not end it by having no flag."""
         return bool(copy.get("pause") and copy.get("drive")) and copy.get("drive") != self._drive_id()
 
     def _drive_id(self) -> str:
@@ -312,7 +307,7 @@ def _moment(text: str) -> datetime:
 
 
 def _said(value: object) -> str:
-    """What stands in a flag, which anybody may have written: text in one line, or nothing."""
+    """A text of a flag, which anybody may have written, in one line."""
     return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
 
 

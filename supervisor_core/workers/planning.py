@@ -1,14 +1,12 @@
-"""What to do about each worker, decided purely from what is wanted and what was observed.
+"""The plan for each worker, decided purely from its desired and its actual state, and the worker's life cycle.
 
-A plan is made anew from a fresh look and is never corrected: the newest one replaces whatever waits of an older one.
-
-Where a worker's life stands, as one machine: what was seen of it, what is in hand, and what it waits for.
+A plan is made anew from a fresh observation and is never corrected: the newest one replaces what waits of an older one.
 
     stopped ─ begin start ─→ starting ─ done ─→ running ─ begin stop ─→ stopping ─ done ─→ stopped
-    running ─ ended by itself ─→ stopped ─ wait ─→ backing off ─ begin start ─→ starting
-    stopped ─ give up ─→ quarantined ─ release ─→ stopped            stopping ─ done, something is left ─→ stuck
+    running ─ exited ─→ stopped ─ wait ─→ backing off ─ begin start ─→ starting
+    stopped ─ quarantine ─→ quarantined ─ release ─→ stopped         stopping ─ done, something is left ─→ stuck
 
-What was seen last is the truth about its processes; what is in hand stands before it, and only what rests can wait.
+The last observation is the truth about a worker's processes; an activity stands before it.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from supervisor_core.workers.status import ActualState, DesiredState
 
 
 class ActionKind(StrEnum):
-    """What can be done about a worker."""
+    """The kinds of action on a worker."""
 
     NONE = "none"
     START = "start"
@@ -55,7 +53,7 @@ class Why(StrEnum):
 
 
 class Action(NamedTuple):
-    """What is to be done about one worker. `at` is the `now` of the plan, by which a newer one is told from it."""
+    """A planned action on one worker. `at` is the `now` of the plan."""
 
     kind: ActionKind
     why: Why
@@ -130,7 +128,7 @@ def _held(wanted: DesiredState) -> Why | None:
 
 
 SEEN = frozenset({WorkerState.STOPPED, WorkerState.RUNNING, WorkerState.STUCK})
-"""What a look at processes can show."""
+"""The states that an observation of processes can show."""
 
 
 class IllegalMove(SupervisorError):
@@ -143,9 +141,9 @@ class Lifecycle:
 
     seen: WorkerState = WorkerState.STOPPED
     in_hand: str = ""
-    """What is being done about it, in a word; never two things at a time."""
+    """The activity, in a word; never two at a time."""
     moving: WorkerState | None = None
-    """What that does to it: it is starting or stopping; None where it leaves the processes alone."""
+    """Starting or stopping, where the activity does that; None where it leaves the processes alone."""
     waits: RestartDecision | None = None
     """For what it waits, or why it rests, after it ended by itself."""
     quarantined: bool = False
@@ -164,7 +162,7 @@ class Lifecycle:
 
     @property
     def rests(self) -> bool:
-        """Whether it ended by itself and its policy leaves it so."""
+        """True if it ended by itself and its policy leaves it so."""
         return self.waits is not None and self.waits.what is Next.REST
 
     def begin(self, what: str, moving: WorkerState | None = None) -> Lifecycle:
@@ -176,7 +174,7 @@ class Lifecycle:
         return replace(self, in_hand=what, moving=moving, waits=None if moving else self.waits)
 
     def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Lifecycle:
-        """What was in hand is over, and this is what a fresh look shows."""
+        """End the activity with the state that a fresh observation shows."""
         if not self.in_hand:
             raise IllegalMove("nothing was in hand that could be over")
         still = self.quarantined if quarantined is None else quarantined

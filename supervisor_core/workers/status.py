@@ -115,7 +115,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What the configuration and people want of a worker.
+    """The state that the configuration and people want of a worker.
 
     `spec_hash` covers all its settings that need a restart to take effect; empty where nobody knows.
     """
@@ -137,7 +137,7 @@ class ActualState:
     reason: str = ""
     last_seen: datetime | None = None
     pending: tuple[str, ...] = ()
-    """What is in hand and what is planned for it, in words."""
+    """The activity and the planned action, in words."""
     spec_hash: str = ""
     """The settings that it was started with; empty where nobody knows, as of one that was started by hand."""
     ended: bool = False

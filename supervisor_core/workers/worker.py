@@ -38,30 +38,29 @@ FRESH_SECONDS = 300.0
 """The age at which a heartbeat stops counting for a worker of which none is expected."""
 
 PROFILE_SECONDS = 1.0
-"""How long resolving the worker's program and directory may take: `status` answers within two seconds."""
+"""The time to resolve the worker's program and directory: `status` answers within two seconds."""
 
 TAIL_LINES = 20
 TAIL_BYTES = 8 * 1024
-"""What of a dying worker's output is shown: enough for a traceback's end."""
+"""The end of a dying worker's output that is shown: enough for a traceback's end."""
 
 
 def worker_log(config: SupervisorConfig, worker: WorkerSettings) -> Path:
-    """Where this worker's output is captured."""
     return output_path(config.state_dir, worker.id)
 
 
 def check_watcher_process(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
-    """Whether this worker runs, by the exact identity of its process."""
+    """True if this worker runs, by the exact identity of its process."""
     return processes.find(worker.id)
 
 
 class Search(Enum):
-    """When all processes are searched for one that claims to be a worker."""
+    """The time at which all processes are searched for one that claims to be a worker."""
 
     NEVER = "never"
     """Those that its heartbeat names or that an earlier search has found are looked at all the same."""
     IF_STOPPED = "if stopped"
-    """Where no process of it is on record."""
+    """Only without a process on record."""
     ALWAYS = "always"
     """Also for copies beside one that is."""
 
@@ -133,7 +132,7 @@ def adopt_watcher(
 
 
 def watcher_profile(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> ProcessProfile:
-    """How this worker's process looks. Its program may lie on the drive, which may hang."""
+    """The profile of this worker's process. Its program may lie on the drive, which may hang."""
     from supervisor_core.processes.claims import bare_profile, profile_of
 
     command, path = config.command_for(worker), config.environment_for(worker).get("PATH", os.defpath)
@@ -150,7 +149,7 @@ class StopResult(NamedTuple):
     """Of the last process that was stopped; `killed` are those of all."""
     copies: tuple[int, ...] = ()
     left: tuple[Claimant, ...] = ()
-    """Who still claims to be the worker: it can't be said to be stopped."""
+    """The processes that still claim to be the worker, so that it isn't certain to be stopped."""
     problem: str = ""
     """Why its heartbeat could not be read, which may name somebody else."""
 
@@ -181,7 +180,7 @@ def end_watcher(
 
 
 def host_name() -> str:
-    """What this host calls itself, as `socket.gethostname` says it."""
+    """The name of this host, as `socket.gethostname` has it."""
     if hasattr(os, "uname"):
         return os.uname().nodename
     import socket
@@ -190,7 +189,7 @@ def host_name() -> str:
 
 
 def is_stopped(found: FoundWorker) -> bool:
-    """Whether nothing of it is left, its descendants included."""
+    """True if nothing of it is left, its descendants included."""
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
@@ -313,7 +312,7 @@ def _claimants(
     *,
     everywhere: bool,
 ) -> tuple[Claimant, ...]:
-    """Who claims to be the worker. Where another worker has the same command, only the heartbeat tells them apart."""
+    """The processes that claim to be the worker. Only a heartbeat tells workers with the same command apart."""
     profile, pids = watcher_profile(drive, config, worker), {claim.pid for claim in named}
     claiming = processes.claimants(worker.id, profile, named, search=everywhere)
     twins = [

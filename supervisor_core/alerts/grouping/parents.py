@@ -21,16 +21,16 @@ from supervisor_core.storage.tables import alerts, team_members, teams
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition
 
 LOOKED_BACK = timedelta(hours=1)
-"""Who was told of within a window, and is well again, was hardly in trouble for longer before."""
+"""An alert that was told within a window and has recovered hardly began long before it."""
 
 # --- storms
 
 _NEWS = (alerts.c.reminders == 0) & (alerts.c.escalated == 0)
-"""What was told last was no repetition: neither a reminder nor an escalation counts as one more that begins."""
+"""The last message was no repetition: a reminder or an escalation does not count as a new alert."""
 
 
 def told_since(connection: Connection, supervisor_id: str, since: datetime) -> list[datetime]:
-    """When each worker was last told of that people heard of after this moment; those that are well since included."""
+    """The times of the last messages about workers after this moment, recovered ones included."""
     query = select(func.max(alerts.c.told_at)).where(*_of_workers(supervisor_id), alerts.c.told_at > since)
     recent = or_(alerts.c.state.in_(LIVE), alerts.c.opened_at > since - LOOKED_BACK)  # both have an index
     query = query.where(recent, _NEWS).group_by(alerts.c.target_id)
@@ -59,7 +59,7 @@ def growing(connection: Connection, supervisor_id: str, since: datetime) -> Aler
 
 
 def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMembers:
-    """What there is to say of its members, and so many of those that hold, the worst first."""
+    """The sums over its members, and so many of those that hold, the worst first."""
     holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None)
     mine = _of(alert.alert_id)
     total, joined_at, cleared_at = connection.execute(
@@ -83,7 +83,6 @@ def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMem
 
 
 def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:
-    """How many of those that hold are in which team."""
     holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _of(alert.alert_id)
     here = (teams.c.supervisor_id == alert.supervisor_id) & (team_members.c.supervisor_id == alert.supervisor_id)
     joined = alerts.join(team_members, team_members.c.agent_id == alerts.c.target_id).join(
@@ -95,7 +94,7 @@ def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:
 
 
 def hushes_of_all(connection: Connection, alert: Alert, now: datetime) -> list[Suppression]:
-    """What keeps all quiet that hold of its members, the one of these that ends first; nothing where one is not."""
+    """The suppression of all open members that ends first; empty where one member isn't suppressed."""
     muted = suppressions.muted_until(connection, now)
     if not muted:
         return []
@@ -107,7 +106,6 @@ def hushes_of_all(connection: Connection, alert: Alert, now: datetime) -> list[S
 
 
 def acknowledge_members(connection: Connection, supervisor_id: str, alert_id: str, by: Issuer, now: datetime) -> None:
-    """Who looks after a digest looks after all that it stands for."""
     values = {
         "acknowledged_by": by.id,
         "acknowledged_name": by.name[:ISSUER_NAME],

@@ -1,11 +1,11 @@
-"""Many alerts at once, decided purely: the first goes out at once, those that follow are gathered for a second, and
-more than a few become one message, the digest of a storm.
+"""Groups of alerts, decided purely: storms, and the alerts that follow from their host.
 
-A digest is an alert of its own, whose target is the storm. Its members keep their rows and their states, and are told
-by it and by nothing else until they are over. So there is one thing to acknowledge, and nothing to count twice.
+The first alert is posted at once, those that follow wait for a second, and more than a few become the digest of a
+storm: an alert of its own. Its members keep their rows and their states, and are posted by the digest alone until it
+closes. So there is one thing to acknowledge, and nothing to count twice.
 
-What follows from something else, decided purely: while the drive is away, workers whose heartbeats lie on it seem
-silent. They are part of the drive's alert, and looked at anew when it is back.
+While the drive is away, workers whose heartbeats lie on it seem stale: they are part of the drive's alert, and are
+observed anew when it is back.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class StormRules:
 
 
 class RecentAlerts(NamedTuple):
-    """What people heard within the window, and what waits to be told."""
+    """The messages within the window, and the alerts that wait for theirs."""
 
     told: Sequence[datetime] = ()
-    """When each of these was told, by a message of its own or as a member of a storm."""
+    """The time at which each of these was told, by a message of its own or as a member of a storm."""
     waiting: int = 0
-    """How many others are being gathered."""
+    """The number of other alerts that are held back."""
 
 
 class StormGrouping(NamedTuple):
-    """How these alerts, each of which would be told now, are told."""
+    """The messages for alerts that are due for their first one."""
 
     alone: Sequence[Alert] = ()
     """By a message of their own, now."""
     waiting: Sequence[Alert] = ()
     until: datetime | None = None
-    """When it is decided about those that wait."""
+    """The time at which it is decided about those that wait."""
     members: Sequence[Alert] = ()
     """By a digest."""
 
 
 def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, rules: StormRules) -> StormGrouping:
-    """How these are told, whose first word is due: each alone, later, or all by one digest."""
+    """Decide about alerts that are due for their first message: each alone, later, or all in one digest."""
     if not opening:
         return StormGrouping()
     told = [moment for moment in lately.told if now - rules.window < moment <= now]  # later: the clock was set back
@@ -71,7 +71,7 @@ def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, r
 
 
 def takes_part(alert: Alert) -> bool:
-    """Whether this alert may become one of many. What is wrong with the host itself always has its own message."""
+    """True if this alert may become one of many. What is wrong with the host itself always has its own message."""
     return bool(alert.target.worker)
 
 
@@ -81,7 +81,7 @@ def _has_waited(alert: Alert, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AlertMembers:
-    """What there is to say of the alerts that another one stands for."""
+    """The sums over the alerts that another one stands for."""
 
     total: int = 0
     holding: int = 0
@@ -89,17 +89,16 @@ class AlertMembers:
     first: Sequence[Alert] = ()
     """Some of these, the worst first."""
     by_condition: Mapping[Condition, int] = field(default_factory=dict)
-    """How many of those that hold."""
+    """The number of open ones."""
     joined_at: datetime | None = None
-    """When the last one came."""
+    """The time at which the last one came."""
     cleared_at: datetime | None = None
     """Since when the last one is well, of those that are."""
     by_team: Mapping[str, int] = field(default_factory=dict)
-    """How many of those that hold, by the name of their team."""
+    """The number of open ones by team."""
 
     @property
     def worst(self) -> Severity:
-        """How much it matters."""
         critical = any(condition.severity is Severity.CRITICAL for condition in self.by_condition)
         return Severity.CRITICAL if critical else Severity.WARNING
 
@@ -129,13 +128,12 @@ def after_members(alert: Alert, members: AlertMembers, now: datetime) -> Alert:
 
 
 def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules, otherwise: timedelta) -> timedelta:
-    """How long after the last of its members was well a digest is over: while others may still join, they join it."""
+    """The time from the last recovery of a member to the end of a digest; others may join it until then."""
     quiet_at = members.joined_at + rules.window if members.joined_at else cleared_at
     return max(otherwise, quiet_at - cleared_at)
 
 
 def in_words(total: int, holding: int) -> str:
-    """How it stands."""
     if holding == total:
         return f"{total:,} workers are in trouble"
     if not holding:

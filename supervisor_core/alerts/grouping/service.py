@@ -76,7 +76,7 @@ def _opens(each: AlertDecision) -> bool:
 
 
 def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
-    """Whether this alert, with another decision now, belongs to a storm that begins."""
+    """True if this alert, with another decision now, belongs to a storm that begins."""
     after = each.after
     fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
     holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED

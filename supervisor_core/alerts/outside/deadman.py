@@ -1,7 +1,7 @@
-"""The dead-man's switch: somebody outside is pinged while all is well here, and raises the alarm when that ends.
+"""The dead-man's switch: a service outside is pinged while all is well here, and raises the alarm when that ends.
 
-*Well* is about this daemon, not about its workers: its loops live and its ledger takes rows. An alert that is open is
-told by others; that nobody could tell of one any more is what this is for.
+*Well* is about this daemon, not about its workers: its loops live and its ledger takes rows. Open alerts are posted
+by others; this is for a daemon that can't post any.
 """
 
 from __future__ import annotations

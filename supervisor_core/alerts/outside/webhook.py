@@ -1,7 +1,6 @@
-"""The service that tells a program beyond Slack of alerts: rows of the outbox become signed documents.
+"""The webhook service: sends rows of the outbox as signed documents, each at least once.
 
-Each is sent at least once. It needs no chat, and nothing waits for it: whatever the receiver does, the documents wait
-in the ledger meanwhile.
+It needs no chat, and nothing waits for it: whatever the receiver does, the documents wait in the ledger.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 """Nobody is asked more often than this while nothing gets through; a receiver that is back is found within a minute."""
 
 LAST_SECONDS = 3.0
-"""What a stop gives to the document in hand; without its answer it is sent again, and its id says so."""
+"""The time at the end for the document that is being sent; without a response it is sent again, with the same id."""
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,6 @@ class Webhook(Service):
         return self._unkept or self._problem or self._lost
 
     async def initialise(self) -> None:
-        """What an earlier run has lost is not forgotten by a restart."""
         lost = await self._blocking(self._ledger.read, webhooks.last_loss)
         self._lost = self._loss(lost) if lost else ""
 

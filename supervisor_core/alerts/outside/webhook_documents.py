@@ -1,7 +1,4 @@
-"""What is told to a program beyond Slack: one JSON document for each thing that people hear, signed.
-
-What waits for a program beyond Slack: rows of the outbox, ordered with the decision that they tell of.
-"""
+"""The documents of the webhook: signed JSON about each message of an alert, and their rows in the outbox."""
 
 from __future__ import annotations
 
@@ -34,10 +31,10 @@ VERSION = 1
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Supervisor-Signature", "X-Supervisor-Timestamp", "X-Supervisor-Delivery"
 
 REPLAY_SECONDS = 300
-"""What a receiver allows between the timestamp and its own clock; each try has a timestamp of its own."""
+"""The difference that a receiver allows between the timestamp and its clock; each try has its own timestamp."""
 
 PATIENCE = timedelta(days=1)
-"""What nobody has taken for so long is news no more."""
+"""An older document is outdated and is not sent."""
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
 LONGEST_ASKED_SECONDS = 3600.0
@@ -57,7 +54,7 @@ _SAID: Mapping[Reason, str] = {
 
 
 class WebhookVerdict(Enum):
-    """What an answer means for what was sent."""
+    """The meaning of a response."""
 
     TAKEN = "taken"
     AGAIN = "again"
@@ -74,7 +71,6 @@ class WebhookResult(NamedTuple):
 
 
 def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
-    """What is told of one decision about an alert."""
     over = reason is Reason.RESOLVED
     until = (alert.closed_at or now) if over else now
     lasted = max((until - alert.opened_at).total_seconds(), 0.0)
@@ -129,14 +125,13 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 
 def headers_of(body: bytes, delivery: str, secret: str, now: datetime) -> dict[str, str]:
-    """What goes with one try. Without a secret nothing is signed."""
+    """The headers of one try. Without a secret nothing is signed."""
     timestamp = int(now.timestamp())
     headers = {"Content-Type": "application/json", DELIVERY: delivery, TIMESTAMP: str(timestamp)}
     return {**headers, SIGNATURE: signature(secret, timestamp, body)} if secret else headers
 
 
 def judge_answer(status: int, retry_after: str, now: datetime) -> WebhookResult:
-    """What an answer means."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return WebhookResult(WebhookVerdict.TAKEN)
     words = f"it answers {status_words(status)}"
@@ -146,7 +141,6 @@ def judge_answer(status: int, retry_after: str, now: datetime) -> WebhookResult:
 
 
 def retry_seconds(tries: int) -> float:
-    """How long to wait after so many tries in vain."""
     return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries, 20))
 
 
@@ -198,7 +192,7 @@ def heads(connection: Connection, now: datetime) -> list[PendingMessage]:
 
 
 def next_due(connection: Connection) -> datetime | None:
-    """When the first of them is to be tried."""
+    """The time at which the first of them is to be tried."""
     query = select(func.min(rows.c.due_at)).where(rows.c.state == PENDING, rows.c.kind == WEBHOOK)
     moment: datetime | None = connection.execute(query).scalar()
     return moment
@@ -215,7 +209,7 @@ def last_loss(connection: Connection) -> str:
 
 
 def card_of(connection: Connection, alert_id: str) -> Mapping[str, Any] | None:
-    """Where the message of this alert stands in the chat by now; None where it does not."""
+    """The place of this alert's message in the chat; None before it is posted."""
     query = select(rows.c.address_json).where(rows.c.kind == ALERT, rows.c.subject == alert_id)
     text = connection.execute(query).scalar()
     address = json.loads(text) if text else {}

@@ -1,13 +1,8 @@
-"""Quiet hours: from when until when they are, by the clocks of a zone, whatever the clocks do meanwhile.
+"""Quiet hours and maintenance: each configured window is filed as a suppression when it begins, as a mute is.
 
-A time that the clocks leave out comes as much later as they were set forward. Of one that they show twice, quiet hours
-begin at the first and end at the second: what the wall shows is what counts.
-
-Quiet hours and maintenance by the configuration: each window is filed as a suppression when it begins, as a mute is,
-and quiet hours end with one word about what they kept back.
-
-What is filed is found again after a crash by its name, which has the window in it. A window that the configuration does
-not know any more ends at once. So what keeps anybody quiet is always a row, and nowhere is a clock read twice.
+A time that the clocks of a zone skip comes as much later as they were set forward. Of one that they show twice, quiet
+hours begin at the first and end at the second. A window is found again after a crash by its name; one that was removed
+from the configuration ends at once. Quiet hours end with one message about the alerts that they held back.
 """
 
 from __future__ import annotations
@@ -49,7 +44,7 @@ class QuietWindow(NamedTuple):
     until: datetime
 
     def holds(self, now: datetime) -> bool:
-        """Whether this moment is in it."""
+        """True if this moment is in it."""
         return self.since <= now < self.until
 
 
@@ -76,7 +71,7 @@ class QuietSchedule:
         return next((window for window in found if window.holds(now)), None)
 
     def next_after(self, now: datetime) -> datetime:
-        """When they begin next."""
+        """The time at which they begin next."""
         today = now.astimezone(self.zone).date()
         days = (today + number * ONE for number in range(WEEK + 2))
         begins = (self.on(day).since for day in days if day.weekday() in self.days)
@@ -100,7 +95,7 @@ class QuietHoursService:
         self._next: datetime | None = None
 
     def due_at(self) -> datetime | None:
-        """When the next window begins or ends; None where none is configured."""
+        """The time at which the next window begins or ends; None where none is configured."""
         return self._next
 
     def work(self, now: datetime) -> None:
@@ -171,7 +166,6 @@ def hours_of(said: QuietHours) -> QuietSchedule:
 
 
 def windows_at(config: SupervisorConfig, now: datetime) -> Iterator[Suppression]:
-    """What the configuration keeps quiet at this moment."""
     for quiet in config.alerts.quiet_hours:
         window = hours_of(quiet).at(now)
         if window is not None:
@@ -183,7 +177,7 @@ def windows_at(config: SupervisorConfig, now: datetime) -> Iterator[Suppression]
 
 
 def next_begins(config: SupervisorConfig, now: datetime) -> Iterator[datetime | None]:
-    """When each of the rules begins next."""
+    """The time at which each of the rules begins next."""
     for quiet in config.alerts.quiet_hours:
         yield hours_of(quiet).next_after(now)
     for planned in config.alerts.maintenance:
@@ -200,7 +194,7 @@ def maintained_at(planned: Maintenance, now: datetime) -> Iterator[QuietWindow]:
 
 
 def targets_of(config: SupervisorConfig, target: str) -> list[Target]:
-    """Whom a maintenance is about; `all` means the host's own parts as well."""
+    """The targets of a maintenance; `all` means the host's own parts as well."""
     if target == ALL:
         return [EVERYTHING]
     try:

@@ -1,7 +1,4 @@
-"""What keeps alerts quiet: mute, snooze, maintenance and quiet hours are one kind of value.
-
-Suppressions as rows: what keeps alerts quiet, from when until when, filed once for each request and target.
-"""
+"""Suppressions as rows: mute, snooze, maintenance and quiet hours, filed once for each request and target."""
 
 from __future__ import annotations
 
@@ -50,20 +47,20 @@ class Suppression:
     by: Issuer
     reason: str = ""
     ended_at: datetime | None = None
-    """When somebody ended it before its time."""
+    """The time at which somebody ended it before its time."""
 
     @property
     def ends_at(self) -> datetime:
-        """When it is over, or was."""
+        """The time at which it is over, or was."""
         return min(self.until, self.ended_at) if self.ended_at is not None else self.until
 
     def holds(self, now: datetime) -> bool:
-        """Whether it keeps anything quiet at this moment."""
+        """True if it keeps anything quiet at this moment."""
         return self.since <= now < self.ends_at
 
 
 def whose(target: Target) -> Target:
-    """Whom somebody names who wants to hear nothing of this: of a worker that flaps, the worker."""
+    """The target to suppress for this one: of flapping, the worker."""
     return Target(WORKER, target.worker) if target.worker else target
 
 
@@ -77,7 +74,7 @@ def holding(
 
 
 def over_since(suppressions: Iterable[Suppression], since: datetime, now: datetime) -> bool:
-    """Whether one of them has come to its end between these moments."""
+    """True if one of them has come to its end between these moments."""
     return any(since < each.ends_at <= now and each.since < each.ends_at for each in suppressions)
 
 
@@ -125,13 +122,12 @@ def end(connection: Connection, target: Target, kind: Hush, now: datetime) -> in
 
 
 def of_request(connection: Connection, task_id: str) -> list[Suppression]:
-    """What was filed for this request."""
     query = select(suppressions).where(suppressions.c.task_id == task_id).order_by(suppressions.c.target_id)
     return [_suppression(row) for row in connection.execute(query).mappings()]
 
 
 def about(connection: Connection, targets: Collection[Target], now: datetime) -> dict[Target, list[Suppression]]:
-    """What keeps each of these quiet, or did until of late: of its own, and what is about everything."""
+    """The present and recent suppressions of each of these targets, those of everything included."""
     wanted = {*map(whose, targets), EVERYTHING}
     by_kind: dict[str, list[str]] = {}
     for target in wanted:

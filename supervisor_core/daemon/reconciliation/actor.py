@@ -33,7 +33,7 @@ from supervisor_core.workers.restarts.policy import Next, RestartDecision, Resta
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
-"""How often the drive is tried while it does not know of a pause yet."""
+"""The interval of tries while the drive does not know of a pause yet."""
 
 LAUNCH = tuple(name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE)
 """The settings that a process is started with."""

@@ -131,7 +131,7 @@ class ManagedWorker:
         return WorkerSnapshot(self.desired(config, status), self.actual(status), self._reconciliation)
 
     def progress(self, version: int, *, halted: bool) -> WorkerProgress:
-        """How far it is with this version. `halted`: a worker before it does not run with that version."""
+        """Its progress with this version. `halted`: a worker before it does not run with that version."""
         actor = self.actor
         if self._reconciliation.desired_version >= version:
             return WorkerProgress.DONE

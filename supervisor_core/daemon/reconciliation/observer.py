@@ -43,9 +43,9 @@ class SchedulingLag:
     """The late ticks, as a value. All times are on one clock."""
 
     planned: float | None = None
-    """When the next tick should be; None while nothing ticks."""
+    """The time at which the next tick should be; None while nothing ticks."""
     late: tuple[tuple[float, float], ...] = ()
-    """When a late one came, and by how much."""
+    """The time at which a late one came, and by how much."""
 
     def woken(self, now: float) -> SchedulingLag:
         """A tick came; the next one is planned from it."""
@@ -87,7 +87,7 @@ class LagMeter:
         self._lag = self._lag.woken(self._clock())
 
     def within(self, seconds: float) -> float:
-        """How long nothing was scheduled, in seconds, by what came late within the last so many seconds."""
+        """The lag in seconds, by the late ticks of the last so many seconds."""
         return self._lag.within(seconds, self._clock())
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -168,7 +168,7 @@ class ObservationSchedule:
         self._moments.pop(worker_id, None)
 
     def due(self, now: datetime) -> list[str]:
-        """Whose moment has come; each is told once."""
+        """The workers that are due; each is named once."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             moment, worker_id = heapq.heappop(self._heap)

@@ -38,7 +38,7 @@ LOOK_HOLDS_SECONDS = 0.2
 log = logging.getLogger(__name__)
 
 StopRequested = Callable[[], bool]
-"""Whether this program was asked to stop."""
+"""This program was asked to stop."""
 
 
 class OperationCancelled(Exception):
@@ -229,7 +229,7 @@ class WorkerOperations:
         return self._restart_history
 
     def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> bool:
-        """Whether it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
+        """True if it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
 
         A process that the host took with it when it went down did not end on its own.
         """

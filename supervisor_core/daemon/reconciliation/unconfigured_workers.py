@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
-    """Who was removed from it while no daemon ran: one with the default settings for each, so that it can be ended."""
+    """The workers that were removed while no daemon ran, each with default settings, so that it can be stopped."""
     found = []
     for path in sorted((config.state_dir / "workers").glob("*.json")):
         if path.stem in config.workers:

@@ -48,7 +48,7 @@ class OutputPiece(NamedTuple):
 
     data: bytes
     lost: int
-    """How many bytes before it are gone for good."""
+    """The number of lost bytes before it."""
 
     @property
     def payload(self) -> bytes:
@@ -72,7 +72,6 @@ class WorkerOutput:
 
     @property
     def size(self) -> int:
-        """How large the file is."""
         return size_of(self.path)
 
     def end_at(self, size: int) -> int:
@@ -81,7 +80,7 @@ class WorkerOutput:
 
     @property
     def waiting(self) -> int:
-        """How many bytes the drive lacks, as far as is known without a look at the older files."""
+        """The number of bytes that the drive lacks, without a look at the older files."""
         size = self.size
         lacking = self._progress.base + size - self._progress.sent
         return lacking if lacking >= 0 else size  # somebody emptied the file by hand: all of it is new
@@ -250,7 +249,7 @@ class WorkerOutput:
         return OutputPiece(data[:end] if end else data, lost) if data else None
 
     def _from(self, position: int, most: int) -> tuple[int, bytes]:
-        """How many bytes from there on are gone, and what is there instead, at most so much."""
+        """The number of lost bytes from there on, and the bytes after them, at most so many."""
         older = [path for _, path in reversed(self._older())]
         sizes = [(path, size_of(path)) for path in (*older, self.path)]
         begins = self._progress.base - sum(size for _, size in sizes[:-1])
@@ -280,7 +279,7 @@ class WorkerOutput:
 
 
 def _written(payload: bytes, grown: int, end: bytes) -> int:
-    """How much of a payload stands at the end of a file that has grown by so much since."""
+    """The length of a payload at the end of a file that has grown by so much since."""
     if 0 <= grown <= len(payload) and end[len(end) - grown :] == payload[:grown]:
         return grown
     return len(payload) if payload and end.endswith(payload) else 0

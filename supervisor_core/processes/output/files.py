@@ -1,16 +1,9 @@
-"""The files of captured output, in the state folder: where they lie, how they are opened, and the end of them.
+"""The files of captured output in the state folder: their places, the record of their delivery, and their ends.
 
-What is on record about one worker's captured output: where its file begins, and how far the drive has it.
-
-It is replaced as a whole and not synced, because the output itself isn't either: a crash of the program loses nothing.
-After a power cut, a stretch of output may be delivered twice.
-
-Cutting off the beginning of a file that somebody else has open for appending.
-
-ext4 and XFS remove whole blocks at the beginning in one step, which no write can come between. Elsewhere only all of a
-file can be cut off.
-
-What a worker wrote, by itself or to us: the end of it, wherever it lies.
+The record is replaced as a whole and not synced, because the output itself isn't either: a crash of the program loses
+nothing; after a power cut, a stretch of output may be delivered twice. The begin of a file that somebody has open for
+appending is cut off in whole blocks on ext4 and XFS, in one step that no write can come between. Elsewhere only all of
+a file can be cut off.
 """
 
 from __future__ import annotations
@@ -46,7 +39,7 @@ def output_path(state_dir: Path, worker_id: str) -> Path:
 
 
 def drive_log(config: SupervisorConfig, worker_id: str) -> Path:
-    """Where the output is brought to, on the drive."""
+    """The path of the output on the drive."""
     return config.folder("logs") / "workers" / f"{worker_id}.log"
 
 
@@ -134,7 +127,7 @@ class DeliveryAttempt(NamedTuple):
 
     bytes: int
     lost: int
-    """How many bytes before it are gone for good, which is said on the drive."""
+    """The number of lost bytes before it, which the drive's file names."""
     drive_size: int
     """The size of the drive's file before it."""
     drive_file: int
@@ -156,15 +149,15 @@ class OutputProgress(NamedTuple):
     """Positions count from the first byte that was ever captured."""
 
     base: int = 0
-    """Where the file begins."""
+    """The offset of the file's begin."""
     sent: int = 0
-    """How far the drive has it."""
+    """The offset up to which the drive has it."""
     attempt: DeliveryAttempt | None = None
     cut: OutputCut | None = None
 
 
 def read_progress(path: Path) -> OutputProgress:
-    """What is on record; nothing where the record is missing or damaged, and then all is delivered once more."""
+    """The recorded progress; empty where the record is missing or damaged, and then all is delivered once more."""
     try:
         document = read_json(path) or {}
         attempt, cut = document.get("attempt"), document.get("cut")
@@ -205,7 +198,7 @@ _FALLOC_FL_COLLAPSE_RANGE = 0x08  # from <linux/falloc.h>
 
 
 def block_size(descriptor: int) -> int:
-    """What a beginning must be a multiple of, so that it can be cut off."""
+    """The unit in which the begin of a file can be cut off."""
     return os.fstatvfs(descriptor).f_bsize if hasattr(os, "fstatvfs") else 1
 
 
@@ -254,7 +247,6 @@ def written_to(config: SupervisorConfig, worker: WorkerSettings) -> Path:
 
 
 def source_of(config: SupervisorConfig, worker: WorkerSettings) -> OutputSource:
-    """Where the worker's output is."""
     path = written_to(config, worker)
     if path == output_path(config.state_dir, worker.id):
         return OutputSource(path, on_drive=False, read=partial(read_output_end, path))

@@ -41,14 +41,14 @@ INTERRUPTED_FOR = timedelta(days=1)
 
 
 class DiskSpace(NamedTuple):
-    """How much of a disk is free, in bytes."""
+    """The free space of a disk, in bytes."""
 
     free: int
     total: int
 
 
 class Outage(NamedTuple):
-    """What is wrong, in words, and since when."""
+    """A problem in words, and its begin."""
 
     words: str
     since: datetime
@@ -61,12 +61,12 @@ class InterruptedCommand(NamedTuple):
     words: str
     at: datetime
     seen_to: bool = False
-    """Whether somebody has acknowledged it, or its day is over already."""
+    """Somebody has acknowledged it, or its day is over already."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What was seen of a host at one moment. What could not be looked at is None, and what was known of it holds."""
+    """An observation of a host. A part that could not be observed is None, and its last condition holds."""
 
     host: str
     at: datetime
@@ -75,9 +75,9 @@ class HostFacts:
     drive_room: DiskSpace | None = None
     disk_room: DiskSpace | None = None
     disk: str = ""
-    """Where the disk is."""
+    """The path of the disk."""
     shared_database: bool = False
-    """Whether there is one."""
+    """There is one."""
     database: Outage | None = None
     running: int = 0
     """Workers that run and are heard."""
@@ -87,11 +87,10 @@ class HostFacts:
     silent: Mapping[str, str] | None = None
     """Other supervisors that are silent, each with words about it."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
-    """How the parts of the host were found to be before."""
+    """The last conditions of the host's parts."""
 
 
 def read_host(facts: HostFacts) -> list[TargetReading]:
-    """How each part of the host is."""
     host, at = facts.host, facts.at
     readings = [TargetReading(Target(DRIVE, host), _drive(facts))]
     if facts.disk_room is not None:
@@ -107,7 +106,7 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
 
 
 def is_skewed(status: WorkerStatus) -> bool:
-    """Whether this worker runs, and its heartbeat is in the future."""
+    """True if this worker runs, and its heartbeat is in the future."""
     seen = status.observation
     return seen.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and seen.heartbeat_known
 

@@ -1,8 +1,7 @@
-"""The condition of a worker or of a part of its host, decided purely: what is so, since when it truly is, and when it
-may be different although nobody looks.
+"""The condition of a worker or of a part of its host, decided purely, with the time at which it truly began.
 
-A look that says nothing gives no condition at all, and what was known before goes on to hold: while a worker is being
-started or stopped on purpose, while the drive with its heartbeat is away.
+An observation that says nothing (a worker is started or stopped on purpose, the drive is away) gives no condition, and
+the one before it holds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
 
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""What is later than that is no moment at which to look: a clock was set wrong."""
+"""A later moment is no time for an observation: a clock was set wrong."""
 
 WORKER = "worker"
 DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
@@ -42,7 +41,7 @@ FLAPPING = "flapping"
 
 
 class Target(NamedTuple):
-    """What has a condition: a worker, or a part of the host (`drive`, `disk`, `database` …) with the host's name."""
+    """A worker, or a part of the host (`drive`, `disk`, `database` …) with the host's name."""
 
     kind: str
     id: str
@@ -54,7 +53,7 @@ class Target(NamedTuple):
 
 
 class Condition(StrEnum):
-    """What can be so of a target, in one word."""
+    """The condition of a target, in one word."""
 
     WELL = "well"
     PAUSED = "paused"
@@ -84,12 +83,11 @@ class Condition(StrEnum):
 
     @property
     def fine(self) -> bool:
-        """Whether nobody need look."""
+        """True if nobody need look."""
         return self in (Condition.WELL, Condition.PAUSED)
 
     @property
     def severity(self) -> Severity:
-        """How much it matters."""
         return Severity.WARNING if self in _WARNINGS else Severity.CRITICAL
 
     @property
@@ -99,7 +97,7 @@ class Condition(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether it may wait until morning."""
+    """It may wait until morning."""
 
     WARNING = "warning"
     CRITICAL = "critical"
@@ -127,13 +125,13 @@ class Reading:
     condition: Condition
     reason: str
     since: datetime
-    """When it truly began, as well as anybody can tell."""
+    """The time at which it truly began, as well as anybody can tell."""
     held_until: datetime | None = None
     """Until then it is not held against it: it was just started, or is about to be started again."""
     healing: bool = False
     """That is because its restart policy brings it back."""
     severity: Severity | None = None
-    """How much it matters, where its condition does not say."""
+    """Its severity, where the condition alone does not say."""
 
 
 class TargetReading(NamedTuple):
@@ -177,7 +175,6 @@ def changes_at(seen: Observation, at: datetime) -> datetime | None:
 
 
 def _limit(seen: Observation) -> timedelta:
-    """How old a heartbeat or a progress may be."""
     return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
@@ -197,7 +194,7 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
 
 
 def _by_health(status: WorkerStatus) -> Condition | None:
-    """What the judgement of a running worker's health amounts to; None where that can't be told at the moment."""
+    """The condition for a running worker's health; None where nobody can tell at the moment."""
     match status.verdict.health:
         case Health.HEALTHY:
             return Condition.WELL
@@ -214,7 +211,7 @@ def _by_health(status: WorkerStatus) -> Condition | None:
 
 
 def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
-    """When it truly began, by what the worker and the kernel say."""
+    """The time at which it truly began, by what the worker and the kernel say."""
     said = seen.heartbeat.at if seen.heartbeat else None
     limit, progressed = _limit(seen), progressed_at(seen)
     if condition is Condition.FROZEN:

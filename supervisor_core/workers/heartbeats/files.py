@@ -1,14 +1,7 @@
-"""Heartbeat files on the drive: the worker's, which is read, and the supervisor's, which is written.
+"""Heartbeat files on the drive, the worker's and the supervisor's, and the ages of a worker's heartbeats over a week.
 
-Every call here touches the drive, and may hang as long as it does: whoever must not wait calls through `Drive`.
-
-What a supervisor says of itself after a pass: the file's content, and the line that fits its column.
-
-How old a worker's heartbeat was, over the last week: one sample for each five minutes, in a small file of its own.
-
-A sample is the oldest that the heartbeat was seen within its five minutes. The file is appended to, and begun anew with
-its newer half when it has twice as many as are kept. It is a picture's worth and no record: what is cut off by a crash,
-or can't be written, is left out.
+The calls on the drive's files may hang with it: whoever must not wait calls through `Drive`. The ages are samples for a
+picture, the oldest of each five minutes, in a small local file; one that is lost in a crash is not missed.
 """
 
 from __future__ import annotations
@@ -32,12 +25,11 @@ FILE_MODE = 0o640
 
 
 def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
-    """Where a worker writes its heartbeat."""
     return state_folder / f"watcher_heartbeat_{worker_id}.json"
 
 
 def worker_of(name: str) -> str | None:
-    """Whose heartbeat a file of this name is; None where it is none."""
+    """The worker whose heartbeat has this file name; None for another file."""
     inner = name.removeprefix("watcher_heartbeat_").removesuffix(".json")
     return inner if inner and name == f"watcher_heartbeat_{inner}.json" else None
 
@@ -57,22 +49,22 @@ def known_workers(root: Path, state_folder: Path) -> set[str]:
 
 
 def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
-    """Where a supervisor says how its last pass for this worker went."""
+    """The path of the supervisor's heartbeat for this worker."""
     return state_folder / f"supervisor_heartbeat_{worker_id}.json"
 
 
 def read_heartbeat_file(path: Path) -> dict[str, Any] | None:
-    """What a heartbeat file says; None where there is none, or none that can be understood."""
+    """The content of a heartbeat file; None where it is missing or can't be understood."""
     return drive_files.read_json(path.parent, path.name, tolerant=True)
 
 
 def read_watcher_heartbeat(state_folder: Path, worker_id: str) -> dict[str, Any] | None:
-    """What this worker last said of itself; None where it said nothing that can be understood."""
+    """The worker's last heartbeat; None where it is missing or can't be understood."""
     return read_heartbeat_file(heartbeat_path(state_folder, worker_id))
 
 
 def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float | None:
-    """How old the file is, whatever is in it; None where there is none. Below zero: it is from the future."""
+    """The age of the file; None where there is none, below zero where it is from the future."""
     written = _written_at(path.parent, path)
     return None if written is None else ((now or datetime.now(UTC)) - written).total_seconds()
 
@@ -126,7 +118,6 @@ class SupervisorHeartbeat(NamedTuple):
     state: str
 
     def as_json(self) -> dict[str, Any]:
-        """What the heartbeat file says."""
         return {
             "supervisor_id": self.supervisor_id,
             "worker_id": self.worker_id,
@@ -152,7 +143,7 @@ def row_name(worker_id: str) -> str:
 
 
 def in_words(state: WorkerState, verdict: Verdict, *, paused: bool) -> str:
-    """How a worker is, in a word or two: `running, healthy` · `paused` · `stopped, missing`."""
+    """The state and health of a worker: `running, healthy` · `paused` · `stopped, missing`."""
     if paused and state is WorkerState.STOPPED:
         return "paused"
     life = f"{state} and paused" if paused else str(state)

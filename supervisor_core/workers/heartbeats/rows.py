@@ -1,4 +1,4 @@
-"""What workers and supervisors last said of themselves, as rows of `workers_t`: one each, overwritten.
+"""The last heartbeats of workers and supervisors, as rows of `workers_t`: one each, overwritten.
 
 Plain SQL that SQLite's own driver and SQLAlchemy both take: a pass with nothing to do writes its rows without the
 import of SQLAlchemy, which would cost more than all else that it does.

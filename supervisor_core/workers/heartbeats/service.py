@@ -1,10 +1,4 @@
-"""Telling how a supervisor and its worker are: the file on the drive, the rows in the ledger. The pass and the daemon
-tell it alike.
-
-The service that tells, again and again, how this supervisor and its workers are: on the drive and in the ledger.
-
-A heartbeat in the background: written again and again, and ended by nothing but being asked to end.
-"""
+"""The heartbeats of a supervisor and its workers: written again and again, to the drive and the ledger."""
 
 from __future__ import annotations
 
@@ -41,7 +35,7 @@ RETRY_SECONDS = 5.0
 """After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
 
 LAST_SECONDS = 2.0
-"""What the end gives to a write that is just under way; it takes milliseconds, unless the database hangs."""
+"""The time for a write that is under way at the end; it takes milliseconds, unless the database hangs."""
 
 
 class HeartbeatLoop:
@@ -113,7 +107,7 @@ class HeartbeatService(Service):
         self._every = parts.host.config.supervisor.heartbeat_seconds
         self._conditions: dict[str, tuple[WorkerState, Health]] = {}
         self._changed: set[str] = set()
-        """Whose condition isn't what was last written."""
+        """The workers whose condition has changed since the last write."""
         self._woken = asyncio.Event()
         self._troubles: dict[str, str] = {}
         """By what it is about: the look, the drive, the ledger."""

@@ -1,7 +1,7 @@
-"""Hearing at once of a heartbeat that says something new, or of a pause flag that came or went.
+"""Notices a new heartbeat or a changed pause flag at once, by events of the file system.
 
-The kernel tells of files that this host's workers write on this host, and of no others: on a shared drive the ticks and
-the rounds find the rest. An event is a hint: what is so, a look will tell.
+The kernel tells only of files that this host writes; on a shared drive, ticks and rounds find the rest. An event is a
+hint: an observation tells the truth.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AGAIN_SECONDS, SOON_SECONDS = 30.0, 1.0
 beginning it may not have been made yet."""
 
 GATHER_SECONDS = 0.1
-"""What comes within so long is read in one call to the drive."""
+"""Changes within this time are read in one call to the drive."""
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class HeartbeatWatch(Service):
             self._woken.set()
 
     async def _follow(self) -> None:
-        """Who is unwell is looked at: it may be well again. Of who is well it is read what they say."""
+        """Observe the unhealthy workers again: they may have recovered. Read the heartbeats of the others."""
         heard, self._heard = self._heard, set()
         fine = self._fine()
         for worker_id in heard:
@@ -120,7 +120,6 @@ class HeartbeatWatch(Service):
 
 
 def _unwell(root: Path, folder: Path, worker_ids: Collection[str]) -> list[str]:
-    """Who of these says that something is not as it should be."""
     return [worker_id for worker_id in worker_ids if _complains(last_beat(root, folder, worker_id))]
 
 

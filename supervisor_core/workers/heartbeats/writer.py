@@ -43,5 +43,5 @@ def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: Work
 
 
 def problem_text(seen: WorkerStatus) -> str:
-    """What is wrong with a worker, in words; empty where nobody need look."""
+    """The problem of a worker; empty for a healthy one."""
     return "" if seen.verdict.fine else f"{seen.worker.id} is {seen.verdict.health}: {seen.verdict.reason}"

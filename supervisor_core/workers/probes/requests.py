@@ -1,7 +1,7 @@
-"""One question to a worker from outside: an HTTP request, a connection, or a program; and the answer in words.
+"""One probe of a worker: an HTTP request, a connection, or a program, and the response in words.
 
-Network questions are asked on the event loop and end with their timeout, whatever the other side does. What can't be
-asked without waiting (a program, the resolver of names, the certificates of the system) is done off the loop.
+Network probes run on the event loop and end with their timeout, whatever the other side does. What can't run there
+without blocking (a program, the resolver of names, the certificates of the system) is done off the loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from supervisor_core.config.worker_settings import ProbeSettings
 
 MARGIN_SECONDS = 8.0
-"""What a program that is late gets to end when asked, to be ended, and to have its words read."""
+"""The time for a late program to stop, to be killed, and to have its output read."""
 
 LONGEST_WORDS = 200
 LONGEST_NAME = 80
@@ -41,7 +41,7 @@ LONGEST_NAME = 80
 
 LONGEST_LINE = 16 * 1024
 MOST_LINES = 200
-"""What of an answer's head is read: servers send a few hundred bytes."""
+"""The limit for the head of a response: servers send a few hundred bytes."""
 
 BODY_BYTES = 16 * 1024
 BODY_SECONDS = 0.5
@@ -61,18 +61,18 @@ _UNQUOTED = "/%:=&?~+!$,;'@()*[]|"
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """Whether all is well, and what was answered, in words without secrets: `it answered 500 Internal Server Error`."""
+    """All is well, and what was answered, in words without secrets: `it answered 500 Internal Server Error`."""
 
     ok: bool
     words: str
 
 
 class _BadAnswer(Exception):
-    """What came back is no good answer; its words say why."""
+    """The response is bad; the words say why."""
 
 
 def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> str:
-    """What a probe asks, as people may see it: an address without its path, a program without most arguments."""
+    """The name of a probe for people: an address without its path, a program without most arguments."""
     if probe.http is not None:
         return str(probe.http)
     if probe.tcp is not None:
@@ -223,7 +223,7 @@ async def _connect(
 
 
 async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
-    """Where a host may be reached. The resolver of the loop would have a thread that the end of the program awaits."""
+    """The addresses of a host. The resolver of the loop would have a thread that the end of the program awaits."""
     with suppress(ValueError):
         return [str(ipaddress.ip_address(host))]
     try:

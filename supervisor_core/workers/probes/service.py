@@ -29,28 +29,28 @@ SPREAD = 0.25
 """The part of an interval over which the first questions are spread, so that 500 workers are not asked at once."""
 
 EXCUSED = 0.5
-"""Where nothing was scheduled here for this part of a timeout, a failure is not held against the worker."""
+"""A failure doesn't count where nothing was scheduled here for this part of its timeout."""
 
 END_SECONDS = 2.0
-"""What the end gives to programs that are just asked; most take milliseconds."""
+"""The time at the end for programs under way; most take milliseconds."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """How the probes of one process stand. It never changes."""
+    """The state of one process's probes."""
 
     identity: ProcessIdentity
     failing: str = ""
     """Which have failed often enough, and with which words; empty while all are fine."""
     failures: int = 0
-    """How many times in a row the one failed that failed most often, whether or not that is enough to count."""
+    """The most failures in a row of one probe, be that enough to count or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one probe has answered."""
+    """The results of one probe."""
 
     name: str
     needed: int
@@ -138,13 +138,13 @@ class Prober:
             task.cancel()
 
     def verdict(self, worker_id: str, identity: ProcessIdentity) -> ProbeResult | None:
-        """How the probes of exactly this process stand; None where none of them has been asked yet."""
+        """The state of exactly this process's probes; None before the first response."""
         watch = self._watches.get(worker_id)
         result = watch.result if watch else None
         return result if result and result.identity == identity else None
 
     def failing(self, worker_id: str, identity: ProcessIdentity) -> str:
-        """What is wrong with the probes of exactly this process, in words; empty where nothing is, as far as known."""
+        """The failure of exactly this process's probes, in words; empty where none is known."""
         result = self.verdict(worker_id, identity)
         return result.failing if result else ""
 

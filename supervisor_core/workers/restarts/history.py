@@ -1,4 +1,4 @@
-"""What one worker has lived through: its last lives, and what was decided after the newest; kept in the state folder.
+"""The last runs of a worker and the decision after the newest one, kept in the state folder.
 
 A launch is known by its generation, so that its end counts once, whoever notices it, and however often.
 """
@@ -38,7 +38,7 @@ class RestartHistory:
         document = read_json(self._path, tolerant=True) or {}
         self.lives: list[WorkerRun] = _lives(document.get("lives"))
         self.decision: RestartDecision | None = _decision(document.get("decision"))
-        """What follows on the newest end; None where nothing was decided yet."""
+        """The decision about the newest end; None before there is one."""
         self._current = str(document.get("generation") or "")
         self._asked = document.get("asked") is True
         self._ended = str(document.get("ended") or "")
@@ -79,7 +79,6 @@ class RestartHistory:
         return life
 
     def decided(self, decision: RestartDecision) -> None:
-        """What follows on the newest end."""
         self.decision = decision
         self._keep()
 
@@ -128,7 +127,7 @@ def _age(record: WorkerRecord, now: datetime) -> float:
 
 
 LONGEST_GRACE_SECONDS = 3600.0
-"""What is older than that was not started just now, and its age by a clock that may have been set says nothing."""
+"""An older process was not started just now, and its age by a clock that may have been set says nothing."""
 
 
 def _life_document(life: WorkerRun) -> dict[str, Any]:

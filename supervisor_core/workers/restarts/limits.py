@@ -1,12 +1,6 @@
-"""When a worker was started by itself, noted in the state folder: passes and the daemon count together.
+"""The limits of automatic restarts: the starts of the last hour, and quarantines, kept in the state folder.
 
-Workers that are not started any more because they could not live: why, since when, kept until a person ends it.
-
-A file for each in the state folder, apart from what is observed: it outlives the daemon and a start of the machine.
-
-How often one worker may be started by itself within an hour, whoever does it: a pass, or the daemon.
-
-A pass remembers nothing, and one each minute would start a worker that can't live sixty times within the hour.
+Passes and the daemon count together. A quarantine outlives the daemon and a reboot, until a person ends it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What to do after a worker has ended by itself, decided purely: from its past lives, its policy and one `now`.
+"""The next step after a worker has ended on its own, decided purely from its past runs, its policy and one `now`.
 
-Asked once for each end, and the answer is kept: `due_at` is for people and for the next daemon, while this one waits
-for `pause_seconds` on the monotonic clock. A start that failed is a life without length.
+Each end is decided once, and the decision is kept: `due_at` is for people and for the next daemon, while this one waits
+for `pause_seconds` on the monotonic clock. A failed start is a run without length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEALTHY_SECONDS = 60.0
 """A life of at least so long shows that the worker can live: the restart after it does not wait."""
 
 LONGEST_PAUSE_SECONDS = 300.0
-"""What was broken elsewhere (a drive, a database) is back minutes after it is mended, and not an hour later."""
+"""A worker is back minutes after something elsewhere (a drive, a database) is repaired, and not an hour later."""
 
 JITTER = 0.25
 """The share by which a pause is shorter or longer, so that workers who died together do not come back together."""
@@ -75,7 +75,7 @@ class WorkerRun:
     """Somebody asked for its end: it did not end by itself."""
     lived_seconds: float | None = None
     memory_kills: int | None = None
-    """How many processes the kernel killed for lack of memory while it lived; None where nobody knows."""
+    """The processes that the kernel killed for lack of memory meanwhile; None where nobody knows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "started_at", require_aware(self.started_at))
@@ -83,23 +83,23 @@ class WorkerRun:
 
     @property
     def seconds(self) -> float:
-        """How long it was; 0 where a clock that was set back makes it less."""
+        """Its length; 0 where a clock that was set back makes it less."""
         by_clock = (self.ended_at - self.started_at).total_seconds()
         return max(0.0, by_clock if self.lived_seconds is None else self.lived_seconds)
 
     @property
     def failed(self) -> bool:
-        """Whether it ended by itself, and not well."""
+        """True if it ended by itself, and not well."""
         return not self.end_asked and self.exit_code != 0
 
     @property
     def short(self) -> bool:
-        """Whether it was too short to show that the worker can live."""
+        """True if it was too short to show that the worker can live."""
         return self.seconds < HEALTHY_SECONDS
 
 
 class Next(StrEnum):
-    """What comes after the end of a worker."""
+    """The next step after the end of a worker."""
 
     START = "start"
     WAIT = "wait"
@@ -122,7 +122,7 @@ class RestartReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
-    """What comes next, why, and the same in words for people. `due_at` is None where it is not started."""
+    """The next step, its reason, and words for people. `due_at` is None where the worker is not started."""
 
     what: Next
     reason: RestartReason
@@ -137,7 +137,7 @@ class RestartDecision:
 
 
 def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
-    """How many of these starts lie within the hour before `now`, or within the hour after it.
+    """The number of these starts within the hour before `now`, or within the hour after it.
 
     Those after it are from before the clock was set back. They count, since they were not long ago; one that lies
     further off says nothing, and would count for ever.
@@ -148,7 +148,7 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
 def decide(
     rules: RestartRules, lives: Sequence[WorkerRun], starts: int, now: datetime, chance: float
 ) -> RestartDecision:
-    """What to do about a worker that does not run.
+    """Decide the next step for a worker that does not run.
 
     `lives` are in the order in which they were lived, `starts` how many automatic ones there were within the last hour
     (`automatic_starts`), and `chance` is between 0 and 1: where in its bounds the pause lies.
@@ -175,7 +175,7 @@ def decide(
 
 
 def failures_in_a_row(lives: Sequence[WorkerRun]) -> int:
-    """How many of the last lives were short and ended badly, without anybody having stopped or started it between."""
+    """The number of the last runs that were short and failed, without anybody having stopped or started it between."""
     count = 0
     for life in reversed(lives):
         if not life.failed or not life.short:
@@ -227,12 +227,12 @@ def _told(life: WorkerRun) -> str:
 
 
 def exit_in_words(code: int) -> str:
-    """How a process ended. A negative code is how Python tells of a signal."""
+    """The end of a process in words. A negative code stands for a signal."""
     return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
 def from_outside(life: WorkerRun) -> bool:
-    """Whether the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
+    """True if the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
     code = life.exit_code
     if code is None:
         return True
@@ -240,7 +240,7 @@ def from_outside(life: WorkerRun) -> bool:
 
 
 def signal_from_outside(number: int) -> bool:
-    """Whether somebody else sends this signal. The others, such as SIGSEGV, are a program's own failure."""
+    """True if somebody else sends this signal. The others, such as SIGSEGV, are a program's own failure."""
     try:
         return signal.Signals(number).name in _OUTSIDE
     except ValueError:

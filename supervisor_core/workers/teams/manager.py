@@ -1,8 +1,6 @@
-"""The teams of one supervisor: made and changed by hand, or as the configuration has them.
+"""The teams of one supervisor: changed by hand or by the configuration, and shown to people.
 
-These calls block for as long as the database takes; the daemon's loop makes them in a thread.
-
-Teams as people look at them: the configuration says who is in, the ledger since when, as what, and who left.
+Every call blocks for as long as the database takes.
 """
 
 from __future__ import annotations
@@ -75,11 +73,10 @@ class TeamManager:
         return self._database.read(lambda connection: teams.of_supervisor(connection, self.supervisor_id))
 
     def get_team_members(self, team_id: str) -> list[MemberRow]:
-        """Who is in the team now."""
         return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id))
 
     def get_team_history(self, team_id: str) -> list[MemberRow]:
-        """Who is and who was in the team, each with its times."""
+        """The present and past members of the team, with their times."""
         return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id, left=True))
 
     def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:
@@ -261,7 +258,7 @@ class TeamPicture:
     objective: str
     members: tuple[TeamMember, ...]
     left: tuple[TeamMember, ...] = ()
-    """Who left lately and is not back, the last one first."""
+    """The members that left lately and aren't back, the last one first."""
 
 
 def team_pictures(connection: Connection, config: SupervisorConfig, now: datetime) -> list[TeamPicture]:

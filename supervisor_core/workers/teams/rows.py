@@ -1,7 +1,6 @@
-"""Teams and who is in them, as rows. Nobody is deleted: who leaves keeps a row that says from when until when.
+"""Teams and their members, as rows that are never deleted: a member who leaves keeps a row with both times.
 
-Each supervisor has its own teams; an agent is in one of them at a time, which a unique column holds against any number
-of writers.
+Each supervisor has its own teams; an agent is in one of them at a time, which a unique column enforces.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _IDS = uuid.UUID("6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10")
 
 
 class MemberRole(StrEnum):
-    """What an agent is in a team."""
+    """The role of an agent in a team."""
 
     LEAD = "LEAD"
     MEMBER = "MEMBER"
@@ -47,7 +46,7 @@ class TeamRow:
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
-    """When it vanished from the configuration; its history is kept, and it may come back."""
+    """The time at which it vanished from the configuration; its history is kept, and it may come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ class MemberRow:
 
     @property
     def active(self) -> bool:
-        """Whether it is in the team now."""
+        """True if it is in the team now."""
         return self.left_at is None
 
 
 @dataclass(frozen=True, slots=True)
 class TeamCounts:
-    """How many agents a team has."""
+    """The number of agents in a team."""
 
     ever: int
     """Those who left included; one who came back is one."""
@@ -145,7 +144,7 @@ def counts(connection: Connection, supervisor_id: str) -> dict[str, TeamCounts]:
 
 
 def members(connection: Connection, supervisor_id: str, team_id: str, *, left: bool = False) -> list[MemberRow]:
-    """Who is in a team, in the order in which they came; those who left too where asked for."""
+    """The members of a team in the order in which they joined; `left` includes past ones."""
     mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.team_id == team_id)
     query = select(team_members).where(*mine).order_by(team_members.c.joined_at, team_members.c.agent_id)
     if not left:
@@ -154,7 +153,6 @@ def members(connection: Connection, supervisor_id: str, team_id: str, *, left: b
 
 
 def active_in(connection: Connection, supervisor_id: str) -> dict[str, MemberRow]:
-    """Where each agent is that is in a team now."""
     mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id.is_not(None))
     found = connection.execute(select(team_members).where(*mine).order_by(team_members.c.agent_id)).mappings()
     return {row["agent_id"]: _member(row) for row in found}
