@@ -21,13 +21,13 @@ from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
 from supervisor_core.daemon.configuration.record import ConfigRecord
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.control.server import CommandWaiter
-from supervisor_core.daemon.overview import LiveView, RuntimeFileWriter
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from supervisor_core.daemon.services.forwarder import Forwarder
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
+from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
 from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory
 from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
 from supervisor_core.jobs.model import Job

@@ -17,7 +17,7 @@ from supervisor_core.daemon import systemd
 from supervisor_core.daemon.composition import NOT_BUILT, DaemonServices
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
 from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
-from supervisor_core.daemon.overview import status_document
+from supervisor_core.daemon.status import status_document
 from supervisor_core.daemon.wiring import ChatFactory
 from supervisor_core.intake.scheduler import MakeScheduler
 from supervisor_core.workers.context import DaemonContext

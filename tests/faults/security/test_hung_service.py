@@ -16,8 +16,8 @@ from supervisor_core.common.service import Service, ServiceRegistry, ServiceRepo
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
-from supervisor_core.daemon.overview import RuntimeFileWriter
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
+from supervisor_core.daemon.status import RuntimeFileWriter
 from tests.support.daemon.reconciliation import a_world
 from tests.support.waiting import wait_until
 
@@ -58,7 +58,7 @@ def only(registry: ServiceRegistry) -> ServiceReport:
 
 
 def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor_core.daemon.overview.WRITE_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr("supervisor_core.daemon.status.WRITE_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.1)
 
     async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
@@ -125,7 +125,7 @@ def test_a_daemon_whose_queue_hangs_says_so_in_status_in_its_file_and_to_the_wat
 
     monkeypatch.setattr(QueueProcessor, "_work", hangs)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.3)
-    monkeypatch.setattr("supervisor_core.daemon.overview.WRITE_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("supervisor_core.daemon.status.WRITE_INTERVAL_SECONDS", 0.1)
     with (
         a_world(tmp_path, monkeypatch) as world,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.code.watch.rules import Bake, BakeState, Watched, judge
-from supervisor_core.daemon.overview import watched_workers
+from supervisor_core.daemon.status import watched_workers
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts import limits as starts

@@ -13,9 +13,9 @@ import pytest
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
-from supervisor_core.daemon.overview import status_document, worker_documents
 from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.status import status_document, worker_documents
 from tests.support.daemon.agents import at_once
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
 from tests.support.waiting import wait_until
