@@ -221,7 +221,7 @@ class SlackService(Chat):
         composing, offering = self._composing(identity), AllowedCommands(config, judging)
 
         async def waiting() -> list[ApprovalDetails]:
-            return await quick(self._ledger.read, composing.waiting)
+            return await quick(self._ledger.read, composing.pending_approvals)
 
         async def rests() -> str:
             look = partial(resting, supervisor_id=config.supervisor.id)

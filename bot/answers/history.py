@@ -13,7 +13,7 @@ from bot.outbound.messages import answer, file_to_channel, file_to_person, whisp
 from bot.pools import slow
 from bot.requests.commands import Query
 from bot.requests.request import Request
-from bot.views.answers.history import description, history_markup, history_message
+from bot.views.answers.history import history_markup, history_message, picture_description
 from bot.views.blocks import text_message, with_hint
 from bot.views.files import Attachment
 from bot.views.text import escape
@@ -88,7 +88,7 @@ class HistoryAnswer:
             rest=f"`supervisor send 'history {escape(about)}'` on {host}",
             title=f"History of {about}" if len(found) == 1 else f"History of {len(found)} workers",
             comment=told,
-            alt=description(found, zone),
+            alt=picture_description(found, zone),
         )
         return file, ""
 

@@ -38,7 +38,7 @@ Ctrl-C ends all of it and leaves nothing behind.
 """
 
 
-async def show(stage: Stage) -> None:
+async def run_stage(stage: Stage) -> None:
     """Say it, then wait for ever."""
     words = WORDS.format(
         worker=WORKER,
@@ -106,7 +106,7 @@ async def _run(port: int, *, guided: bool) -> int:
             if guided:
                 code = SUCCESS if await stage.during(tour(stage)) else FAILURE
             else:
-                await stage.during(show(stage))
+                await stage.during(run_stage(stage))
     except StoppedError:
         unfinished = FAILURE if guided else SUCCESS  # a tour that was not played to its end has shown nothing
         code = INTERRUPTED if asked.by == signal.SIGINT else unfinished

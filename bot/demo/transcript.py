@@ -41,7 +41,7 @@ SHORT_NAME = re.compile(r":([a-z0-9_+-]+):")
 BOLD, DIM, GREEN, RED, CYAN = "1", "2", "32", "31", "36"
 
 
-def pictured(text: str) -> str:
+def with_emoji(text: str) -> str:
     """Emoji instead of their short names, as Slack shows them."""
     return SHORT_NAME.sub(lambda match: EMOJI.get(match[1], match[0]), text)
 
@@ -72,7 +72,7 @@ class Transcript:
 
     def shows(self, name: str, lines: Iterable[str], note: str = "") -> None:
         """What somebody, or the passing of time, brings to the screen."""
-        shown = [part for line in lines for part in _wrapped(pictured(line))] or [""]
+        shown = [part for line in lines for part in _wrapped(with_emoji(line))] or [""]
         for number, line in enumerate(shown):
             left = name.ljust(NAME) if number == 0 else " " * NAME
             self._write(self._in(DIM, left) + line)

@@ -34,7 +34,7 @@ from bot.requests.request import (
 )
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
-from bot.views.buttons import ACTION, PAGE, SHARE, named
+from bot.views.buttons import ACTION, PAGE, SHARE, command_name
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DENIAL, VOTE
 from supervisor_core.common.errors import describe
@@ -146,7 +146,7 @@ class Router:
 
     async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()
-        context["dealt"] = await self._commanded(from_button(context["received"], named(action["action_id"])))
+        context["dealt"] = await self._commanded(from_button(context["received"], command_name(action["action_id"])))
 
     async def _on_page(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
         await ack()

@@ -1,9 +1,4 @@
-"""What there is to say about an alert, read off the rows at the moment when it is told.
-
-What is told beside the one message of each alert, read off the rows at the moment when it is told.
-
-What a message says, made from the rows that it is about at the moment when it is told.
-"""
+"""The content of messages, composed from the rows that they are about at the moment when they are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.views.answers.schedules import refused_run, schedule_card
+from bot.views.answers.schedules import schedule_card, schedule_refused
 from bot.views.blocks import Content
 from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
@@ -28,11 +23,9 @@ from bot.views.cards.configuration import config_card
 from bot.views.cards.notices import pause_flag
 from bot.views.cards.preview import code
 from bot.views.files import Attachment
-from bot.views.home.sections import OpenAlert
-from bot.views.home.sections import RecentCommand as Told_home_values
+from bot.views.home.sections import OpenAlert, RecentCommand
 from bot.views.text import escape
 from supervisor_core.alerts import flips
-from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
@@ -63,16 +56,16 @@ from supervisor_core.workers.conditions.rules import Severity, Target
 
 RESTARTS = ("restart_watcher", "resume")
 TRIES = 50
-"""So many commands since it began are looked through."""
+"""Commands and configuration changes that are looked through for the cause of an alert."""
 
 LATELY = timedelta(days=7)
-"""So far back a change of the code that other workers share may have to do with it."""
+"""An older change of shared code isn't the cause of an alert."""
 
 REPORTS = ("diagnostics", "verify_db")
 
 
-def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> AlertDetails | None:
-    """The alert with this id, and what else is known about it; `new`: nothing was said of it yet."""
+def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> AlertDetails | None:
+    """The alert and everything its message shows; `new`: it has no message yet."""
     alert = alerts.find(connection, alert_id)
     if alert is None:
         return None
@@ -109,16 +102,16 @@ def told_of(connection: Connection, alert_id: str, now: datetime, *, new: bool =
     )
 
 
-def said_below(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    """What is said in the thread of an alert; nothing where it is over by then: its message says so."""
+def reply_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """A reply in the thread of an alert; None once it has recovered: its message says so."""
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state is AlertState.CLOSED:
         return None
     return alert_reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
 
 
-def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    """A worker that ended and was brought back by itself, with how often it did so on that day."""
+def restart_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+    """The line about a worker that was restarted automatically, with the count of that day."""
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None:
         return None
@@ -127,7 +120,7 @@ def came_back(connection: Connection, payload: Mapping[str, Any]) -> Content | N
 
 
 def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastConfigChange | None:
-    """The configuration that affected its worker, where it began before the alert and after the last command."""
+    """The configuration change that affected its worker between the last command and the alert."""
     if not alert.target.worker:
         return None
     wanted = AuditFilter(worker=alert.target.id, action=APPLIED, since=alert.opened_at - LATELY, limit=TRIES)
@@ -145,7 +138,7 @@ def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastC
 
 
 def _commands(connection: Connection, alert: Alert) -> list[Job]:
-    """The newest commands for its worker that may have to do with it, newest first."""
+    """The commands for its worker that may have caused it, newest first."""
     if not alert.target.worker:
         return []
     handlers = [each for each in HANDLERS if each not in REPORTS]
@@ -157,8 +150,8 @@ def _commands(connection: Connection, alert: Alert) -> list[Job]:
 Link = Callable[[Mapping[str, Any]], str]
 
 
-def tidings(connection: Connection, message: PendingMessage, link: Link) -> Content | None:
-    """What it says now; nothing where it would add nothing by now."""
+def notice_content(connection: Connection, message: PendingMessage, link: Link) -> Content | None:
+    """A message beside the one of each alert; None where it would add nothing by now."""
     if message.kind == MORNING:
         return _morning(connection, message.payload)
     if message.kind == WEEK:
@@ -175,7 +168,7 @@ def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | No
 
 
 def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Content | None:
-    """Nobody is called for what is over, or for what somebody looks after by then."""
+    """Nobody is called for an alert that has recovered or that somebody looks after."""
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
         return None
@@ -188,39 +181,39 @@ def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Con
 def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
     begun = alerts.begun_within(connection, host, since, until)
-    worked = uptimes.uptimes_of_workers(
+    worked = flips.uptimes_of_workers(
         connection, host, [str(each) for each in payload["workers"]], until, [until - since]
     )
     return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
 
 
-OF_PAYLOAD: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
-"""Kinds of messages that say what their row says, whenever they are told."""
+PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
+"""Kinds of messages that are composed from their payload alone."""
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
 
 LINKED = 20
-"""So many alerts on a page lead to their messages."""
+"""Alerts on a page that link to their messages."""
 
 UNDOS = 50
-"""So many tries to take something back are looked through, the newest first."""
+"""Undo commands that are looked through, newest first."""
 
 
 class MessageComposer:
-    """`needs_approval`: which commands do, when they are given in Slack; `address`: the workspace's own, under which
-    each message has one."""
+    """Composes messages. `needs_approval`: the approval rule for a command from Slack; `address`: the workspace's URL,
+    which begins the link to each message."""
 
     def __init__(self, needs_approval: Callable[[str], bool] = lambda _: False, address: str = "") -> None:
         self._needs_approval = needs_approval
         self._address = address.rstrip("/")
 
     def content(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
-        """What it says now; None where nothing is left that it is about."""
+        """The current content; None where nothing is left that it is about."""
         if message.kind == jobs.CARD:
             return self._card(connection, message.subject, now)
         if message.kind == ASKED:
-            asking = self._asking(connection, message.subject, jobs.CARD)
-            return approval_request(asking) if asking else None
+            details = self._details(connection, message.subject, jobs.CARD)
+            return approval_request(details) if details else None
         if message.kind == DETAILS:
             return self._reply(connection, message)
         if message.kind == TOLD:
@@ -228,18 +221,18 @@ class MessageComposer:
         if message.kind == ALERT:
             return self._alert(connection, message, now)
         if message.kind == REPLY:
-            return said_below(connection, message.payload)
+            return reply_content(connection, message.payload)
         if message.kind == LINE:
-            return came_back(connection, message.payload)
-        if message.kind in OF_PAYLOAD:
-            return OF_PAYLOAD[message.kind](message.payload)
+            return restart_content(connection, message.payload)
+        if message.kind in PAYLOAD_CONTENT:
+            return PAYLOAD_CONTENT[message.kind](message.payload)
         if message.kind in (MORNING, CALL, WEEK):
-            return tidings(connection, message, self._link)
+            return notice_content(connection, message, self._link)
         content: Content = message.payload["content"]
         return content
 
     def report(self, connection: Connection, message: PendingMessage) -> Attachment:
-        """The report that a row tells of, without its bytes: they are read elsewhere."""
+        """The report of a row without its bytes, which are read elsewhere."""
         payload, path = message.payload, str(message.payload["report"])
         job = jobs.find(connection, str(payload["task_id"]), str(payload["worker_id"]))
         return Attachment(
@@ -250,8 +243,8 @@ class MessageComposer:
         )
 
     def _alert(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
-        """The message of an alert; none where another one tells of it and nothing was said of it yet."""
-        told = told_of(connection, message.subject, now, new=not message.address.get("ts"))
+        """The message of an alert; None where its parent's message covers it and it has none of its own."""
+        told = alert_details(connection, message.subject, now, new=not message.address.get("ts"))
         if told is None or (told.parent is not None and not message.address):
             return None
         if told.parent is not None:
@@ -261,55 +254,55 @@ class MessageComposer:
 
     def _schedule(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         if "note" in message.payload:
-            return refused_run(message.payload["note"])
+            return schedule_refused(message.payload["note"])
         found = schedules.find(connection, message.subject)
         return schedule_card(schedule_status(found, now)) if found else None
 
-    def waiting(self, connection: Connection) -> list[ApprovalDetails]:
-        """All approvals that wait, with the places of their cards."""
+    def pending_approvals(self, connection: Connection) -> list[ApprovalDetails]:
+        """All pending approvals, with the places of their cards."""
         found = approvals.in_states(connection, OPEN)
-        asked = [self._asking(connection, each.task_id, jobs.CARD) for each in found]
+        asked = [self._details(connection, each.task_id, jobs.CARD) for each in found]
         return [each for each in asked if each is not None]
 
-    def recent(self, connection: Connection, most: int) -> list[Told_home_values]:
-        """The newest commands, with the addresses of their cards."""
+    def recent_commands(self, connection: Connection, most: int) -> list[RecentCommand]:
+        """The newest commands, with links to their cards."""
         found = recent(connection, most)
-        return [Told_home_values(each, self.link(connection, each.task_id)) for each in found]
+        return [RecentCommand(each, self.link(connection, each.task_id)) for each in found]
 
     def open_alerts(self, connection: Connection) -> list[OpenAlert]:
-        """The alerts that are open and stand for themselves, the first of them with the places of their messages."""
+        """The open alerts without a parent, the first of them with links to their messages."""
         found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
         shown = []
         for number, alert in enumerate(found):
             place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
-            shown.append(OpenAlert(alert.alert_id, *_in_words(alert), alert.opened_at, link))
+            shown.append(OpenAlert(alert.alert_id, *_alert_words(alert), alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
-        """The address of the message of a command; empty where it has none."""
+        """The link to a command's message; empty where it has none."""
         places = (outbox.place_of(connection, kind, task_id) for kind in (jobs.CARD, ASKED))
         return next(filter(None, (self._link(place or {}) for place in places)), "")
 
     def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
-        asking = self._asking(connection, task_id, ASKED)
-        found = _own(jobs.of_task(connection, task_id), asking)
+        details = self._details(connection, task_id, ASKED)
+        found = _own_jobs(jobs.of_task(connection, task_id), details)
         if found:
             undone = self._undone(connection, found)
             watched = bakes.of_task(connection, task_id)
-            return command_card(found, now, CardContext(asking, undone, watched, self._needs_approval("undo")))
-        return approval_card(asking) if asking else None
+            return command_card(found, now, CardContext(details, undone, watched, self._needs_approval("undo")))
+        return approval_card(details) if details else None
 
     def _reply(self, connection: Connection, message: PendingMessage) -> Content | None:
         payload = message.payload
-        asking = self._asking(connection, str(payload["task_id"]), ASKED)
+        details = self._details(connection, str(payload["task_id"]), ASKED)
         if payload["about"] == PREVIEW:
-            return thread.preview(asking)
-        found = _own(jobs.of_task(connection, str(payload["task_id"])), asking)
+            return thread.preview_reply(details)
+        found = _own_jobs(jobs.of_task(connection, str(payload["task_id"])), details)
         asked_here = payload["below"]["kind"] == ASKED
-        return thread.outcome(found, asking, str(payload["by"]), asked_here=asked_here)
+        return thread.outcome_reply(found, details, str(payload["by"]), asked_here=asked_here)
 
-    def _asking(self, connection: Connection, task_id: str, other: str) -> ApprovalDetails | None:
+    def _details(self, connection: Connection, task_id: str, other: str) -> ApprovalDetails | None:
         """The approval of this command, with the place of its other message."""
         approval = approvals.of_task(connection, task_id)
         if approval is None:
@@ -325,21 +318,21 @@ class MessageComposer:
         return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"
 
     def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, UndoState]:
-        """What became of the tries to take these jobs of one command back, by worker."""
+        """The state of undoing these jobs of one command, by worker."""
         task_id = found[0].task_id
         tries = jobs.undoing(connection, task_id, UNDOS)
         asked = approvals.by_param(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
-        return {job.worker_id: _of_worker(job, tries, refused) for job in found if job.handler in UNDOABLE}
+        return {job.worker_id: _undo_state(job, tries, refused) for job in found if job.handler in UNDOABLE}
 
 
-def _own(found: Sequence[Job], asking: ApprovalDetails | None) -> Sequence[Job]:
+def _own_jobs(found: Sequence[Job], details: ApprovalDetails | None) -> Sequence[Job]:
     """The jobs of a command, without those that another door filed under the id of its approval."""
-    return found if asking is None else [job for job in found if job.door == asking.approval.door]
+    return found if details is None else [job for job in found if job.door == details.approval.door]
 
 
-def _in_words(alert: Alert) -> tuple[str, str]:
-    """Whose trouble it is, and what is so."""
+def _alert_words(alert: Alert) -> tuple[str, str]:
+    """The subject of an alert, and its condition in words."""
     if alert.target.kind == STORM:  # its reason begins with how many they are
         many, what, so = alert.reason.partition(" workers ")
         return f"{many}{what.rstrip()}", so
@@ -347,14 +340,14 @@ def _in_words(alert: Alert) -> tuple[str, str]:
     return whose, WORDS[alert.condition]
 
 
-def _of_worker(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> UndoState:
-    mine = [each for each in tries if each.worker_id == job.worker_id or _place(each) == _place(job) != ""]
+def _undo_state(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> UndoState:
+    mine = [each for each in tries if each.worker_id == job.worker_id or _checkout(each) == _checkout(job) != ""]
     not_begun = sum(1 for each in refused if job.worker_id in each.command.workers)
     ended = [each for each in mine if each.outcome is not None]
     by = next((each for each in ended if each.outcome and each.outcome.success), None)
     return UndoState(len(ended) + not_begun, by, len(ended) < len(mine))
 
 
-def _place(job: Job) -> str:
-    """The checkout that it worked on; several workers may share one."""
+def _checkout(job: Job) -> str:
+    """The checkout that the job changed; several workers may share one."""
     return str(job.outcome.details.get("checkout") or "") if job.outcome else ""

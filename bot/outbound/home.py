@@ -49,26 +49,26 @@ CHANGED_WITH = (CARD, ASKED, ALERT)
 log = logging.getLogger(__name__)
 
 
-def opened(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
+def order_opened_page(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
     """The order for a page that was opened; `payload`: what was ordered for it last. Who comes back soon is where they
     were, others begin at the first page."""
-    place = place_of(payload or {}) if payload and at - _at(payload) < KEPT else HomePosition()
-    return order(user, at, place)
+    place = position(payload or {}) if payload and at - _at(payload) < KEPT else HomePosition()
+    return order_page(user, at, place)
 
 
-def order(user: str, at: datetime, place: HomePosition) -> Message:
+def order_page(user: str, at: datetime, place: HomePosition) -> Message:
     """The order for a page on which somebody has just done something."""
     return Message(HOME, user, {"user": user, "at": to_text(at), "page": place.page, "only": place.only})
 
 
-def place_of(payload: Mapping[str, Any]) -> HomePosition:
+def position(payload: Mapping[str, Any]) -> HomePosition:
     """Where somebody is on their page."""
     start = HomePosition()
     page, only = payload.get("page", start.page), payload.get("only", start.only)
     return HomePosition(page if isinstance(page, int) else start.page, str(only))
 
 
-def until(payload: Mapping[str, Any]) -> datetime:
+def follows_until(payload: Mapping[str, Any]) -> datetime:
     """How long this page follows what happens."""
     return _at(payload) + KEPT
 
@@ -93,14 +93,14 @@ class HomeRefresher:
 
     async def opened(self, user: str, at: datetime) -> Message:
         """Somebody opens their page."""
-        return opened(await self._ordered(user), user, at)
+        return order_opened_page(await self._ordered(user), user, at)
 
     async def turned(self, user: str, at: datetime, *, page: int | None = None, only: str | None = None) -> Message:
         """Somebody turns their page over, chooses what to see, or asks for it anew."""
-        place = place_of(await self._ordered(user) or {})
+        place = position(await self._ordered(user) or {})
         if only is not None:
             place = HomePosition(0, only)
-        return order(user, at, replace(place, page=max(0, page)) if page is not None else place)
+        return order_page(user, at, replace(place, page=max(0, page)) if page is not None else place)
 
     async def run(self, stopping: asyncio.Event, heard: Callable[[], Subscription]) -> None:
         """Order the pages of all who look, whenever something has changed; until asked to stop."""

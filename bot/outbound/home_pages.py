@@ -17,7 +17,7 @@ from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import UnverifiedError
 from bot.access.rules import Person, may_approve, may_give
 from bot.outbound.content import MessageComposer
-from bot.outbound.home import place_of, until
+from bot.outbound.home import follows_until, position
 from bot.outbound.messages import DroppedError
 from bot.outbound.rate_limits import PUBLISH, Pace, home_gates, is_requested
 from bot.outbound.slack_api import SlackApi
@@ -90,7 +90,7 @@ class HomePages:
         """The page of an order with the current state; `UnverifiedError` while Slack doesn't say who its reader is."""
         person = await self._access.known(message.subject)
         now = datetime.now(UTC)
-        config, kept = self._config, until(message.payload)
+        config, kept = self._config, follows_until(message.payload)
         refused = may_give(person, Command("status"), self._access.rules)
         if refused is not None:
             view = refused_home(refused.words, HomeData(config.supervisor.id, (), now, kept))
@@ -109,7 +109,7 @@ class HomePages:
             recent=recent,
             rests=rests,
         )
-        return HomePage(home(data, self._reader(person), place_of(message.payload)), plain_home(data))
+        return HomePage(home(data, self._reader(person), position(message.payload)), plain_home(data))
 
     async def _look(self, ordered: datetime) -> _Snapshot:
         if self._snapshot is None or self._snapshot.at <= ordered:
@@ -122,9 +122,9 @@ class HomePages:
         self, connection: Connection
     ) -> tuple[list[ApprovalDetails], Sequence[OpenAlert], list[RecentCommand], str]:
         return (
-            self._composer.waiting(connection),
+            self._composer.pending_approvals(connection),
             self._composer.open_alerts(connection),
-            self._composer.recent(connection, RECENT),
+            self._composer.recent_commands(connection, RECENT),
             resting(connection, self._config.supervisor.id),
         )
 

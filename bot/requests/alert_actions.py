@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from bot.access.checks import NOBODY, AccessChecks
 from bot.inbound.dispatcher import Response
-from bot.outbound.content import told_of
+from bot.outbound.content import alert_details
 from bot.outbound.messages import announcement, failure, whisper
 from bot.pools import quick
 from bot.requests.commands import Query, QueryHandler, reply_with
@@ -129,7 +129,7 @@ class AlertCommands:
 
         def look(connection: Connection) -> tuple[list[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
             found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
-            told = [told_of(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
+            told = [alert_details(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
             worked = uptimes.uptimes_of_workers(connection, self._ledger.supervisor_id, self._workers, now)
             return [each for each in told if each is not None], len(found), worked
 
@@ -144,7 +144,7 @@ class AlertCommands:
         except SupervisorError as error:
             return failure(query.request, error)
         named = any(parse_duration(word) is not None for word in query.request.text.split())
-        return announcement(query.request, views.muted(made, said=named), self._channel, " muting")
+        return announcement(query.request, views.mute_answer(made, said=named), self._channel, " muting")
 
     async def _unmute(self, query: Query) -> Response:
         command = query.command
@@ -154,7 +154,7 @@ class AlertCommands:
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return failure(query.request, error)
-        content = views.unmuted(ended, command.workers, mention(query.issuer), still)
+        content = views.unmute_answer(ended, command.workers, mention(query.issuer), still)
         return announcement(query.request, content, self._channel if ended else "", " muting")
 
 

@@ -22,7 +22,7 @@ from bot.requests.mistakes import Mistakes
 from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.help import help_message, retry_message
-from bot.views.answers.overview import BUTTONS, monitoring, overview, pressed_button
+from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pressed_button
 from bot.views.blocks import Content, text_message
 from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails
@@ -146,7 +146,7 @@ class HostAnswers:
             done = await self._monitoring(rests, query.issuer)
         except SupervisorError as error:
             return failure(query.request, error)
-        content = monitoring(done, query.issuer, rests=rests)
+        content = monitoring_changed(done, query.issuer, rests=rests)
         return announcement(query.request, content, self._channel, " monitoring")
 
 

@@ -21,7 +21,7 @@ from bot.requests.forms import read_form
 from bot.requests.request import Request, from_form, from_form_opening
 from bot.views import forms as views
 from bot.views.blocks import text_message
-from bot.views.forms import TARGET, matching
+from bot.views.forms import TARGET, matching_options
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -74,7 +74,7 @@ class FormActions:
         context = grammar_context(self._config())
         if payload.get("type") == "block_suggestion":
             typed = str(payload.get("value") or "")
-            return {"options": matching(typed, context) if payload.get("block_id") == TARGET else []}
+            return {"options": matching_options(typed, context) if payload.get("block_id") == TARGET else []}
         found = read_form(view, context)
         return None if isinstance(found, str) else {"response_action": "errors", "errors": dict(found)}
 
@@ -104,7 +104,9 @@ class FormActions:
         except UnverifiedError as error:
             log.warning("no form is opened for %s: %s", request.user, error)
         else:
-            if await self._open(str(received.payload.get("trigger_id") or ""), views.picker(definitions, *place)):
+            if await self._open(
+                str(received.payload.get("trigger_id") or ""), views.command_picker(definitions, *place)
+            ):
                 return
         context["dealt"] = not_opened(request)
 
@@ -154,7 +156,7 @@ class FormActions:
     ) -> dict[str, Any]:
         config = self._config()
         approval, context = config.needs_approval(definition.name, "slack"), grammar_context(config)
-        return views.form(definition, context, channel, thread, approval=approval, filled=filled, chosen=chosen)
+        return views.command_form(definition, context, channel, thread, approval=approval, filled=filled, chosen=chosen)
 
     def _parsed(self, text: str) -> Command:
         return parse(text, grammar_context(self._config()))

@@ -67,7 +67,7 @@ class _FormReader:
         target = self._target()
         params: dict[str, Any] = {}
         for parameter in self._definition.written:
-            said = _field_value(self._values, inputs.block_of(parameter))
+            said = _field_value(self._values, inputs.block_id_of(parameter))
             value = self._value(parameter, said) if said else None
             if value is not None:
                 params[parameter.name] = value
@@ -118,7 +118,7 @@ class _FormReader:
             return read_word(parameter, Word(said, said, quoted=True))
         except GrammarError as error:
             words = f"{excerpt(said)} does not fit: {parameter.description}."
-            self.errors[inputs.block_of(parameter)] = words if parameter.kind in _BARE else error.message
+            self.errors[inputs.block_id_of(parameter)] = words if parameter.kind in _BARE else error.message
             return None
 
     def _label(self) -> str | None:
@@ -134,7 +134,7 @@ class _FormReader:
         """The field that a mistake is about which only the whole text has."""
         if isinstance(error, (NeedsTarget, NearMiss)):
             return inputs.TARGET
-        inner = [inputs.block_of(each) for each in self._definition.written if each.kind in _IN_WORDS]
+        inner = [inputs.block_id_of(each) for each in self._definition.written if each.kind in _IN_WORDS]
         return inner[0] if inner else inputs.TARGET
 
     def _differences(self, meant: Command, parsed: Command) -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ class _FormReader:
             value = meant.params.get(parameter.name)
             if parameter.kind not in _IN_WORDS and parsed.params.get(parameter.name) != value:
                 words = f"{excerpt(parameter.spelled(value))} is not understood here: {parameter.description}."
-                found.append((inputs.block_of(parameter), words))
+                found.append((inputs.block_id_of(parameter), words))
         if not found and parsed.label != meant.label:
             found.append((inputs.LABEL, "This would be taken for something else than a label."))
         return found

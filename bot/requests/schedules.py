@@ -125,7 +125,7 @@ class ScheduleCommands:
             return Response()  # on its card, which says so
         told = []
         if not on_card:
-            told.append(_notice(request, views.removed(gone, issuer, request.at)))
+            told.append(_notice(request, views.schedule_removed(gone, issuer, request.at)))
         elif not request.replaces:
             told.append(whisper(request, views.gone(gone)))
         if request.replaces:  # a list that only its reader sees: without the one that is gone
@@ -158,7 +158,7 @@ class ScheduleCommands:
 
 def _with_signature(message: Message, schedule: Schedule) -> Message:
     """An answer that nobody asked for just now says why it comes."""
-    payload, signature = dict(message.payload or {}), views.signature(schedule)
+    payload, signature = dict(message.payload or {}), views.schedule_signature(schedule)
     if isinstance(payload.get("content"), dict):
         payload["content"] = with_hint(payload["content"], signature)
     if message.kind == FILE:

@@ -77,7 +77,7 @@ def command_button(
     return made
 
 
-def named(action_id: str) -> str:
+def command_name(action_id: str) -> str:
     """The name of the command that a button with this `action_id` gives."""
     return action_id.removeprefix(ACTION).partition(PART)[0]
 

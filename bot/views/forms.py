@@ -35,7 +35,7 @@ OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
 
-def block_of(parameter: Parameter) -> str:
+def block_id_of(parameter: Parameter) -> str:
     """The `block_id` of a parameter's field."""
     return f"param:{parameter.name}"
 
@@ -43,7 +43,7 @@ def block_of(parameter: Parameter) -> str:
 def target(rule: TargetRule, context: GrammarContext, filled: Command | None) -> Json:
     """Which worker, team, or all of them."""
     chosen = filled.target if filled else (context.default or "" if rule is TargetRule.WORKERS else "")
-    options = [option(_called(each), each) for each in targets(context)]
+    options = [option(_called(each), each) for each in target_names(context)]
     element: Json = {"type": "static_select", "placeholder": plain_text("Choose one")}
     if len(options) > MOST_OPTIONS:
         element = {
@@ -62,17 +62,17 @@ def target(rule: TargetRule, context: GrammarContext, filled: Command | None) ->
     return _input(TARGET, "Worker", element, hint, optional=optional)
 
 
-def targets(context: GrammarContext) -> list[str]:
+def target_names(context: GrammarContext) -> list[str]:
     """Everything that can be chosen: each worker, each team that has some, and all."""
     teams = [TEAM + name for name, members in context.teams.items() if set(members) & set(context.workers)]
     return [*context.workers, *teams, *([ALL] if context.workers else [])]
 
 
-def matching(query: str, context: GrammarContext) -> list[Json]:
+def matching_options(query: str, context: GrammarContext) -> list[Json]:
     """The options for what was typed into a menu of targets: what begins so comes first, and a pattern is one."""
     typed = query.strip()
     wanted = typed.casefold()
-    known = [(name, f"{name} {_called(name)}".casefold()) for name in targets(context)]
+    known = [(name, f"{name} {_called(name)}".casefold()) for name in target_names(context)]
     found = [name for name, words in known if words.startswith(wanted)]
     found += [name for name, words in known if wanted in words and not words.startswith(wanted)]
     if PATTERN.intersection(typed) and " " not in typed and _means_somebody(typed, context):
@@ -93,7 +93,7 @@ def parameter(one: Parameter, filled: Command | None) -> Json:
     name = one.help if one.kind is ParameterKind.DURATION else one.name.replace("_", " ")
     hint = one.help if one.kind is ParameterKind.FLAG else one.description
     return _input(
-        block_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
+        block_id_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
     )
 
 
@@ -220,7 +220,7 @@ def form_context(view: Mapping[str, Any]) -> FormContext:
         return FormContext()
 
 
-def picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: str | None = None) -> Json:
+def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", thread: str | None = None) -> Json:
     """A menu of these commands; what is chosen there turns this view into that command's form."""
     groups = []
     for risk, title in TITLES.items():
@@ -247,7 +247,7 @@ NO_RIGHT = (
 )
 
 
-def form(
+def command_form(
     definition: CommandDefinition,
     context: GrammarContext,
     channel: str = "",
@@ -269,7 +269,7 @@ def form(
     blocks.append(small_print(_place(channel, thread)) if channel else where)
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
-    words = submit(definition)
+    words = submit_text(definition)
     return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks) | {"submit": plain_text(words)}
 
 
@@ -277,14 +277,14 @@ _AGREED = ":lock: Nothing is done yet: an approver must agree to it first, and i
 _AT_ONCE = ":zap: It is carried out at once."
 
 
-def submit(definition: CommandDefinition) -> str:
+def submit_text(definition: CommandDefinition) -> str:
     """What the button of its form says."""
     return SUBMIT.get(definition.name) or fit(definition.name.replace("-", " ").capitalize(), TITLE, "…")
 
 
 def _command_option(definition: CommandDefinition) -> Json:
     return {
-        "text": plain_text(submit(definition)),
+        "text": plain_text(submit_text(definition)),
         "description": plain_text(fit(definition.summary, OPTION_TEXT, "…")),
         "value": definition.name,
     }

@@ -18,7 +18,7 @@ import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection
 
-from bot.outbound.home import order
+from bot.outbound.home import order_page
 from bot.outbound.messages import HOME
 from bot.views.home.sections import HomePosition
 from slack_playground import Playground
@@ -90,7 +90,7 @@ async def _made(folder: Path) -> list[float]:
             pages = pages_of(config, ledger, client, slack.server.world.app.team_id, lambda: seen)
             user = slack.user("operator").id
             for _ in range(MADE):
-                ledger.order([order(user, datetime.now(UTC), HomePosition())])
+                ledger.order([order_page(user, datetime.now(UTC), HomePosition())])
                 (message,) = ledger.read(partial(outbox.waiting, kinds=(HOME,), now=datetime.now(UTC)))
                 begun = time.perf_counter()
                 await pages.compose(message)

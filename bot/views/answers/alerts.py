@@ -57,7 +57,7 @@ def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count
     return {"text": fit("\n".join([f"{title}:", *lines, *quiet]), 2900), "blocks": blocks}
 
 
-def muted(made: Sequence[Suppression], *, said: bool) -> Content:
+def mute_answer(made: Sequence[Suppression], *, said: bool) -> Content:
     """What a mute has come to, for everybody; `said`: whether somebody said how long."""
     first = made[0]
     why = f": {fit(escape(first.reason), REASON)}" if first.reason else ""
@@ -67,7 +67,7 @@ def muted(made: Sequence[Suppression], *, said: bool) -> Content:
     return text_message(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
 
 
-def unmuted(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
+def unmute_answer(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
     """Who is heard again. `still`: the maintenance of all, which keeps them quiet all the same."""
     if still is not None:
         return text_message(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
@@ -103,25 +103,25 @@ def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: i
     title = f"{number} {'command waits' if number == 1 else 'commands wait'} for an approval"
     blocks = [section(f":raised_hand: *{title}*")]
     part = list_page(found, SHOWN, page)
-    for asking in part.items:
-        blocks.append(section(_line(asking)))
-        if asking.approval.state is ApprovalState.PENDING:
-            elements = buttons(asking.approval, decides=True)
-            blocks.append(actions(asking.approval.approval_id, elements))
+    for details in part.items:
+        blocks.append(section(_line(details)))
+        if details.approval.state is ApprovalState.PENDING:
+            elements = buttons(details.approval, decides=True)
+            blocks.append(actions(details.approval.approval_id, elements))
     blocks += page_buttons(part, Command("approvals"), nonce)
     if part.pages > 1:
         far = f"Page {part.number + 1} of {part.pages}."
         blocks.append(context(f"{far} On the host, `supervisor approvals` lists them all."))
-    text = "\n".join([f"{title}:", *(_line(asking) for asking in part.items)])
+    text = "\n".join([f"{title}:", *(_line(details) for details in part.items)])
     return {"text": fit(text, 3000), "blocks": blocks}
 
 
-def _line(asking: ApprovalDetails) -> str:
-    approval = asking.approval
+def _line(details: ApprovalDetails) -> str:
+    approval = details.approval
     names = shorten([escape(name) for name in approval.command.workers], 3)
     about = f"*{names}: {escape(command_text(approval.command))}*"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
     until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
-    link = f" · <{asking.link}|its card>" if asking.link else ""
+    link = f" · <{details.link}|its card>" if details.link else ""
     does = escape(fit(effect(approval.previews), EFFECT))
     return f"{about}: {does}\nasked by {requester(approval.requester)}{label} · {until}{link}"

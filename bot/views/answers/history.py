@@ -45,7 +45,7 @@ def _line(history: History) -> str:
     return f"{name}: {percent(history.uptime)} at work, {count(history.changes, 'change')}{commands}; now {now}"
 
 
-def description(histories: Sequence[History], zone: tzinfo) -> str:
+def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
     """Of the picture, in plain text and the reader's own time."""
 
     def moment(at: datetime) -> str:

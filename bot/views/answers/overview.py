@@ -80,7 +80,7 @@ def monitoring_paused(reason: str) -> str:
     )
 
 
-def monitoring(done: str, by: Issuer, *, rests: bool) -> Content:
+def monitoring_changed(done: str, by: Issuer, *, rests: bool) -> Content:
     """What came of a pause of monitoring, or of its end, for everybody."""
     sign = ":double_vertical_bar:" if rests else ":arrow_forward:"
     end = " To end it: `/supervisor monitoring resume`" if rests else ""

@@ -29,7 +29,7 @@ def schedule_card(standing: ScheduleStatus) -> Content:
     """The one message of a schedule, where it was added; once it is removed, that alone."""
     schedule = standing.schedule
     if schedule.removed_by is not None and schedule.removed_at is not None:
-        return removed(schedule, schedule.removed_by, schedule.removed_at)
+        return schedule_removed(schedule, schedule.removed_by, schedule.removed_at)
     title = f":calendar: *Schedule {escape(schedule.name)}*: {_when(schedule)}"
     what = f"runs {_command(schedule)}"
     facts = [f"by {mention(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
@@ -39,7 +39,7 @@ def schedule_card(standing: ScheduleStatus) -> Content:
     return {"text": "\n".join([title, what, " · ".join(facts)]), "blocks": blocks}
 
 
-def removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
+def schedule_removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
     """That it is gone."""
     title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {minute(at)}."
     what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
@@ -75,12 +75,12 @@ def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Con
     return {"text": fit("\n".join(lines), 3000), "blocks": blocks}
 
 
-def signature(schedule: Schedule) -> str:
+def schedule_signature(schedule: Schedule) -> str:
     """Below an answer that comes by itself."""
     return f":calendar: schedule {escape(schedule.name)}: {_command(schedule)}, {_when(schedule)}"
 
 
-def refused_run(note: Mapping[str, Any]) -> Content:
+def schedule_refused(note: Mapping[str, Any]) -> Content:
     """A schedule's command was refused: one message, from the first time on. Its owner is mentioned: it is for them."""
     count, name = int(note["count"]), escape(str(note["name"]))
     times = f" {count} times since {minute(from_text(note['since']))}, at last" if count > 1 else ""

@@ -166,16 +166,16 @@ def _storm(told: AlertDetails, now: datetime) -> Content:
     if not members.holding:
         return _over(told)
     title = f"{members.holding:,} workers are in trouble" if members.holding != 1 else "1 worker is in trouble still"
-    counts, state = storm.counts(members), _state(told, now)
+    counts, state = storm.condition_counts(members), _state(told, now)
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
-    blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.details(members)]
+    blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.member_blocks(members)]
     if state:
         blocks.append(section("\n".join(state)))
     blocks.append(actions(f"alert:{alert.alert_id}", buttons(told)))
     about = "one message for all of them: Acknowledge and Snooze are for all, too"
     blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
     text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
-    return {"text": fit("\n".join(filter(None, [text, storm.names(members), *state])), TEXT), "blocks": blocks}
+    return {"text": fit("\n".join(filter(None, [text, storm.member_names(members), *state])), TEXT), "blocks": blocks}
 
 
 def alert_reply(said: Mapping[str, Any], name: str) -> Content:

@@ -62,19 +62,19 @@ class ApprovalDetails:
     """The address of the other message: from the card to the question, and from the question to the card."""
 
 
-def approval_card(asking: ApprovalDetails) -> Content:
+def approval_card(details: ApprovalDetails) -> Content:
     """The one message of the command while nothing was carried out."""
-    return _message(asking, decides=not asking.elsewhere, asks=False)
+    return _message(details, decides=not details.elsewhere, asks=False)
 
 
-def approval_request(asking: ApprovalDetails) -> Content:
+def approval_request(details: ApprovalDetails) -> Content:
     """The message in the channel where approvals are asked for; the command has a card elsewhere."""
-    return _message(asking, decides=True, asks=True)
+    return _message(details, decides=True, asks=True)
 
 
-def _message(asking: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
+def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
     """`asks`: it is the message that asks people, beside a card."""
-    approval = asking.approval
+    approval = details.approval
     sign, title = _STATES[approval.state][0], title_of(approval)
     blocks = [section(f"{sign} *{title}*")]
     if approval.state in OPEN:
@@ -83,26 +83,26 @@ def _message(asking: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
             blocks.append(context("More than a card holds: all of it is in the thread."))
     else:
         blocks.append(section(escape(_effect(approval))))
-    if _says_why(asking):
+    if _says_why(details):
         word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
         blocks.append(section(f"*{word}:* {why_of(approval)}"))
-    said = votes_text(asking.votes)
+    said = votes_text(details.votes)
     if said:
         blocks.append(section(said))
     if elements := buttons(approval, decides=decides):
         blocks.append(actions(f"approval:{approval.approval_id}", elements))
-    if asking.elsewhere and approval.state is ApprovalState.PENDING:
-        link = f" (<{asking.link}|go there>)" if asking.link else ""
-        blocks.append(context(f"People are asked in <#{asking.elsewhere}>{link}."))
-    elif asking.link and decides and not _is_alone(approval):
-        blocks.append(context(f"<{asking.link}|Its card> tells the rest."))
+    if details.elsewhere and approval.state is ApprovalState.PENDING:
+        link = f" (<{details.link}|go there>)" if details.link else ""
+        blocks.append(context(f"People are asked in <#{details.elsewhere}>{link}."))
+    elif details.link and decides and not _is_alone(approval):
+        blocks.append(context(f"<{details.link}|Its card> tells the rest."))
     elif asks and _is_alone(approval):
         blocks.append(context("Asked in a direct message, where its card is: who asked follows it there."))
     elif approval.state is ApprovalState.PENDING and _is_alone(approval):
         where = "in my Home tab, or with `/supervisor approvals`"
         blocks.append(context(f"Nobody else sees this card: tell an approver, who decides {where}."))
-    blocks.append(context(" · ".join(_facts(asking))))
-    return {"text": _text(asking, title), "blocks": blocks}
+    blocks.append(context(" · ".join(_facts(details))))
+    return {"text": _text(details, title), "blocks": blocks}
 
 
 def _is_alone(approval: Approval) -> bool:
@@ -149,10 +149,10 @@ def _effect(approval: Approval) -> str:
     return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
 
 
-def _says_why(asking: ApprovalDetails) -> bool:
+def _says_why(details: ApprovalDetails) -> bool:
     """Whether there is a reason that nothing else on the card tells: a denial's stands beside who denied."""
-    approval = asking.approval
-    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in asking.votes[:VOTES])
+    approval = details.approval
+    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in details.votes[:VOTES])
     return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told
 
 
@@ -161,31 +161,31 @@ def why_of(approval: Approval) -> str:
     return f"{escape(fit(approval.reason, WHY))} {phrase_markup(to_go_on(approval))}".rstrip()
 
 
-def _text(asking: ApprovalDetails, title: str) -> str:
+def _text(details: ApprovalDetails, title: str) -> str:
     """The same in one paragraph: it is what a notification shows, and what is read aloud."""
-    approval = asking.approval
+    approval = details.approval
     said = [f"{title}.", escape(_effect(approval))]
     if approval.state is ApprovalState.PENDING:
-        said.append(f"Asked by {requester(approval.requester)}; {count_of(approval, asking.votes)}.")
+        said.append(f"Asked by {requester(approval.requester)}; {count_of(approval, details.votes)}.")
     elif approval.reason:
         said.append(f"Why: {why_of(approval)}")
     return fit(" ".join(said), LONGEST)
 
 
-def _facts(asking: ApprovalDetails) -> list[str]:
-    approval = asking.approval
+def _facts(details: ApprovalDetails) -> list[str]:
+    approval = details.approval
     facts = [f"asked by {requester(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
     if approval.state is ApprovalState.PENDING:
-        facts += [count_of(approval, asking.votes), f"expires {moment(approval.expires_at)}"]
+        facts += [count_of(approval, details.votes), f"expires {moment(approval.expires_at)}"]
     elif approval.finished_at is not None:
         facts.append(f"ended {moment(approval.finished_at)}")
     return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]
 
 
 def buttons(approval: Approval, *, decides: bool) -> list[Json]:
-    """What can be done about it now; nothing once it is final, but asking anew where the state has moved on."""
+    """What can be done about it now; nothing once it is final, but details anew where the state has moved on."""
     said = about(approval.command)
     if approval.state is ApprovalState.PENDING and decides:
         return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]

@@ -10,7 +10,7 @@ from typing import Any
 from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, votes_text
-from bot.views.cards.progress import bar, degraded_watch, steps, watch_lines
+from bot.views.cards.progress import degraded_watch, progress_bar, step_lines, watch_lines
 from bot.views.text import escape, fit, in_code, mention, requester, shorten
 from supervisor_core.code.change_plan import SEEN, count, short
 from supervisor_core.code.watch.rules import Bake
@@ -73,7 +73,7 @@ class UndoState:
 class CardContext:
     """What else is known of a command, beside its jobs."""
 
-    asking: ApprovalDetails | None = None
+    details: ApprovalDetails | None = None
     undone: Mapping[str, UndoState] | None = None
     """By worker."""
     bakes: Sequence[Bake] = ()
@@ -89,8 +89,8 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
     """The message for these jobs of one command: `text` and `blocks` say the same."""
     title, doing = title_of(jobs), _doing(jobs[0], TITLE) if len(jobs) == 1 else ""
     blocks = [section(f"{_sign(jobs, about)} *{escape(title)}*")]
-    if far := bar(jobs):
-        blocks.append(section("\n".join(filter(None, [far, steps(jobs[0]) if len(jobs) == 1 else ""]))))
+    if far := progress_bar(jobs):
+        blocks.append(section("\n".join(filter(None, [far, step_lines(jobs[0]) if len(jobs) == 1 else ""]))))
     if len(jobs) > 1:
         blocks.append(section("\n".join(_lines(jobs))))
     notes = _notes(jobs, about)
@@ -110,8 +110,8 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
         blocks.append(actions("undo", buttons))
         if others := len(_undoable(jobs, about)) - len(buttons):
             blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
-    if about.asking is not None and about.asking.votes:
-        blocks.append(context(" · ".join(votes_text(about.asking.votes).split("\n"))))
+    if about.details is not None and about.details.votes:
+        blocks.append(context(" · ".join(votes_text(about.details.votes).split("\n"))))
     blocks.append(context(" · ".join(_facts(jobs, now))))
     unwell = [line for line in watched if "degraded" in line]
     return {
@@ -247,9 +247,9 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: CardContext) -
     if not failed:
         return _afterwards(jobs[0]) if len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _again(failed)
-    if any(SEEN in job.params for job in failed) and about.asking is None:
+    if any(SEEN in job.params for job in failed) and about.details is None:
         return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
-    if about.asking is not None:
+    if about.details is not None:
         again += "; what it would do by then is shown first"
     if any(job.state is JobState.INTERRUPTED for job in failed):
         return f"*What to do:* {look}, then if need be {again}."

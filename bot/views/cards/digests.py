@@ -33,7 +33,7 @@ STORM_WORDS = {
 """What is said of several workers that are so."""
 
 
-def counts(members: AlertMembers) -> str:
+def condition_counts(members: AlertMembers) -> str:
     """How many are how."""
     found = [
         f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
@@ -42,10 +42,10 @@ def counts(members: AlertMembers) -> str:
     return " · ".join([*found, *([f"{over:,} well again"] if over else [])])
 
 
-def details(members: AlertMembers) -> list[dict[str, object]]:
+def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
     """Which they are, as blocks."""
     blocks: list[dict[str, object]] = []
-    if named := names(members):
+    if named := member_names(members):
         blocks.append(section(named))
     if members.by_team:
         shown = list(members.by_team.items())[:TEAMS]
@@ -60,7 +60,9 @@ def folded_workers(members: AlertMembers) -> str:
     if not members.holding:
         return ""
     who = "worker is" if members.holding == 1 else "workers are"
-    return f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{names(members)}"
+    return (
+        f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{member_names(members)}"
+    )
 
 
 def parent_link(parent: Alert, link: str) -> str:
@@ -72,7 +74,7 @@ def parent_link(parent: Alert, link: str) -> str:
     return f":link: Part of {there}: it is told, acknowledged and repeated there."
 
 
-def names(members: AlertMembers) -> str:
+def member_names(members: AlertMembers) -> str:
     """Some of those that hold, and how many more there are."""
     if not members.first:
         return ""

@@ -34,7 +34,7 @@ SHOWN = 5
 STEP = 250  # characters
 
 
-def bar(jobs: Sequence[Job]) -> str:
+def progress_bar(jobs: Sequence[Job]) -> str:
     """`▰▰▰▱▱▱▱▱▱▱ 1 of 3 workers`, or the steps of the only worker; empty before it began and after its end."""
     if all(job.state in FINAL for job in jobs) or all(job.state is JobState.QUEUED for job in jobs):
         return ""
@@ -49,7 +49,7 @@ def bar(jobs: Sequence[Job]) -> str:
     return f"{drawn} {ended} of {len(jobs)} workers"
 
 
-def steps(job: Job) -> str:
+def step_lines(job: Job) -> str:
     """The newest steps, a line each: how long each took, and since when the last one is under way."""
     taken = job.progress
     if not taken or job.state in FINAL:

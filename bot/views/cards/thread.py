@@ -8,18 +8,7 @@ from typing import Any
 
 from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.cards.approval import ApprovalDetails, title_of, why_of
-from bot.views.cards.card import (
-    COMMITS,
-    ERRORS,
-    FILES,
-    LINE,
-    NOTES,
-    WORKERS,
-    error_of,
-    is_cut,
-    line_of,
-    seconds_of,
-)
+from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES, WORKERS, error_of, is_cut, line_of, seconds_of
 from bot.views.cards.card import title_of as outcome_of
 from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
@@ -44,26 +33,26 @@ LISTED_COMMITS, LISTED_FILES = 100, 200
 """Of one worker."""
 
 
-def outcome(
-    jobs: Sequence[Job], asking: ApprovalDetails | None, by: str = "", *, asked_here: bool = False
+def outcome_reply(
+    jobs: Sequence[Job], details: ApprovalDetails | None, by: str = "", *, asked_here: bool = False
 ) -> Content | None:
     """What follows the end of a command; None where the card says all of it, and nobody is to be told.
 
     `by` is who has just ended it. `asked_here`: in the thread of the question, where only those who voted are told.
     """
-    if not _is_over(jobs, asking):
+    if not _is_over(jobs, details):
         return None
-    told = mentions(_concerned(jobs, asking, asked_here=asked_here), but=by)
+    told = mentions(_concerned(jobs, details, asked_here=asked_here), but=by)
     left_out = [] if asked_here else list(_left_out(jobs))
     if not told and not left_out:
         return None
-    said = _in_a_sentence(jobs) if jobs else _not_carried_out(asking)
+    said = _in_a_sentence(jobs) if jobs else _not_carried_out(details)
     return _packed(f"{told} {said}" if told else f"*{escape(outcome_of(jobs))}*, in full:", left_out, _rest_of(jobs))
 
 
-def preview(asking: ApprovalDetails | None) -> Content | None:
+def preview_reply(details: ApprovalDetails | None) -> Content | None:
     """All of what a command would do, where its card has room for a part; None once that is decided."""
-    approval = asking.approval if asking else None
+    approval = details.approval if details else None
     if approval is None or approval.state in DECIDED or not preview_is_cut(approval.previews):
         return None
     texts = previews_as_text(approval.previews, IN_A_THREAD)
@@ -88,23 +77,23 @@ def _test(test: Mapping[str, Any]) -> str:
     return f"{sign} {_line(test.get('name'))}: {_line(test.get('message'))}"
 
 
-def _is_over(jobs: Sequence[Job], asking: ApprovalDetails | None) -> bool:
+def _is_over(jobs: Sequence[Job], details: ApprovalDetails | None) -> bool:
     if jobs:
         return all(job.state in FINAL for job in jobs)
-    return asking is not None and asking.approval.state in DECIDED
+    return details is not None and details.approval.state in DECIDED
 
 
-def _concerned(jobs: Sequence[Job], asking: ApprovalDetails | None, *, asked_here: bool) -> Iterator[Any]:
+def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_here: bool) -> Iterator[Any]:
     """Who is told: of what needed an approval all who had a part in it, else whoever has waited long."""
-    if asking is None:
+    if details is None:
         if seconds_of(jobs, jobs[0].filed_at) >= LONG.total_seconds():
             yield jobs[0].issuer
         return
     if not asked_here:
-        yield asking.approval.requester.person
-    if asked_here or not asking.elsewhere:  # where the question stands elsewhere, those who answered it are there
-        requester = asking.approval.requester.person.id
-        yield from (vote.voter for vote in asking.votes if not (asked_here and vote.voter.id == requester))
+        yield details.approval.requester.person
+    if asked_here or not details.elsewhere:  # where the question stands elsewhere, those who answered it are there
+        requester = details.approval.requester.person.id
+        yield from (vote.voter for vote in details.votes if not (asked_here and vote.voter.id == requester))
 
 
 def _in_a_sentence(jobs: Sequence[Job]) -> str:
@@ -116,17 +105,17 @@ def _in_a_sentence(jobs: Sequence[Job]) -> str:
     return f"{escape(outcome_of(jobs))}{after}{why}."
 
 
-def _not_carried_out(asking: ApprovalDetails | None) -> str:
+def _not_carried_out(details: ApprovalDetails | None) -> str:
     """That nothing was carried out, by whose word, and why."""
-    if asking is None:
+    if details is None:
         raise ValueError("nothing was asked for")
-    approval = asking.approval
+    approval = details.approval
     reason = f" Why: {why_of(approval)}" if approval.reason else ""
-    return f"{title_of(approval)}{_denied_by(approval, asking)}.{reason}"
+    return f"{title_of(approval)}{_denied_by(approval, details)}.{reason}"
 
 
-def _denied_by(approval: Approval, asking: ApprovalDetails) -> str:
-    denied = [display_name(vote.voter) for vote in asking.votes if vote.choice is Choice.DENY]
+def _denied_by(approval: Approval, details: ApprovalDetails) -> str:
+    denied = [display_name(vote.voter) for vote in details.votes if vote.choice is Choice.DENY]
     return f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
 
 

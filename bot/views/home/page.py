@@ -21,12 +21,12 @@ from bot.views.home.sections import (
     alert_block,
     approval_block,
     command_button,
-    counted,
     in_trouble_first,
     plain_words,
     recent_line,
     team_line,
     worker_blocks,
+    worker_counts,
 )
 from bot.views.text import escape, fit, moment
 
@@ -96,7 +96,7 @@ def refused_home(words: str, picture: HomeData) -> Json:
 
 def plain_home(picture: HomeData) -> Json:
     """The least there is to say, where the whole can't be shown."""
-    said = f"{counted(picture.workers)}. The whole page can't be shown; `/supervisor` says the same in a channel."
+    said = f"{worker_counts(picture.workers)}. The whole page can't be shown; `/supervisor` says the same in a channel."
     return {"type": "home", "blocks": [_title(picture.host), section(said), footer(picture)]}
 
 
@@ -113,7 +113,11 @@ def _title(host: str) -> Json:
 
 def _summary(picture: HomeData, only: str) -> Json:
     workers = picture.workers
-    said = f"*{counted(workers)[0].upper()}{counted(workers)[1:]}*" if workers else "*There are no workers yet.*"
+    said = (
+        f"*{worker_counts(workers)[0].upper()}{worker_counts(workers)[1:]}*"
+        if workers
+        else "*There are no workers yet.*"
+    )
     if not workers:
         return section(f"{said}\nWhoever runs the supervisor adds them in its configuration, under `workers`.")
     unwell = sum(1 for worker in workers if not worker["fine"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.views.blocks import Json, actions, button, option, section
 from bot.views.cards.approval import ApprovalDetails, command_text
-from bot.views.forms import submit
+from bot.views.forms import submit_text
 from bot.views.text import UNSTYLED, ago, escape, fit, mention, moment, requester, shorten
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.commands.catalog import CATALOG, by_handler
@@ -105,7 +105,7 @@ def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeRead
     if not names:
         return [line]
     if worker["fine"]:
-        options = [option(f"{submit(CATALOG[name])}…", f"{name}:{worker['id']}") for name in names]
+        options = [option(f"{submit_text(CATALOG[name])}…", f"{name}:{worker['id']}") for name in names]
         return [{**line, "accessory": {"type": "overflow", "action_id": DO, "options": options}}]
     row = [command_button(name, worker["id"]) for name in names]
     return [line, actions(f"about:{worker['id']}", row)]
@@ -116,7 +116,7 @@ def worker_line(worker: Mapping[str, Any], version: str) -> str:
     why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
     rests = worker["fine"] and worker["state"] == "stopped" and not worker["pid"]
     words = why.removeprefix("stopped, ") if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
-    facts = [f"{sign(worker)} *{escape(worker['id'])}* {words}"]
+    facts = [f"{status_sign(worker)} *{escape(worker['id'])}* {words}"]
     if worker["pid"] and worker.get("started_at"):
         facts.append(f"started {ago(datetime.fromisoformat(worker['started_at']))}")
     if version:
@@ -125,7 +125,7 @@ def worker_line(worker: Mapping[str, Any], version: str) -> str:
     return said if rests or (worker["fine"] and not worker["paused"]) else f"{said}\n{why}"
 
 
-def sign(worker: Mapping[str, Any]) -> str:
+def status_sign(worker: Mapping[str, Any]) -> str:
     """The sign beside the words."""
     if not worker["fine"]:
         return ":x:"
@@ -138,11 +138,11 @@ def team_line(name: str, workers: Sequence[Mapping[str, Any]], objective: str, *
     """The heading of a team: all of its workers count, whichever of them are on this page."""
     title = f"*{plain_words(fit(name, TEAM))}*" if name else "*No team*"
     title += " (continued)" if goes_on else ""
-    said = f"{title} · {counted(workers)}"
+    said = f"{title} · {worker_counts(workers)}"
     return f"{said}\n{plain_words(fit(objective, OBJECTIVE))}" if objective and not goes_on else said
 
 
-def counted(workers: Sequence[Mapping[str, Any]]) -> str:
+def worker_counts(workers: Sequence[Mapping[str, Any]]) -> str:
     """How many there are, and how they are."""
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
@@ -151,9 +151,9 @@ def counted(workers: Sequence[Mapping[str, Any]]) -> str:
     return said + (f", {paused} paused" if paused else "")
 
 
-def approval_block(asking: ApprovalDetails) -> Json:
+def approval_block(details: ApprovalDetails) -> Json:
     """One that waits for its reader."""
-    approval = asking.approval
+    approval = details.approval
     names = shorten([escape(name) for name in approval.command.workers], 3)
     about = f"*{names}: {escape(fit(command_text(approval.command), WHY))}*"
     does = escape(fit(effect(approval.previews), EFFECT))
@@ -166,7 +166,7 @@ def approval_block(asking: ApprovalDetails) -> Json:
         label=f"Decide about {command_text(approval.command)}",
         style="primary",
     )
-    return section(said + _linked(asking.link)) | {"accessory": decide}
+    return section(said + _linked(details.link)) | {"accessory": decide}
 
 
 def alert_block(alert: OpenAlert) -> Json:
@@ -191,7 +191,7 @@ def recent_line(told: RecentCommand) -> str:
 
 def command_button(name: str, worker_id: str = "") -> Json:
     """A button that opens the form of this command, for this worker where one is named."""
-    text = f"{submit(CATALOG[name])}…"
+    text = f"{submit_text(CATALOG[name])}…"
     return button(f"{DO}:{name}", text, f"{name}:{worker_id}", label=f"{text} {worker_id}".rstrip())
 
 

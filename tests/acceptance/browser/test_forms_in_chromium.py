@@ -13,7 +13,7 @@ from slack_sdk import WebClient
 
 from bot.requests.forms import read_form
 from bot.views import forms as views
-from bot.views.forms import matching
+from bot.views.forms import matching_options
 from playground.tests.support.apps import running_sync
 from playground.tests.support.browser import chromium, olgas_page, row
 from slack_playground import Playground
@@ -44,17 +44,17 @@ class Desk:
 
     def _open(self, ack: Any, body: Any, client: WebClient) -> None:
         ack()
-        client.views_open(trigger_id=body["trigger_id"], view=views.picker(list(CATALOG.values())))
+        client.views_open(trigger_id=body["trigger_id"], view=views.command_picker(list(CATALOG.values())))
 
     def _pick(self, ack: Any, body: Any, client: WebClient) -> None:
         ack()
         definition = CATALOG[body["actions"][0]["selected_option"]["value"]]
         view = body["view"]
-        shown = views.form(definition, self.context, approval=definition.needs_approval)
+        shown = views.command_form(definition, self.context, approval=definition.needs_approval)
         client.views_update(view_id=view["id"], hash=view["hash"], view=shown)
 
     def _options(self, ack: Any, payload: Any) -> None:
-        ack(options=matching(payload["value"], self.context))
+        ack(options=matching_options(payload["value"], self.context))
 
     def _sent(self, ack: Any, body: Any, client: WebClient) -> None:
         found = read_form(body["view"], self.context)
@@ -101,7 +101,7 @@ def picked(page: Page, name: str) -> Any:
     picker = page.get_by_role("dialog", name="Give a command")
     picker.get_by_role("button", name="Choose a command").click()
     search = page.get_by_role("combobox", name="Search: Choose a command")
-    title = views.submit(CATALOG[name])
+    title = views.submit_text(CATALOG[name])
     search.fill(title)
     page.get_by_role("option", name=title).first.click()
     return page.get_by_role("dialog", name=title)
@@ -110,8 +110,8 @@ def picked(page: Page, name: str) -> Any:
 def test_every_form_is_drawn_with_a_field_for_each_of_its_parts(page: Page) -> None:
     for name, definition in CATALOG.items():
         form = picked(page, name)
-        form.get_by_role("button", name=views.submit(definition), exact=True).wait_for()
-        for block in views.form(definition, FEW)["blocks"]:
+        form.get_by_role("button", name=views.submit_text(definition), exact=True).wait_for()
+        for block in views.command_form(definition, FEW)["blocks"]:
             if block["type"] == "input":
                 form.get_by_label(block["label"]["text"]).first.wait_for()
             if "hint" in block:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from bot.outbound.content import MessageComposer, told_of
+from bot.outbound.content import MessageComposer, alert_details
 from bot.outbound.delivery import Delivery
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
@@ -57,7 +57,7 @@ def storm(desk: AlertDesk) -> Alert:
 def storm_card(desk: AlertDesk) -> dict[str, Any]:
     """The digest as it would be told now."""
     (alert_id,) = [each.alert_id for each in desk.alerts.shown() if each.target.kind == STORM]
-    told = desk.ledger.read(lambda connection: told_of(connection, alert_id, desk.now))
+    told = desk.ledger.read(lambda connection: alert_details(connection, alert_id, desk.now))
     assert told is not None
     return alert_card(told, desk.now)
 

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.outbound.delivery import SHORTEST_SECONDS, Delivery
-from bot.outbound.home import FORGOTTEN, KEPT, HomeRefresher, forget_old, opened, order
+from bot.outbound.home import FORGOTTEN, KEPT, HomeRefresher, forget_old, order_opened_page, order_page
 from bot.outbound.home_pages import HomePage, HomePages
 from bot.outbound.messages import HOME
 from bot.outbound.rate_limits import Pace
@@ -228,15 +228,15 @@ async def test_a_page_is_left_alone_an_hour_after_its_reader_was_there_and_forgo
 
 async def test_who_comes_back_soon_is_where_they_were_and_later_at_the_beginning(host: Host, slack: Playground) -> None:
     user, at = OPERATORS[0], datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
-    there = order(user, at, HomePosition(2, "team:x")).payload
+    there = order_page(user, at, HomePosition(2, "team:x")).payload
     soon = {**(there or {}), "at": "2026-02-05T15:29:00.000000Z"}
-    assert opened(there, user, at + timedelta(minutes=59)).payload == soon
-    assert (opened(there, user, at + timedelta(hours=2)).payload or {})["page"] == 0
-    assert (opened({"at": "?", "page": "x"}, user, at).payload or {})["page"] == 0
+    assert order_opened_page(there, user, at + timedelta(minutes=59)).payload == soon
+    assert (order_opened_page(there, user, at + timedelta(hours=2)).payload or {})["page"] == 0
+    assert (order_opened_page({"at": "?", "page": "x"}, user, at).payload or {})["page"] == 0
     host.ledger.order([await host.homes.opened(user, at)])
     host.ledger.order([await host.homes.turned(user, at, page=1)])
-    assert (await host.homes.turned(user, at)).payload == order(user, at, HomePosition(1)).payload
-    assert (await host.homes.turned(user, at, only="trouble")).payload == order(
+    assert (await host.homes.turned(user, at)).payload == order_page(user, at, HomePosition(1)).payload
+    assert (await host.homes.turned(user, at, only="trouble")).payload == order_page(
         user, at, HomePosition(0, "trouble")
     ).payload
 

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from sqlalchemy import Connection
 
-from bot.outbound.content import MessageComposer, told_of
+from bot.outbound.content import MessageComposer, alert_details
 from bot.outbound.messages import KINDS, is_orphaned, with_thread
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
@@ -200,7 +200,7 @@ class AlertDesk:
     def shown(self, name: str) -> dict[str, Any]:
         """The message of this worker's newest alert as it would be now."""
         alert_id = self.one(name).alert_id
-        told = self.ledger.read(lambda connection: told_of(connection, alert_id, self.now))
+        told = self.ledger.read(lambda connection: alert_details(connection, alert_id, self.now))
         assert told is not None
         return alert_card(told, self.now)
 

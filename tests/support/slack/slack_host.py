@@ -113,7 +113,7 @@ class SlackRoom:
         return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_why(vote)
 
     async def _waiting(self) -> list[ApprovalDetails]:
-        return self.desk.ledger.read(MessageComposer().waiting)
+        return self.desk.ledger.read(MessageComposer().pending_approvals)
 
     async def _ask_how(self, vote: VoteRequest) -> Response:
         return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_how(vote)

@@ -19,7 +19,7 @@ from bot.requests.request import (
     is_direct_message,
 )
 from bot.views.blocks import text_message
-from bot.views.forms import form, picker
+from bot.views.forms import command_form, command_picker
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
@@ -48,7 +48,7 @@ def spoken(**more: Any) -> StoredEnvelope:
 
 
 def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Request:
-    view = form(CATALOG["pause"], CONTEXT, channel, thread)
+    view = command_form(CATALOG["pause"], CONTEXT, channel, thread)
     payload = {"type": "view_submission", **WHO, "view": filled(view, {"where": chosen}), **more}
     return from_form(received(payload), "pause OrionMX")
 
@@ -117,9 +117,14 @@ def test_what_opens_a_form_knows_its_place() -> None:
     assert from_form_opening(received({**on, "message": {"ts": "1.3", "thread_ts": "1.2"}})).thread == "1.2"
     button = {"type": "block_actions", **WHO, "container": {"channel_id": "C1", "message_ts": "1.3"}}
     assert (from_form_opening(received(button)).channel, from_form_opening(received(button)).thread) == ("C1", None)
-    in_a_view = {"type": "block_actions", **WHO, "container": {"view_id": "V1"}, "view": picker([], "C1", "1.2")}
+    in_a_view = {
+        "type": "block_actions",
+        **WHO,
+        "container": {"view_id": "V1"},
+        "view": command_picker([], "C1", "1.2"),
+    }
     assert from_form_opening(received(in_a_view)).channel == "U0OPER", "what may not be asked for has no place"
-    in_a_view["view"] = picker([CATALOG["pause"]], "C1", "1.2")
+    in_a_view["view"] = command_picker([CATALOG["pause"]], "C1", "1.2")
     assert (from_form_opening(received(in_a_view)).channel, from_form_opening(received(in_a_view)).thread) == (
         "C1",
         "1.2",

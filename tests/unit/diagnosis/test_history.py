@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.answers.charts import draw
-from bot.views.answers.history import ALT, description, history_markup, history_message
+from bot.views.answers.history import ALT, history_markup, history_message, picture_description
 from bot.views.blocks import text_message
 from bot.views.files import MOST_BYTES
 from slack_playground.blockkit.messages import check_message
@@ -69,7 +69,7 @@ def test_each_story_is_told_in_the_words_that_were_last_looked_at(name: str) -> 
     told = STORIES[name]
     made: dict[str, Any] = history_message(history_markup(told), command(told), NONCE, "1770301800", drawn=True)
     assert check_message(made, update=True) == []
-    kept = {"in_slack": made, "alt": description(told, BERLIN)}
+    kept = {"in_slack": made, "alt": picture_description(told, BERLIN)}
     path = GOLDEN / f"history_{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
@@ -141,7 +141,7 @@ def test_whatever_people_are_called_nobody_is_pinged_and_it_fits(name: str, coun
         assert check_message(content, update=True) == []
         assert "<@" not in content["text"]
         assert "<!channel" not in content["text"]
-    assert len(description(told, UTC)) <= ALT
+    assert len(picture_description(told, UTC)) <= ALT
 
 
 def test_however_often_a_worker_has_changed_its_picture_has_a_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.answers.alerts import muted, open_alerts, unmuted
+from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
 from bot.views.blocks import Content
 from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
 from slack_playground.blockkit.messages import check_message
@@ -146,8 +146,8 @@ CASES: dict[str, Content] = {
         [SEEN, told(alert_id="b", target=Target("worker", "South"))], {"North": hush(Hush.MUTE, "disks")}
     ),
     "list_of_none": open_alerts([], {}),
-    "mute": muted([hush(Hush.MUTE, "moving disks")], said=False),
-    "unmute": unmuted(["North"], ["North", "South"], "<@U0OPER>"),
+    "mute": mute_answer([hush(Hush.MUTE, "moving disks")], said=False),
+    "unmute": unmute_answer(["North"], ["North", "South"], "<@U0OPER>"),
 }
 
 

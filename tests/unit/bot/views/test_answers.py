@@ -20,7 +20,7 @@ from bot.views.answers.help import help_message
 from bot.views.answers.overview import overview, pressed_button
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, guest_votes, inactive, lacking, unknown
 from bot.views.blocks import text_message, with_hint
-from bot.views.buttons import named
+from bot.views.buttons import command_name
 from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.notices import connection_gap_notice, not_a_member_hint, other_connection_notice
 from supervisor_core.commands.catalog import CATALOG
@@ -136,7 +136,7 @@ def test_a_worker_that_was_nearly_named_is_offered_each_way_that_may_be_meant() 
     (row,) = [
         block["elements"] for block in CASES["mistake_nearly_a_worker_or_a_label"]["blocks"] if "elements" in block
     ]
-    assert [named(button["action_id"]) for button in row] == ["pause", "pause"]
+    assert [command_name(button["action_id"]) for button in row] == ["pause", "pause"]
 
 
 def test_a_command_that_was_nearly_named_and_lacks_its_worker_is_asked_for_with_a_menu() -> None:

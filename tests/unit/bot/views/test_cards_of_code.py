@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bot.views.buttons import named
+from bot.views.buttons import command_name
 from bot.views.cards.card import CardContext, UndoState, command_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
@@ -165,7 +165,7 @@ def test_who_has_degraded_is_offered_a_rollback_that_names_where_it_leads_and_wh
 def test_of_several_only_the_one_that_has_degraded_is_offered_a_rollback() -> None:
     found = buttons("several_one_degraded")
     assert [button["text"]["text"] for button in found] == ["Rollback South", "Undo North"]
-    assert [named(button["action_id"]) for button in found] == ["undo", "undo"]
+    assert [command_name(button["action_id"]) for button in found] == ["undo", "undo"]
     assert found[0]["confirm"]["title"]["text"] == "Rollback South?"
 
 

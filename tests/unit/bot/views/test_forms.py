@@ -18,7 +18,18 @@ from hypothesis import strategies as st
 
 from bot.requests.forms import read_form
 from bot.views import forms as views
-from bot.views.forms import LABEL, MOST_OPTIONS, TARGET, VALUE, block_of, form, form_context, matching, picker, submit
+from bot.views.forms import (
+    LABEL,
+    MOST_OPTIONS,
+    TARGET,
+    VALUE,
+    block_id_of,
+    command_form,
+    command_picker,
+    form_context,
+    matching_options,
+    submit_text,
+)
 from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
@@ -53,18 +64,20 @@ def golden(name: str, view: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_form_is_as_it_was_last_looked_at(name: str) -> None:
-    golden(name, form(CATALOG[name], CONTEXT, approval=CATALOG[name].needs_approval))
+    golden(name, command_form(CATALOG[name], CONTEXT, approval=CATALOG[name].needs_approval))
 
 
 def test_the_picker_is_as_it_was_last_looked_at() -> None:
-    golden("picker", picker(EVERY))
-    golden("picker_in_a_thread", picker(EVERY, "C0OPS", "1770301800.000100"))
-    golden("picker_of_nothing", picker([]))
+    golden("picker", command_picker(EVERY))
+    golden("picker_in_a_thread", command_picker(EVERY, "C0OPS", "1770301800.000100"))
+    golden("picker_of_nothing", command_picker([]))
 
 
 def test_a_form_that_begins_with_what_is_known_is_as_it_was_last_looked_at() -> None:
     known = parse("rollback vega 3 slow since noon", CONTEXT)
-    golden("filled", form(CATALOG["rollback"], CONTEXT, "C0OPS", "1770301800.000100", approval=True, filled=known))
+    golden(
+        "filled", command_form(CATALOG["rollback"], CONTEXT, "C0OPS", "1770301800.000100", approval=True, filled=known)
+    )
 
 
 def test_every_golden_form_has_its_case() -> None:
@@ -76,19 +89,19 @@ def test_every_golden_form_has_its_case() -> None:
 @pytest.mark.parametrize("definition", EVERY, ids=lambda each: each.name)
 def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(definition: CommandDefinition) -> None:
     assert definition.name in views.SUBMIT
-    assert len(submit(definition)) <= views.TITLE
+    assert len(submit_text(definition)) <= views.TITLE
     for context in (CONTEXT, MANY, GrammarContext(()), GrammarContext(MANY.workers[:99])):
-        checked(form(definition, context, "C" * 30, "1" * 30, approval=True))
+        checked(command_form(definition, context, "C" * 30, "1" * 30, approval=True))
     known = Command(definition.name, target="W*" + "x" * 98, label="l" * 100)
-    checked(form(definition, MANY, filled=known))
-    checked(form(definition, CONTEXT, filled=known))
+    checked(command_form(definition, MANY, filled=known))
+    checked(command_form(definition, CONTEXT, filled=known))
 
 
 def test_a_form_says_whether_others_must_agree_first() -> None:
-    agreed, at_once = (json.dumps(form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
+    agreed, at_once = (json.dumps(command_form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
     assert "an approver must agree" in agreed
     assert "carried out at once" in at_once
-    assert "carried out at once" not in json.dumps(form(CATALOG["status"], CONTEXT))
+    assert "carried out at once" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
 
 
 def test_the_shortcuts_of_the_manifest_are_those_that_are_heard() -> None:
@@ -104,7 +117,7 @@ def target_of(view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_targets_are_workers_teams_that_have_some_and_all() -> None:
-    element = target_of(form(CATALOG["pause"], CONTEXT))
+    element = target_of(command_form(CATALOG["pause"], CONTEXT))
     assert [(each["text"]["text"], each["value"]) for each in element["options"]] == [
         ("OrionMX", "OrionMX"),
         ("vega", "vega"),
@@ -112,17 +125,19 @@ def test_targets_are_workers_teams_that_have_some_and_all() -> None:
         ("all workers", "all"),
     ]
     assert "initial_option" not in element
-    assert target_of(form(CATALOG["pause"], GrammarContext(("A", "B"), {}, "B")))["initial_option"]["value"] == "B"
+    assert (
+        target_of(command_form(CATALOG["pause"], GrammarContext(("A", "B"), {}, "B")))["initial_option"]["value"] == "B"
+    )
 
 
 def test_more_targets_than_a_menu_holds_are_asked_for() -> None:
-    assert target_of(form(CATALOG["pause"], GrammarContext(MANY.workers[:99])))["type"] == "static_select"
-    element = target_of(form(CATALOG["pause"], MANY))
+    assert target_of(command_form(CATALOG["pause"], GrammarContext(MANY.workers[:99])))["type"] == "static_select"
+    element = target_of(command_form(CATALOG["pause"], MANY))
     assert (element["type"], element["min_query_length"]) == ("external_select", 0)
 
 
 def found(query: str, context: GrammarContext = MANY) -> list[str]:
-    options = matching(query, context)
+    options = matching_options(query, context)
     assert not options or check_options({"options": options}) == []
     assert len(options) <= MOST_OPTIONS
     return [option["value"] for option in options]
@@ -152,7 +167,7 @@ def test_whatever_is_typed_into_the_menu_slack_takes_the_options(query: str) -> 
 def said(name: str, context: GrammarContext = CONTEXT, **values: str | None) -> Any:
     """What is read from this form; `param_N` stands for the field of the parameter N."""
     given_values = {key.replace("param_", "param:"): value for key, value in values.items()}
-    return read_form(filled(form(CATALOG[name], context), given_values), context)
+    return read_form(filled(command_form(CATALOG[name], context), given_values), context)
 
 
 def test_what_was_filled_in_becomes_the_canonical_text() -> None:
@@ -219,7 +234,7 @@ def test_every_mistake_is_said_at_once_and_none_is_longer_than_people_read() -> 
 
 
 def test_a_form_of_a_command_that_is_gone_says_so() -> None:
-    view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
+    view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
     view["private_metadata"] = view["private_metadata"].replace('"pause"', '"paws"')
     assert "open it again" in read_form(view, CONTEXT)["target"]  # type: ignore[index]
     for odd in ("", "[]", "{", '{"x": 1}', "7"):
@@ -227,7 +242,7 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
 
 
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
-    view = filled(form(CATALOG["pause"], CONTEXT), {"target": "vega"})
+    view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
     assert "is no target here" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
 
 
@@ -262,7 +277,7 @@ def filled_in(draw: st.DrawFn) -> tuple[CommandDefinition, GrammarContext, dict[
     values: dict[str, str | None] = {}
     for parameter in definition.parameters:
         odd = WORDS if parameter.kind is not ParameterKind.FLAG else st.just("reset")
-        values[block_of(parameter)] = draw(st.none() | good.get(parameter.kind, WORDS) | odd)
+        values[block_id_of(parameter)] = draw(st.none() | good.get(parameter.kind, WORDS) | odd)
     values[TARGET] = draw(st.none() | st.sampled_from([*context.workers, "all", "team:archive", "*"]) | WORDS)
     values[LABEL] = draw(st.none() | st.just("hotfix") | st.just("task_9 or 3") | WORDS)
     return definition, context, values
@@ -288,7 +303,7 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
     made: tuple[CommandDefinition, GrammarContext, dict[str, str | None]],
 ) -> None:
     definition, context, values = made
-    view = filled(form(definition, context), values)
+    view = filled(command_form(definition, context), values)
     answer = read_form(view, context)
     if not isinstance(answer, str):
         inputs = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
@@ -305,9 +320,9 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
         assert command.label == ((values[LABEL] or "").strip() or None)
     for parameter in definition.parameters:
         if parameter.kind not in (*REST, ParameterKind.DURATION):
-            assert command.params[parameter.name] == meant(parameter, values[block_of(parameter)])
+            assert command.params[parameter.name] == meant(parameter, values[block_id_of(parameter)])
         elif parameter.kind is ParameterKind.COMMAND:
-            inner = parse(str(values[block_of(parameter)]), context)
+            inner = parse(str(values[block_id_of(parameter)]), context)
             assert command.params[parameter.name] == render(inner)
 
 
@@ -318,7 +333,7 @@ def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_comma
     by = command.params.get("by")
     if by is not None:
         command = Command(command.name, command.target, command.workers, {**command.params, "by": "U012"})
-    view = checked(form(definition, FULL, filled=command))
+    view = checked(command_form(definition, FULL, filled=command))
     text = read_form(filled(view), FULL)
     assert isinstance(text, str), text
     assert parse(text, FULL) == command
@@ -326,5 +341,5 @@ def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_comma
 
 def test_every_field_has_the_one_action_that_is_read() -> None:
     for definition in EVERY:
-        blocks = form(definition, CONTEXT)["blocks"]
+        blocks = command_form(definition, CONTEXT)["blocks"]
         assert {block["element"]["action_id"] for block in blocks if block["type"] == "input"} <= {VALUE}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bot.views.answers.schedules import SHOWN, listed, refused_run, schedule_card
+from bot.views.answers.schedules import SHOWN, listed, schedule_card, schedule_refused
 from bot.views.blocks import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
@@ -99,9 +99,9 @@ CASES: Mapping[str, Content] = {
     "listed_many": listed(
         [schedule_status(schedule(f"n{number}"), NOW) for number in range(MOST)], NONCE, removes=True
     ),
-    "refused": refused_run(note()),
-    "refused_again": refused_run(note(count=3)),
-    "refused_hostile": refused_run(note(command=HOSTILE, why=HOSTILE, owner={"id": "cli:x", "name": HOSTILE})),
+    "refused": schedule_refused(note()),
+    "refused_again": schedule_refused(note(count=3)),
+    "refused_hostile": schedule_refused(note(command=HOSTILE, why=HOSTILE, owner={"id": "cli:x", "name": HOSTILE})),
 }
 
 
@@ -126,7 +126,7 @@ def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
         schedule_card(schedule_status(LONGEST, NOW)),
         schedule_card(schedule_status(replace(LONGEST, removed_at=NOW, removed_by=LONGEST.owner), NOW)),
         listed([schedule_status(each, NOW, why) for each in long], NONCE, removes=True),
-        refused_run(
+        schedule_refused(
             note(name="n" * 64, command=LONGEST.command, why=why, count=9999, owner={"id": "cli:x", "name": why})
         ),
     ]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bot.views.blocks import Content, text_message
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import COMMITS, ERROR, command_card
-from bot.views.cards.thread import LONG, outcome, preview, report_text
+from bot.views.cards.thread import LONG, outcome_reply, preview_reply, report_text
 from bot.views.files import UNREADABLE, Attachment, file_text
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer, Outcome
@@ -96,25 +96,25 @@ PREVIEWED = {
 }
 
 CASES: Mapping[str, Callable[[], Content | None]] = {
-    "all_that_changed": lambda: outcome([changed(8)], None),
-    "more_than_is_kept": lambda: outcome([changed(150, commit_count=400, file_count=300)], None),
-    "of_several": lambda: outcome([changed(2, "North"), changed(1, "South"), job("West", outcome=STUCK)], None),
-    "kept_aside": lambda: outcome([changed(1, dropped=commits(2))], None),
-    "errors_in_full": lambda: outcome(
+    "all_that_changed": lambda: outcome_reply([changed(8)], None),
+    "more_than_is_kept": lambda: outcome_reply([changed(150, commit_count=400, file_count=300)], None),
+    "of_several": lambda: outcome_reply([changed(2, "North"), changed(1, "South"), job("West", outcome=STUCK)], None),
+    "kept_aside": lambda: outcome_reply([changed(1, dropped=commits(2))], None),
+    "errors_in_full": lambda: outcome_reply(
         [job("North", outcome=Outcome.failed("It failed. " * 150)), *(job(f"W-{n}", outcome=STUCK) for n in range(3))],
         None,
     ),
-    "took_long": lambda: outcome([after(125, job(outcome=PAUSED))], None),
-    "took_long_and_failed": lambda: outcome([after(61, job(outcome=STUCK))], None),
-    "approved_and_done": lambda: outcome([ROLLED_BACK], EXECUTING),
-    "denied": lambda: outcome([], DENIED, SECOND.id),
-    "expired": lambda: outcome(
+    "took_long": lambda: outcome_reply([after(125, job(outcome=PAUSED))], None),
+    "took_long_and_failed": lambda: outcome_reply([after(61, job(outcome=STUCK))], None),
+    "approved_and_done": lambda: outcome_reply([ROLLED_BACK], EXECUTING),
+    "denied": lambda: outcome_reply([], DENIED, SECOND.id),
+    "expired": lambda: outcome_reply(
         [], asking(ApprovalState.EXPIRED, reason="It was not decided within 60 minutes."), "supervisor"
     ),
-    "for_those_who_voted_elsewhere": lambda: outcome(
+    "for_those_who_voted_elsewhere": lambda: outcome_reply(
         [ROLLED_BACK], replace(EXECUTING, elsewhere="C0APPROVALS"), asked_here=True
     ),
-    "preview": lambda: preview(asking(ApprovalState.PENDING, previews=(PREVIEWED,))),
+    "preview": lambda: preview_reply(asking(ApprovalState.PENDING, previews=(PREVIEWED,))),
     "report_without_its_file": lambda: file_text(report(), UNREADABLE),
     "report_as_text": lambda: file_text(report('{\n  "a": 1\n}\n' * 2000), "file_uploads_disabled"),
 }
@@ -153,12 +153,12 @@ def test_every_golden_reply_has_its_case() -> None:
     ],
 )
 def test_where_the_card_says_all_of_it_nothing_is_added(quick: Sequence[Job]) -> None:
-    assert outcome(quick, None) is None
+    assert outcome_reply(quick, None) is None
 
 
 def test_while_it_goes_on_nothing_is_said() -> None:
-    assert outcome([after(500, job(state=JobState.STARTED))], None) is None
-    assert outcome([], asking(ApprovalState.PENDING, vote(APPROVER))) is None
+    assert outcome_reply([after(500, job(state=JobState.STARTED))], None) is None
+    assert outcome_reply([], asking(ApprovalState.PENDING, vote(APPROVER))) is None
 
 
 def mentioned(made: Content | None) -> list[str]:
@@ -168,38 +168,38 @@ def mentioned(made: Content | None) -> list[str]:
 
 def test_whoever_waited_long_is_mentioned_and_nobody_for_a_command_of_the_shell() -> None:
     long = LONG.total_seconds()
-    assert mentioned(outcome([after(long, job(outcome=PAUSED))], None)) == ["U0OPER"]
-    assert outcome([after(long - 0.001, job(outcome=PAUSED))], None) is None
-    assert outcome([after(long, job(outcome=PAUSED, issuer=ANNA))], None) is None
+    assert mentioned(outcome_reply([after(long, job(outcome=PAUSED))], None)) == ["U0OPER"]
+    assert outcome_reply([after(long - 0.001, job(outcome=PAUSED))], None) is None
+    assert outcome_reply([after(long, job(outcome=PAUSED, issuer=ANNA))], None) is None
 
 
 @pytest.mark.parametrize("state", FINAL)
 def test_of_what_needed_an_approval_all_who_had_a_part_in_it_are_told_once(state: ApprovalState) -> None:
     over = asking(state, vote(APPROVER), vote(SECOND), vote(ANNA))
     ran = [ROLLED_BACK] if state in (ApprovalState.DONE, ApprovalState.FAILED) else []
-    assert mentioned(outcome(ran, over)) == ["U0OPER", "U0APPROVER", "U0SECOND"]
-    assert mentioned(outcome(ran, over, by=SECOND.id)) == ["U0OPER", "U0APPROVER"]
+    assert mentioned(outcome_reply(ran, over)) == ["U0OPER", "U0APPROVER", "U0SECOND"]
+    assert mentioned(outcome_reply(ran, over, by=SECOND.id)) == ["U0OPER", "U0APPROVER"]
 
 
 def test_of_a_schedule_s_command_whose_it_is_is_told() -> None:
     late = asking(ApprovalState.EXPIRED)
     of_schedule = Issuer("schedule:nightly", "nightly", owner=OPERATOR.id)
     late = replace(late, approval=replace(late.approval, command=replace(late.approval.command, issuer=of_schedule)))
-    assert mentioned(outcome([], late, by="supervisor")) == ["U0OPER"]
+    assert mentioned(outcome_reply([], late, by="supervisor")) == ["U0OPER"]
 
 
 def test_where_people_are_asked_elsewhere_each_is_told_where_they_look_and_only_there() -> None:
     away = replace(EXECUTING, votes=[vote(APPROVER), vote(OPERATOR)], elsewhere="C0APPROVALS")
-    assert mentioned(outcome([ROLLED_BACK], away)) == ["U0OPER"]
-    assert mentioned(outcome([ROLLED_BACK], away, asked_here=True)) == ["U0APPROVER"]
+    assert mentioned(outcome_reply([ROLLED_BACK], away)) == ["U0OPER"]
+    assert mentioned(outcome_reply([ROLLED_BACK], away, asked_here=True)) == ["U0APPROVER"]
 
 
 def test_whoever_cancels_their_own_request_before_anybody_voted_is_not_told_of_it() -> None:
-    assert outcome([], asking(ApprovalState.CANCELLED), by=OPERATOR.id) is None
+    assert outcome_reply([], asking(ApprovalState.CANCELLED), by=OPERATOR.id) is None
 
 
 def test_a_person_who_denied_is_named_and_not_mentioned() -> None:
-    made = outcome([], DENIED, by=SECOND.id)
+    made = outcome_reply([], DENIED, by=SECOND.id)
     assert made is not None
     assert "was denied by Ben. Why: Not on a Friday." in made["text"]
     assert mentioned(made) == ["U0OPER", "U0APPROVER"]
@@ -207,9 +207,9 @@ def test_a_person_who_denied_is_named_and_not_mentioned() -> None:
 
 def test_a_preview_is_told_only_where_it_was_cut_and_only_while_it_waits() -> None:
     small = {**PREVIEWED, "commits": commits(1), "commit_count": 1, "files": files(1), "file_count": 1}
-    assert preview(asking(ApprovalState.PENDING, previews=(small,))) is None
-    assert preview(asking(ApprovalState.DENIED, previews=(PREVIEWED,))) is None
-    assert preview(None) is None
+    assert preview_reply(asking(ApprovalState.PENDING, previews=(small,))) is None
+    assert preview_reply(asking(ApprovalState.DENIED, previews=(PREVIEWED,))) is None
+    assert preview_reply(None) is None
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_a_preview_is_told_only_where_it_was_cut_and_only_while_it_waits() -> No
 )
 def test_what_a_card_cuts_is_said_to_be_in_the_thread_and_is_there(jobs: list[Job]) -> None:
     assert "in the thread" in json.dumps(command_card(jobs, NOW))
-    assert outcome(jobs, None) is not None
+    assert outcome_reply(jobs, None) is not None
 
 
 def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_where_the_rest_is() -> None:
     most = [job("W" * 64, "update_code", outcome=Outcome.failed("`&<>" * 5000), label="l" * 100)] * 1000
-    made = outcome(most, None)
+    made = outcome_reply(most, None)
     assert made is not None
     assert check_message(made, update=True) == []
     assert "lines before the end. All of it: `supervisor audit --command update --json` on Host" in made["text"]
@@ -266,7 +266,7 @@ def only_ours(made: Content | None) -> None:
 def test_whatever_came_of_it_slack_takes_the_reply_and_nobody_else_is_told(
     jobs: list[Job], seconds: float, approved: bool
 ) -> None:
-    only_ours(outcome([after(seconds, each) for each in jobs], EXECUTING if approved else None))
+    only_ours(outcome_reply([after(seconds, each) for each in jobs], EXECUTING if approved else None))
 
 
 @given(texts, texts, texts, st.sampled_from([0, 1, 6, 210]))
@@ -279,8 +279,8 @@ def test_whatever_commits_files_and_notes_are_called_the_reply_is_well(
         "dropped": [{"hash": path, "subject": subject}] * number,
         "notes": [note] * 9,
     }
-    only_ours(outcome([changed(1, **details)], None))
-    only_ours(outcome([changed(1, "North", message=note, **details), changed(1)], EXECUTING))
+    only_ours(outcome_reply([changed(1, **details)], None))
+    only_ours(outcome_reply([changed(1, "North", message=note, **details), changed(1)], EXECUTING))
 
 
 @given(st.sampled_from(FINAL), texts, texts, texts)
@@ -288,9 +288,11 @@ def test_whatever_people_are_called_and_gave_as_their_reason_the_reply_is_well(
     state: ApprovalState, name: str, reason: str, worker: str
 ) -> None:
     odd = Issuer("file:<!channel>", name)
-    only_ours(outcome([], asking(state, vote(odd, Choice.DENY, reason), vote(APPROVER), reason=reason), by=name))
-    only_ours(preview(asking(ApprovalState.PENDING, previews=({**PREVIEWED, "branch": name, "notes": [reason]},))))
-    only_ours(outcome([replace(ROLLED_BACK, issuer=odd)], EXECUTING))
+    only_ours(outcome_reply([], asking(state, vote(odd, Choice.DENY, reason), vote(APPROVER), reason=reason), by=name))
+    only_ours(
+        preview_reply(asking(ApprovalState.PENDING, previews=({**PREVIEWED, "branch": name, "notes": [reason]},)))
+    )
+    only_ours(outcome_reply([replace(ROLLED_BACK, issuer=odd)], EXECUTING))
 
 
 @given(texts, texts, st.lists(texts, max_size=30))
