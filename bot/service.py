@@ -24,7 +24,7 @@ from bot.answers.workers import answer_handlers
 from bot.inbound import notices as heard
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
 from bot.inbound.intake import EnvelopeWriter, Intake
-from bot.inbound.link import Link, run_until_stopped, token_refused
+from bot.inbound.reconnection import Link, run_until_stopped, token_refused
 from bot.inbound.router import Identity, RequestHandlers, Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery

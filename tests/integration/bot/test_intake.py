@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
 from bot.inbound.intake import EnvelopeWriter, Intake, key_of
-from bot.inbound.link import Link, SlackRefusedError
+from bot.inbound.reconnection import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal

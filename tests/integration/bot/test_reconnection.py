@@ -14,9 +14,10 @@ import pytest
 from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound import connection, link
+from bot.inbound import connection
+from bot.inbound import reconnection as link
 from bot.inbound.connection import Connection, Envelope
-from bot.inbound.link import Link
+from bot.inbound.reconnection import Link
 from slack_playground import Playground
 
 Handler = Callable[[web.Request], Any]
