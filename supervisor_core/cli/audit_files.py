@@ -18,7 +18,7 @@ from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
-from supervisor_core.host.files import digest_of, discard, read_lines, write_lines
+from supervisor_core.host.files import digest_of, read_lines, write_lines
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import files as audit_files
 from supervisor_core.storage.audit import rows as audit
@@ -125,7 +125,7 @@ def _write(ledger: Ledger, archiving: Archiving, path: Path) -> str:
     expected = (ChainPart(last.supervisor_id, after + 1, last.audit_id - after, last),)
     if found.faults or found.parts != expected or digest_of(path) != digest:
         first = f": row {found.faults[0].audit_id} {found.faults[0].what}" if found.faults else ""
-        discard(path)
+        path.unlink(missing_ok=True)
         raise ArchivingRefused(
             f"These rows aren't what was written{first}. Nothing was archived.",
             remedy="`supervisor audit verify` names every such row. Archive only rows before the first of them.",

@@ -186,7 +186,7 @@ class Arguments:
         return read_word(parameter, word)
 
     def _words_of_time(self) -> int:
-        """How many words from here on say when, such as `daily 03:00`; 0 where it is one word at most."""
+        """The number of words from here that name a time, such as `daily 03:00`; 0 for a single word."""
         for length in range(_MOST_WORDS_OF_TIME, 1, -1):
             words = self.words[self._at : self._at + length]
             if len(words) == length and not any(word.quoted for word in words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,10 @@ MAX_REASON = 200  # characters
 OVERVIEW = "overview"
 
 _REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "why, in free words", high=MAX_REASON)
+
+_for_workers = partial(CommandDefinition, target=TargetRule.WORKERS, schedulable=True)
+_report = partial(_for_workers, takes_label=True, tier=Tier.REPORT)
+_lifecycle = partial(_for_workers, takes_label=True, risk=Risk.CHANGES, tier=Tier.LIFECYCLE, spread=Spread.IN_TURN)
 
 _SEEING = (
     CommandDefinition(
@@ -33,43 +38,35 @@ _SEEING = (
         right=Right.VIEWER,
         examples=("help", "help rollback", "help schedule add"),
     ),
-    CommandDefinition(
+    _for_workers(
         "status",
         "Shows whether workers run, and how they are.",
-        target=TargetRule.WORKERS,
         suggested_for=("state", "health", "ps", "list", "show", "check", "info"),
         right=Right.VIEWER,
-        schedulable=True,
         examples=("status", "status OrionMX", "status all"),
     ),
-    CommandDefinition(
+    _for_workers(
         "why",
         "Explains why a worker is as it is: the cause, what to do, what happened before, and what its log says of it.",
-        target=TargetRule.WORKERS,
         suggested_for=("explain",),
         right=Right.VIEWER,
-        schedulable=True,
         examples=("why", "why OrionMX", "why all"),
     ),
-    CommandDefinition(
+    _for_workers(
         "logs",
         "Shows the newest lines of what a worker wrote.",
         parameters=(Parameter("lines", ParameterKind.NUMBER, "N", "how many lines", default=20, low=1, high=1000),),
-        target=TargetRule.WORKERS,
         aliases=("log",),
         suggested_for=("tail", "output"),
-        schedulable=True,
         examples=("logs", "logs OrionMX 100"),
     ),
-    CommandDefinition(
+    _for_workers(
         "history",
         "Draws how a worker was over time, how old its heartbeat was and what was done to it; and says it in words.",
         parameters=(
             Parameter("span", ParameterKind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),
         ),
-        target=TargetRule.WORKERS,
         suggested_for=("graph", "chart", "uptime"),
-        schedulable=True,
         examples=("history", "history OrionMX 7d"),
     ),
     CommandDefinition(
@@ -123,74 +120,48 @@ _SEEING = (
         right=Right.VIEWER,
         examples=("teams",),
     ),
-    CommandDefinition(
+    _report(
         "diagnostics",
         "Writes a report about a worker and its host, and sums it up.",
         handler="diagnostics",
-        takes_label=True,
-        target=TargetRule.WORKERS,
         suggested_for=("diagnose", "doctor", "report"),
-        tier=Tier.REPORT,
-        schedulable=True,
         examples=("diagnostics", "diagnostics OrionMX before the upgrade"),
     ),
-    CommandDefinition(
+    _report(
         "verify-db",
         "Verifies that the database answers and that its critical tables can be read.",
         handler="verify_db",
-        takes_label=True,
-        target=TargetRule.WORKERS,
         suggested_for=("verify", "db", "database"),
-        tier=Tier.REPORT,
-        schedulable=True,
         examples=("verify-db", "verify-db OrionMX after maintenance"),
     ),
 )
 
 _ACTING = (
-    CommandDefinition(
+    _lifecycle(
         "pause",
         "Pauses a worker: it stays paused, whatever else happens, until it is resumed.",
         handler="pause",
-        takes_label=True,
-        target=TargetRule.WORKERS,
         aliases=("pause_watcher",),
         suggested_for=("stop", "halt", "hold"),
-        risk=Risk.CHANGES,
-        tier=Tier.LIFECYCLE,
-        spread=Spread.IN_TURN,
-        schedulable=True,
         examples=("pause", "pause OrionMX disk is full", "pause team:archive"),
     ),
-    CommandDefinition(
+    _lifecycle(
         "resume",
         "Resumes a paused worker.",
         handler="resume",
-        takes_label=True,
-        target=TargetRule.WORKERS,
         aliases=("resume_watcher", "unpause"),
         suggested_for=("start", "continue"),
-        risk=Risk.CHANGES,
-        tier=Tier.LIFECYCLE,
-        spread=Spread.IN_TURN,
-        schedulable=True,
         examples=("resume", "resume OrionMX disk is cleared", "resume all"),
     ),
-    CommandDefinition(
+    _lifecycle(
         "restart",
         "Stops a worker, makes sure that it is gone, and starts it; a pause stays in place.",
         handler="restart_watcher",
-        takes_label=True,
-        target=TargetRule.WORKERS,
         aliases=("restart_watcher",),
         suggested_for=("reboot", "bounce", "kill", "reload"),
-        risk=Risk.CHANGES,
-        tier=Tier.LIFECYCLE,
-        spread=Spread.IN_TURN,
-        schedulable=True,
         examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*", "restart all --keep-going"),
     ),
-    CommandDefinition(
+    _for_workers(
         "mute",
         "Keeps alerts about a worker quiet for a while; they are still recorded.",
         recorded_as="MUTED",
@@ -198,21 +169,17 @@ _ACTING = (
             Parameter("seconds", ParameterKind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY),
             _REASON,
         ),
-        target=TargetRule.WORKERS,
         suggested_for=("silence", "snooze", "quiet"),
         risk=Risk.CHANGES,
-        schedulable=True,
         examples=("mute", "mute OrionMX 2h", "mute team:archive 1d12h it's being moved"),
     ),
-    CommandDefinition(
+    _for_workers(
         "unmute",
         "Lets alerts about a worker be heard again.",
         recorded_as="UNMUTED",
         parameters=(_REASON,),
-        target=TargetRule.WORKERS,
         suggested_for=("unsilence", "unsnooze"),
         risk=Risk.CHANGES,
-        schedulable=True,
         examples=("unmute", "unmute OrionMX"),
     ),
     CommandDefinition(

@@ -18,7 +18,7 @@ SENTENCES = ("message", "error", "push_error")
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Who asked. `id` is what the audit trail calls the actor (`slack:T…/U…`, `cli:name`, `file:owner` …)."""
+    """The requester. `id` is the actor in the audit trail (`slack:T…/U…`, `cli:name`, `file:owner` …)."""
 
     id: str
     name: str
@@ -27,11 +27,10 @@ class Issuer:
 
     @property
     def person(self) -> Issuer:
-        """Whose rights count."""
+        """The one whose rights count."""
         return Issuer(self.owner, self.name) if self.owner else self
 
     def is_same_as(self, other_id: str) -> bool:
-        """Whether that is the same person, whatever they are called by now."""
         return person_of(self.id) == person_of(other_id)
 
 
@@ -70,7 +69,7 @@ class Command:
 
     @property
     def audit_label(self) -> str:
-        """Who asked and why, as the audit trail shows it: `operator - hotfix`."""
+        """The requester and the label, as the audit trail shows them: `operator - hotfix`."""
         if self.issuer is None:
             raise ValueError("a command without an issuer has no audit label")
         return audit_label(self.issuer.name, self.issuer.id, self.label)
@@ -78,7 +77,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a command on one worker: every handler returns one, whatever happened."""
+    """The result of a command on one worker. Every handler returns one, whatever happened."""
 
     success: bool
     error: str | None = None
@@ -100,5 +99,5 @@ class Outcome:
 
     @classmethod
     def failed(cls, error: str, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
-        """It did not work; `error` says why and what to do."""
+        """A failure; `error` says why and what to do."""
         return cls(success=False, error=error, details=details)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import partial
 
 from supervisor_core.commands.parameters import Parameter, ParameterKind
 
@@ -16,7 +17,7 @@ CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code"
 
 
 class Risk(Enum):
-    """What a command can do to a worker."""
+    """The harm that a command can do to a worker."""
 
     READS = "reads"
     CHANGES = "changes"
@@ -25,7 +26,7 @@ class Risk(Enum):
 
 
 class Right(Enum):
-    """Whom a command is for. Operators and approvers are viewers; nothing else follows from a role."""
+    """The role that a command needs. Operators and approvers are viewers; nothing else follows from a role."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -33,7 +34,7 @@ class Right(Enum):
 
 
 class TargetRule(Enum):
-    """What the target of a command means where it is left out."""
+    """The meaning of a target that is left out."""
 
     NONE = "none"
     """The command is for no worker in particular, and takes no target."""
@@ -54,7 +55,7 @@ class Tier(IntEnum):
 
 
 class Spread(Enum):
-    """How a command for several workers is carried out."""
+    """The order in which a command runs on several workers."""
 
     AT_ONCE = "at once"
     IN_TURN = "in turn"
@@ -105,7 +106,7 @@ class CommandDefinition:
 
     @property
     def audit_action(self) -> str:
-        """What an execution is called in the audit trail."""
+        """The name of an execution in the audit trail."""
         return self.handler.upper() if self.handler else self.recorded_as
 
     @property
@@ -159,20 +160,24 @@ _STATE = Parameter(
     "state", ParameterKind.STATE, "STATE", "what a preview was made from; refused where that has moved on"
 )
 
-_UPDATE = CommandDefinition(
+_code_change = partial(
+    CommandDefinition,
+    untyped=(_STATE,),
+    takes_label=True,
+    target=TargetRule.WORKERS,
+    risk=Risk.DANGEROUS,
+    needs_approval=True,  # undo too, or an operator alone could reverse what somebody else approved
+    tier=Tier.CODE,
+    spread=Spread.IN_TURN,
+)
+
+_UPDATE = _code_change(
     "update",
     "Brings a worker's code up to its remote, and restarts it unless it is paused.",
     handler="update_code",
     parameters=(_RESET,),
-    untyped=(_STATE,),
-    takes_label=True,
-    target=TargetRule.WORKERS,
     aliases=("update_code",),
     suggested_for=("deploy", "pull", "upgrade"),
-    risk=Risk.DANGEROUS,
-    needs_approval=True,
-    tier=Tier.CODE,
-    spread=Spread.IN_TURN,
     schedulable=True,
     examples=("update", "update OrionMX new parser", "update team:archive --reset"),
 )
@@ -188,37 +193,23 @@ CODE = (
         suggested_for=("deps", "dependencies", "pip", "install"),
         examples=("update-deps", "update-deps OrionMX new parser"),
     ),
-    CommandDefinition(
+    _code_change(
         "rollback",
         "Takes the newest commits of a worker's code back, and restarts it unless it is paused.",
         handler="rollback_code",
         parameters=(Parameter("commits_back", ParameterKind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
-        untyped=(_STATE,),
-        takes_label=True,
-        target=TargetRule.WORKERS,
         aliases=("rollback_code",),
         suggested_for=("revert", "back"),
-        risk=Risk.DANGEROUS,
-        needs_approval=True,
-        tier=Tier.CODE,
-        spread=Spread.IN_TURN,
         schedulable=True,
         examples=("rollback", "rollback 3 hotfix", "rollback OrionMX 2 slow since noon"),
     ),
-    CommandDefinition(
+    _code_change(
         "undo",
         "Takes an update or a rollback back: the code is again what it was before.",
         handler="undo_code",
         parameters=(Parameter("task_id", ParameterKind.TASK_ID, "task_id", "its id; the newest when left out"),),
-        untyped=(_STATE,),
-        takes_label=True,
-        target=TargetRule.WORKERS,
         aliases=("undo_code",),
         suggested_for=("redo",),
-        risk=Risk.DANGEROUS,
-        needs_approval=True,  # or an operator alone could reverse what somebody else approved
-        tier=Tier.CODE,
-        spread=Spread.IN_TURN,
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),
     ),
 )

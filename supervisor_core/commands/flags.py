@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import math
-import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -17,6 +16,8 @@ from typing import Any
 from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler, check_params
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.labels import clean_label
+from supervisor_core.commands.parameters import TASK_ID
+from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
@@ -34,8 +35,6 @@ CLOCK_SKEW = timedelta(minutes=5)
 """How far in the future a signed flag may lie: hosts that share a drive do not share a clock."""
 
 PREFIX, SUFFIX = "supervisor_", ".flag"
-_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 _LONGEST_FIRST = sorted(FLAG_HANDLERS, key=len, reverse=True)
 
 UNKNOWN = "unknown"
@@ -54,7 +53,7 @@ class FlagIncomplete(SupervisorError):
 
 @dataclass(frozen=True, slots=True)
 class FlagName:
-    """What a flag's file name says."""
+    """The parts of a flag's file name."""
 
     handler: str
     worker_id: str
@@ -63,7 +62,7 @@ class FlagName:
 
 @dataclass(frozen=True, slots=True)
 class FlagClaims:
-    """Whose a rejected flag says it is."""
+    """The origin that a rejected flag claims."""
 
     handler: str
     worker_id: str
@@ -73,7 +72,7 @@ class FlagClaims:
 
 @dataclass(frozen=True, slots=True)
 class FlagCommand:
-    """What a whole flag orders. `issuer` is somebody only where a signature proves it."""
+    """The command of a whole flag. It has an issuer only where a signature proves one."""
 
     handler: str
     worker_id: str
@@ -87,7 +86,7 @@ class FlagCommand:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a signature is checked against; without a secret nothing is signed and nobody is believed."""
+    """The terms of a valid signature; without a secret no flag has an issuer."""
 
     secret: str
     max_age: timedelta
@@ -96,12 +95,11 @@ class Trust:
 
 
 def is_task_id(text: object) -> bool:
-    """Whether this may be a task id."""
-    return isinstance(text, str) and _TASK_ID.fullmatch(text) is not None
+    return isinstance(text, str) and TASK_ID.fullmatch(text) is not None
 
 
 def parse_name(name: str) -> FlagName | None:
-    """What this file name says, or None where it is no flag of ours. The longest handler wins."""
+    """The parts of this file name; None where it's no flag of ours. The longest handler wins."""
     if not (name.startswith(PREFIX) and name.endswith(SUFFIX)):
         return None
     body = name[len(PREFIX) : -len(SUFFIX)]
@@ -109,7 +107,7 @@ def parse_name(name: str) -> FlagName | None:
         if not body.startswith(f"{handler}_"):
             continue
         worker_id, separator, task_id = body[len(handler) + 1 :].partition("_")
-        if not _WORKER_ID.fullmatch(worker_id) or (separator and not is_task_id(task_id)):
+        if not WORKER_ID.fullmatch(worker_id) or (separator and not is_task_id(task_id)):
             return None
         return FlagName(_canonical(handler), worker_id, task_id or None)
     return None
@@ -253,7 +251,6 @@ def _document(data: bytes) -> dict[str, Any]:
 
 
 def _is_deeper(value: object, most: int) -> bool:
-    """Whether there are more levels than these, found without going further."""
     level: list[object] = [value]
     for _ in range(most):
         inside: list[object] = []
@@ -359,7 +356,7 @@ def _is_vote(vote: Mapping[str, Any]) -> bool:
 
 
 def _is_name(value: object, most: int) -> bool:
-    """Whether this is text that can be kept anywhere and breaks no line: emoji yes, surrogates and NULs no."""
+    """True for text that every store takes and that breaks no line: emoji yes, surrogates and NULs no."""
     return (
         isinstance(value, str)
         and len(value) <= most

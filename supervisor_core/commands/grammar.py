@@ -126,7 +126,7 @@ def _scheduled(head: Sequence[Word], tail: Sequence[Word], context: GrammarConte
 
 
 def _named(words: Sequence[Word], context: GrammarContext) -> tuple[CommandDefinition, int]:
-    """Which command the first words name, and how many of them do."""
+    """The command that the first words name, and their number."""
     first, rest = words[0], words[1:]
     if first.quoted:
         raise GrammarError(

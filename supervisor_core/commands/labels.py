@@ -20,7 +20,7 @@ _ID_PREFIX = re.compile(r".*[:/]")  # slack:T0TEAM/U0OPER is U0OPER to a reader
 
 
 def validate_label(label: object) -> tuple[bool, str]:
-    """Whether a label may be used, and if not, why, in words for the person who gave it.
+    """Check a label; return whether it's valid and, if not, the reason for the person who gave it.
 
     Spaces at its ends do not count; an empty one is no label, which is always fine.
     """
@@ -61,7 +61,7 @@ def nearest_label(text: str) -> str | None:
 
 
 def audit_label(name: str, user_id: str, label: str | None) -> str:
-    """Who asked, then what they called it: `operator - hotfix`. What is cut to fit is the label."""
+    """The requester, then the label: `operator - hotfix`. The label is cut to fit."""
     issuer = _plain_name(name) or _plain_name(_ID_PREFIX.sub("", user_id)) or "unknown"
     if not label:
         return issuer
@@ -77,7 +77,7 @@ def _plain_name(name: str) -> str:
 
 
 class Role(StrEnum):
-    """What happened to a worker because of a command for another one, or because of a configuration."""
+    """The effect on a worker of a command for another one, or of a configuration."""
 
     RESTARTED = "restarted"
     STOPPED = "stopped"

@@ -29,14 +29,14 @@ SHOWN = 60  # characters of a wrong value that an error repeats
 
 _TOO_LARGE_TO_SAY = 10**15
 
-_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
 _STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
 
 
 class ParameterKind(Enum):
-    """What sort of value a parameter takes, which decides how it is recognised and checked."""
+    """The type of a parameter's value, which decides how it is recognized and checked."""
 
     NUMBER = "a whole number"
     FLAG = "true or false"
@@ -70,13 +70,12 @@ class Parameter:
 
     @property
     def usage(self) -> str:
-        """How it looks in the usage line."""
         text = f"{self.keyword} {self.word}".lstrip()
         return text if self.required else f"[{text}]"
 
     @property
     def description(self) -> str:
-        """What it is, what it may be, and what it is when left out."""
+        """Its help, its bounds and its default."""
         parts = [self.help]
         if self.kind is ParameterKind.NUMBER:
             parts.append(f"{self.low} to {self.high}")
@@ -220,7 +219,6 @@ def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[Parameter, o
 
 
 def is_cron_field(text: str) -> bool:
-    """Whether a word has nothing in it that a field of a cron expression may not have."""
     return _CRON_FIELD.fullmatch(text) is not None
 
 
@@ -255,7 +253,7 @@ _CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
     ParameterKind.CHOICE: _choice,
     ParameterKind.DURATION: _duration,
     ParameterKind.SINCE: _since,
-    ParameterKind.TASK_ID: _matching(_TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
+    ParameterKind.TASK_ID: _matching(TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
     ParameterKind.PERSON: _person,
     ParameterKind.NAME: _matching(_NAME, "a name of letters, digits, hyphens and underscores, 64 at most"),
     ParameterKind.CRON: _cron,
@@ -278,12 +276,12 @@ def is_option(word: Word) -> bool:
 
 
 def is_task_word(text: str) -> bool:
-    """Whether a bare word is a task id rather than the beginning of a label."""
+    """True for a task id rather than the beginning of a label."""
     return _TASK_WORD.fullmatch(text) is not None
 
 
 def looks_like(parameter: Parameter, word: Word) -> bool:
-    """Whether a word is meant for this parameter: then it is an error where it is not right, and no label."""
+    """True for a word meant for this parameter: a wrong one is then an error, not a label."""
     match parameter.kind:
         case ParameterKind.NUMBER | ParameterKind.DURATION:
             return not word.quoted and _STARTS_LIKE_NUMBER.match(word.text) is not None

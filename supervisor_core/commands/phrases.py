@@ -52,7 +52,7 @@ def name_of(issuer: Issuer) -> str:
 
 
 def format_span(seconds: float) -> str:
-    """How long, as people say it: two units at most."""
+    """A duration as people say it, in two units at most."""
     if 0.05 <= seconds < 9.95:
         return f"{seconds:.1f} s"
     left = max(0, round(seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,6 +12,7 @@ from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.words import excerpt
 from supervisor_core.common.text import nearest, nearly
 
+WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 ALL = "all"
 TEAM = "team:"
 PATTERN = frozenset("*?[")
@@ -22,7 +24,7 @@ _NO_TEAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class GrammarContext:
-    """Whom a command can be for: workers in their order, teams, and who is meant when nobody is named."""
+    """The possible targets of a command: workers in their order, teams, and the default worker."""
 
     workers: tuple[str, ...]
     teams: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_TEAMS)

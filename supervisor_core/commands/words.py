@@ -115,7 +115,7 @@ def _word(line: str, start: int) -> Word:
 
 
 def _visible(text: str, *, doubled: bool) -> str:
-    """What a reader of Slack sees. Entities are resolved once: `&amp;lt;` is somebody's `&lt;`."""
+    """The text as Slack shows it. Entities are resolved once: `&amp;lt;` is somebody's `&lt;`."""
 
     def replaced(match: re.Match[str]) -> str:
         if match["thing"]:

@@ -77,7 +77,7 @@ class Cron:
 
     @property
     def either(self) -> bool:
-        """Whether a day of the month or a weekday will do; else both must fit."""
+        """True where a day of the month or a weekday will do; else both must fit."""
         return not self.any_day and not self.any_weekday
 
 
@@ -128,7 +128,6 @@ def parse_cron(text: str) -> Cron:
 
 
 def _numbers(index: int, fields: Sequence[str]) -> tuple[int, ...]:
-    """What one field means."""
     field, found = _FIELDS[index], set[int]()
     for part in fields[index].split(","):
         try:
@@ -255,7 +254,7 @@ _WEEK = (1, 2, 3, 4, 5, 6, 0)
 
 
 def cron_in_words(cron: Cron) -> str:
-    """When it runs; empty where words would be longer than the expression is clear."""
+    """The times in words; empty where words would be longer than the expression is clear."""
     often, day = _often(cron), _day(cron)
     if often and day:
         return often if day == EVERY_DAY else f"{often}, {day}"

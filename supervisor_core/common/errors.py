@@ -50,7 +50,7 @@ class SupervisorError(Exception):
 
     @property
     def todo(self) -> MarkedText:
-        """What a person should do, for a reader who is not in a shell: commands in it are `CommandText`."""
+        """The remedy, for a reader who is not in a shell: commands in it are `CommandText`."""
         return self._todo or (self.remedy,)
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from supervisor_core.common.times import require_aware, to_text
 
 
 class EventType(StrEnum):
-    """What can happen. The subject is a worker's id, of a `supervisor.` event the supervisor's."""
+    """The types of events. The subject is a worker's id, of a `supervisor.` event the supervisor's."""
 
     WORKER_ADDED = "worker.added"
     WORKER_REMOVED = "worker.removed"
@@ -40,24 +40,10 @@ class EventType(StrEnum):
     COMMAND_DONE = "command.done"
     COMMAND_INTERRUPTED = "command.interrupted"
 
-    @property
-    def family(self) -> str:
-        """What stands before the dot."""
-        return self.partition(".")[0]
-
-
-def family(name: str) -> frozenset[EventType]:
-    """All types of one family: `worker`, `reconcile`, `supervisor` or `command`."""
-    found = frozenset(each for each in EventType if each.family == name)
-    if not found:
-        known = ", ".join(dict.fromkeys(each.family for each in EventType))
-        raise ValueError(f"{name!r} is no family of events; there are {known}")
-    return found
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened, to whom, when, and what else there is to say: JSON of any shape, which nobody changes."""
+    """One event. The payload is JSON of any shape, frozen all the way down."""
 
     type: EventType
     subject: str
@@ -125,17 +111,15 @@ class Subscription:
 
     @property
     def lost(self) -> int:
-        """How many events it has lost by being slow."""
+        """The number of events that it was too slow for."""
         return self._lost
 
     @property
     def waiting(self) -> int:
-        """How many events wait to be read."""
         return len(self._queue)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come than what waits already."""
         return self._closed
 
     def get(self, timeout: float | None = None) -> Event | None:
@@ -216,7 +200,7 @@ class EventBus:
 
     @property
     def lost(self) -> int:
-        """How many events all subscribers together have lost, those that are gone included."""
+        """The number of lost events of all subscribers, past ones included."""
         with self._changing:
             return self._lost_before + sum(each.lost for each in self._subscriptions)
 

@@ -35,8 +35,6 @@ SHUTDOWN_TIMEOUT = "shutdown timeout"
 
 
 class ServiceState(StrEnum):
-    """Where a service's life stands."""
-
     STARTING = "starting"
     RUNNING = "running"
     STOPPED = "stopped"
@@ -59,7 +57,7 @@ class ServiceReport:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with it; empty where it is well."""
+        """The problem in words; empty for a healthy service."""
         if self.state is ServiceState.ERROR:
             return self.last_error or self.reason
         return self.reason if self.health == "degraded" else ""
@@ -130,11 +128,11 @@ class Pulse:
 
     @property
     def last(self) -> datetime | None:
-        """When the loop beat that has been silent for longest; None where none is expected to beat."""
+        """The last beat of the loop that has been silent for longest; None where none is expected to beat."""
         return min((beat.moment for beat in list(self._beats.values())), default=None)
 
     def late(self) -> str:
-        """Which loops are overdue, for how long and since when; empty while none is."""
+        """The overdue loops in words; empty while none is."""
         now = self._clock()
         beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
         overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
@@ -163,7 +161,7 @@ class Service:
         """Release everything; called after `run`, however that ended."""
 
     def problem(self) -> str:
-        """Why it can't do its work right now, in words; empty while it can."""
+        """The reason why it can't work right now; empty while it can."""
         return ""
 
 
@@ -177,7 +175,6 @@ class ServiceRunner:
         self.ready = asyncio.Event()
 
     def report(self) -> ServiceReport:
-        """How the service is at this moment."""
         if self._report.state not in (ServiceState.STARTING, ServiceState.RUNNING):
             return self._report
         pulse, running = self.service.pulse, self._report.state is ServiceState.RUNNING
@@ -193,7 +190,7 @@ class ServiceRunner:
         )
 
     def cut_off(self, seconds: float) -> None:
-        """It did not stop in time. That is its last word, whatever it still does."""
+        """Report for good that it didn't stop in time, whatever it still does."""
         self._cut_off = True
         self._report = replace(
             self._report,
@@ -274,7 +271,6 @@ class ServiceRegistry:
         return laggards
 
     def reports(self) -> list[ServiceReport]:
-        """How each is."""
         return [keeper.report() for keeper in self._keepers] + self._disabled
 
 

@@ -16,7 +16,7 @@ def storable(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether the text is valid Unicode: bytes that weren't UTF-8 are lone surrogates in it."""
+    """True for valid Unicode: bytes that weren't UTF-8 are lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -141,7 +141,7 @@ def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)
 
 
 def _plain(value: object) -> object:
-    """What JSON does not know but our values use: mappings and tuples that are not dict and list."""
+    """Convert mappings, sets and other values that JSON doesn't know."""
     if hasattr(value, "items"):
         return dict(value.items())
     if isinstance(value, (set, frozenset)):

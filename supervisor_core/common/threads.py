@@ -65,7 +65,7 @@ class CallbackLock:
         self._waiting: list[Callable[[], None]] = []
 
     def take(self, call: Callable[[], None]) -> bool:
-        """Whether it is the caller's turn now; if not, `call` is called once when somebody gives it back."""
+        """Take the lock, or have `call` called once when it's free again; return whether it was taken."""
         if self._taken:
             if call not in self._waiting:
                 self._waiting.append(call)

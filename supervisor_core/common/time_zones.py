@@ -46,7 +46,6 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def is_zone(name: str) -> bool:
-    """Whether this host knows it."""
     try:
         zone_of(name)
     except UnknownZone:

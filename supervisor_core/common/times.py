@@ -72,7 +72,7 @@ def format_duration(seconds: int) -> str:
 
 
 def nearest_duration(text: str) -> int | None:
-    """What somebody meant who wrote `2hours` or `90`; None where it does not begin like a duration."""
+    """The likely meaning of `2hours` or `90`; None where it doesn't begin like a duration."""
     match = _BEGUN.match(text)
     if match is None:
         return None

@@ -84,21 +84,21 @@ Cron = Annotated[str, BeforeValidator(_cron)]
 
 
 class FlappingSettings(Section):
-    """How many changes of health within how long count as flapping."""
+    """The number of changes of health, and the time, that count as flapping."""
 
     flips: Annotated[int, BeforeValidator(number(2, 1000, whole=True))] = 6
     within_minutes: Span = 30.0
 
 
 class EscalationSettings(Section):
-    """Whom an alert reaches in addition when nobody has acknowledged it for so long."""
+    """Additional recipients of an alert that nobody acknowledges for so long."""
 
     after_minutes: Minutes
     to: Annotated[tuple[EscalationTarget, ...], Field(min_length=1)]
 
 
 class QuietHours(Section):
-    """When only critical alerts come through. Where `end` is before `start`, it is on the next day."""
+    """Times when only critical alerts come through. An `end` before `start` is on the next day."""
 
     days: Days = DAYS
     start: Clock = Field(alias="from")
@@ -113,7 +113,7 @@ class QuietHours(Section):
 
 
 class Maintenance(Section):
-    """When alerts about a target are muted, again and again."""
+    """Recurring mutes of a target."""
 
     target: Annotated[
         str, BeforeValidator(shaped(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all"))
@@ -124,14 +124,14 @@ class Maintenance(Section):
 
 
 class WebhookSettings(Section):
-    """Where alerts are also sent as JSON, and what signs them."""
+    """The receiver of alerts as JSON, and the secret that signs them."""
 
     url: WebUrl = SecretUrl("")
     secret: Secret = SecretStr("")
 
 
 class AlertSettings(Section):
-    """When an alert opens and closes, how often it is repeated, and what keeps it quiet."""
+    """Opening, closing, repetition and suppression of alerts."""
 
     check_seconds: Pause = 5.0
     open_after_seconds: Seconds = 0.0

@@ -17,7 +17,7 @@ TARGET = "configuration"
 
 
 class WorkerProgress(StrEnum):
-    """How far a worker is with the newest configuration."""
+    """The state of a worker's change to the newest configuration."""
 
     PENDING = "pending"
     DONE = "done"
@@ -29,7 +29,7 @@ class WorkerProgress(StrEnum):
 
 
 class ChangeResult(StrEnum):
-    """How the application of a configuration ended."""
+    """The result of applying a configuration."""
 
     APPLIED = "applied"
     FAILED = "failed"
@@ -41,7 +41,6 @@ class ChangeResult(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether it is in force everywhere."""
         return self is ChangeResult.APPLIED
 
 
@@ -68,13 +67,12 @@ class ConfigChange:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ConfigChange:
-        """What `as_json` made."""
         known = {name: document[name] for name in cls.__dataclass_fields__}
         return cls(**{**known, "changes": tuple(known["changes"]), "moves": dict(known["moves"])})
 
 
 def end_of(progress: Mapping[str, WorkerProgress]) -> ChangeResult | None:
-    """How it ended, by how far its workers are; None while one of them is still on its way."""
+    """The result, from the progress of its workers; None while one of them is pending."""
     there = set(progress.values())
     if WorkerProgress.FAILED in there and WorkerProgress.HELD in there:
         return ChangeResult.HALTED
@@ -84,7 +82,7 @@ def end_of(progress: Mapping[str, WorkerProgress]) -> ChangeResult | None:
 
 
 def roles(change: ConfigChange, progress: Mapping[str, WorkerProgress]) -> dict[str, str]:
-    """What happened to each worker."""
+    """The role of each worker whose change is finished."""
     found = {}
     for worker_id, role in change.moves.items():
         match progress.get(worker_id, WorkerProgress.PENDING):

@@ -39,13 +39,12 @@ class ChangedWorker:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ChangedWorker:
-        """What `ConfigDiff.as_json` made of it."""
         return cls(str(document["worker_id"]), tuple(str(key) for key in document["keys"]))
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiff:
-    """What a new configuration changes. Every tuple is in a fixed order."""
+    """The effects of a new configuration. Every tuple is in a fixed order."""
 
     added: tuple[str, ...] = ()
     """Workers that were not there."""
@@ -66,12 +65,11 @@ class ConfigDiff:
 
     @property
     def empty(self) -> bool:
-        """Whether the two are the same."""
         return not any(getattr(self, field.name) for field in fields(self))
 
     @property
     def live(self) -> bool:
-        """Whether a running daemon has something to take over."""
+        """True where a running daemon has something to take over."""
         return any(getattr(self, field.name) for field in fields(self) if field.name != "needs_restart")
 
     def in_words(self) -> list[str]:
@@ -97,7 +95,7 @@ class ConfigDiff:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ConfigDiff:
-        """What `as_json` made, also where another version of this program made it."""
+        """Read what `as_json` of any version made."""
         found: dict[str, Any] = {field.name: document.get(field.name) or () for field in fields(cls)}
         for name, values in found.items():
             touched = name in ("restarted", "changed")
@@ -106,7 +104,7 @@ class ConfigDiff:
 
 
 def difference(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
-    """What is different in `new`, were it to take the place of `old`: `{config}` then means the same file."""
+    """The effects of replacing `old` by `new`: `{config}` then means the same file."""
     touched = [
         (worker_id, _touched(old.workers[worker_id], new.workers[worker_id], worker_id))
         for worker_id in _both(old, new)
@@ -173,7 +171,7 @@ def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
 
 
 def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
-    """Where the two differ: a setting, or a whole entry that only one of them has. Lists count as one."""
+    """The paths that differ: a setting, or a whole entry that only one of them has. Lists count as one."""
     if isinstance(old, BaseModel) and isinstance(new, BaseModel):
         for name, field in type(new).model_fields.items():
             yield from _paths(getattr(old, name), getattr(new, name), (*path, field.alias or name))

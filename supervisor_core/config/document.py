@@ -54,7 +54,7 @@ class DocumentError(Exception):
 
 
 class Document:
-    """What was read: the data, the line of each path, and what is wrong so far."""
+    """The data, the line of each path, and the problems so far."""
 
     __slots__ = ("data", "lines", "problems")
 
@@ -88,7 +88,7 @@ def build(events: Iterable[Any], environment: Mapping[str, str]) -> Document:
 
 
 def scalar(text: str) -> Any:  # noqa: ANN401 (what a scalar is depends on its text)
-    """What an unquoted scalar means."""
+    """The value of an unquoted scalar."""
     if len(text) <= LONGEST_WORD:
         word = text.lower()
         if word in _WORDS and text in (word, word.upper(), word.capitalize()):
@@ -222,7 +222,7 @@ class _Builder:
             frame.merged.append(part)
 
     def _path(self) -> Path:
-        """Where the next value goes."""
+        """The path of the next value."""
         if not self._stack:
             return ()
         frame = self._stack[-1]

@@ -57,7 +57,6 @@ class Section(BaseModel):
 
 
 def is_section(annotation: object) -> bool:
-    """Whether a setting is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
@@ -67,7 +66,7 @@ def wrong(text: str) -> PydanticCustomError:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, to a person."""
+    """The type of a value in words."""
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         ((int, float), "a number"),
@@ -176,7 +175,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
 
 
 def folder_of(info: ValidationInfo) -> Path:
-    """Where relative paths start: at the folder of the file, which the context of a validation names."""
+    """The folder of the configuration file, where relative paths start; the validation's context has it."""
     folder: Path = (info.context or {}).get("folder", Path())
     return folder
 
@@ -260,7 +259,7 @@ def masked(url: str) -> str:
 
 
 def installed(module: str) -> bool:
-    """Whether a driver is there, without importing it."""
+    """True where a driver is installed, without importing it."""
     return find_spec(module) is not None
 
 
@@ -325,7 +324,7 @@ def _database_url(value: object, info: ValidationInfo) -> str:
 
 
 def _is_by_socket(text: str) -> bool:
-    """Whether an address names a socket in place of a host."""
+    """True for an address with a socket in place of a host."""
     try:
         parts = urlsplit(text)
         if parts.netloc.rpartition("@")[2]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.text import nearest
+from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
 from supervisor_core.config.fields import quotable
@@ -123,7 +122,7 @@ class SupervisorConfig(Settings):
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
-        """Where it came from travels in the context of the validation."""
+        """Take the origin out of the context of the validation."""
         self._path = context["path"]
         self._environ = MappingProxyType(context["environ"])
         self._safe = MappingProxyType(context["safe"])
@@ -201,12 +200,12 @@ class SupervisorConfig(Settings):
         return {**self._safe, **own}
 
     def needs_approval(self, command: str, door: str) -> bool:
-        """Whether a second person must agree before this command is carried out, when it came through this door."""
+        """True for a command through this door that needs a second person's approval."""
         terms = self.slack.approvals
         return command in terms.required_for and door in terms.doors
 
     def announcement(self) -> Mapping[str, Any] | None:
-        """Where a command that nobody gave in Slack is shown there; None where it is not."""
+        """The place in Slack for the card of a command from elsewhere; None where it gets none."""
         if not (self.slack.enabled and self.slack.announce and self.slack.alert_channel):
             return None
         return {"channel": self.slack.alert_channel, "announced": True}
@@ -232,8 +231,7 @@ class SupervisorConfig(Settings):
             if name not in WorkerSettings.LIVE
         }
         settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
-        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return hashlib.sha256(canonical_json(settings).encode()).hexdigest()
 
 
 def load_supervisor_config(
@@ -309,7 +307,7 @@ PEOPLE = ("U", "W")
 
 
 def not_listed(config: SupervisorConfig, who_id: str, command: str, worker_id: str, right: Right) -> str:
-    """Why the configuration doesn't give this person the right on this worker, in words; empty where it does."""
+    """The reason why the configuration denies this person the right on this worker; empty where it grants it."""
     access = config.slack.access
     by_command = access.commands.get(command) if right is not Right.APPROVER else None
     if by_command is not None:

@@ -91,14 +91,14 @@ class DriveSettings(Section):
 
 
 class InboxSettings(Section):
-    """What a flag must bring along to be believed."""
+    """The secret and the age limit of signed flags."""
 
     secret: Secret = SecretStr("")
     max_age_minutes: Span = 60.0
 
 
 class GitSettings(Section):
-    """Who the commits of rollbacks and undos are by."""
+    """The author of the commits of rollbacks and undos."""
 
     author_name: GitName = "supervisor"
     author_email: GitName = "supervisor@localhost"
@@ -113,7 +113,7 @@ class DatabaseSettings(Section):
 
 
 class LoggingSettings(Section):
-    """What is logged, and when a log rotates."""
+    """The log's level, name and rotation."""
 
     level: Annotated[str, BeforeValidator(one_of(*LEVELS, fold=True))] = "INFO"
     file: FileName = "supervisor.log"
@@ -129,7 +129,7 @@ class FleetSettings(Section):
 
 
 class MetricsSettings(Section):
-    """Where metrics and the health page are served."""
+    """The address of the metrics and the health page."""
 
     bind: Bind = "127.0.0.1:9464"
 

@@ -9,18 +9,18 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
+from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.config.fields import quotable, shaped, wrong
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
-_WORKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|nan|inf|infinity", re.IGNORECASE)
 
 
 def worker_id_fault(name: str) -> str | None:
-    """Why a worker may not be called so, in words that follow its name; None where it may."""
+    """The reason why a worker can't have this name, in words that follow it; None for a valid one."""
     folded = name.casefold()
-    if not _WORKER.fullmatch(name):
+    if not WORKER_ID.fullmatch(name):
         return "is no worker id: it has 1 to 64 letters, digits, dots and hyphens, no dot or hyphen first"
     if _NUMBER.fullmatch(name):
         return "is no worker id: a number would be taken for an argument; put a letter in front"
@@ -34,7 +34,7 @@ def worker_id_fault(name: str) -> str | None:
 
 
 def host_id() -> str:
-    """What this host is called where the configuration gives it no name."""
+    """The name of this host where the configuration has none."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("._-")[:MAX_NAME]
     return name or "supervisor"
 

@@ -236,7 +236,7 @@ def _events(yaml: Any, text: str) -> Iterator[Any]:  # noqa: ANN401 (a module th
 
 
 def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
-    """Where the YAML is wrong, and how, for people who don't know YAML's own terms."""
+    """The place and the kind of a YAML error, for people who don't know YAML's terms."""
     said = str(error.problem or "")
     words = next((plain for begin, plain in _YAML_WORDS if said.startswith(begin)), "")
     mark = error.problem_mark or error.context_mark

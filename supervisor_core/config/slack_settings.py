@@ -55,7 +55,7 @@ class AccessSettings(Section):
 
 
 class ApprovalSettings(Section):
-    """Which commands need the approval of a second person, at which doors, and on what terms."""
+    """The commands that need the approval of a second person, the doors, and the terms."""
 
     required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = (
         "rollback",
@@ -74,7 +74,7 @@ DIRECT = ("D", "U", "W")
 
 
 class SlackSettings(Section):
-    """Where the bot speaks and listens, and to whom."""
+    """The channels and people of the bot."""
 
     enabled: Flag = True
     alert_channel: OptionalChannel = ""
@@ -104,7 +104,7 @@ MAX_TOKEN_FILE = 10_000  # bytes; a token has about a hundred
 
 @dataclass(frozen=True, slots=True)
 class SlackCredentials:
-    """What it takes to speak with Slack. A token that is not set is None."""
+    """Slack's tokens and address. A token that isn't set is None."""
 
     bot_token: SecretStr | None = None
     app_token: SecretStr | None = None

@@ -46,7 +46,7 @@ def fill(word: str, values: Mapping[str, str]) -> str:
 
 
 def fault(word: str, *, quote: bool) -> str | None:
-    """What is wrong with the placeholders of a word; with `quote` false the word is a secret."""
+    """The problem with a word's placeholders, if any; with `quote` false the word is a secret."""
     for match in _PIECE.finditer(word):
         if match[0] in ("{{", "}}") or match[1] in PLACEHOLDERS:
             continue
@@ -134,7 +134,7 @@ class ProbeSettings(Section):
 
 
 class RestartSettings(Section):
-    """What the daemon does when a worker has ended, and how often."""
+    """The restart policy and its limits."""
 
     policy: Policy = "on-failure"
     max_per_hour: Annotated[int, BeforeValidator(number(0, 3600, whole=True))] = 5
@@ -238,7 +238,7 @@ WINDOWS = frozenset(
 
 
 def safe_part(environ: Mapping[str, str], *, windows: bool = os.name == "nt") -> dict[str, str]:
-    """What of an environment any worker may see. Everything else may be a secret, so it is left out."""
+    """The variables that any worker may see. All others may be secrets."""
     allowed = SAFE | WINDOWS if windows else SAFE
     return {
         name: value

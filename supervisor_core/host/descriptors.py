@@ -33,7 +33,7 @@ class UnreadableFileError(RefusedError):
 
 
 def is_link(facts: os.stat_result) -> bool:
-    """Whether these are the facts of a symbolic link, or on Windows of a junction or any other redirection."""
+    """True for a symbolic link, and on Windows for a junction or any other redirection."""
     redirected = getattr(facts, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
     return stat.S_ISLNK(facts.st_mode) or bool(redirected)
 
@@ -64,7 +64,7 @@ def chunks(descriptor: int, limit: int) -> Iterator[bytes]:
 
 
 def known_flags(*names: str) -> int:
-    """Those of the flags that this system knows, together."""
+    """The flags that this system knows, combined."""
     together = 0
     for name in names:
         together |= getattr(os, name, 0)

@@ -75,7 +75,7 @@ class Mount(Protocol):
 
 
 def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
-    """What kind of network drive the folder is on; empty for a local disk, and where the system does not say.
+    """The kind of network drive that the folder is on; empty for a local disk, and where the system doesn't tell.
 
     Only the list of mounts is read, so a drive that hangs hangs nobody here.
     """

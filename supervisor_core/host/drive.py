@@ -57,7 +57,7 @@ class Drive:
 
     @property
     def hangs(self) -> bool:
-        """Whether a call is out that did not come back in time."""
+        """True while a call that timed out hasn't come back."""
         return bool(self._hanging)
 
     def call(self, work: Callable[..., T], *arguments: Any, timeout: float | None = None) -> T:  # noqa: ANN401
@@ -83,7 +83,7 @@ class Drive:
         self.call(self.confirm)
 
     def confirm(self) -> None:
-        """What `check` looks at, for whoever is within a call to the drive already."""
+        """The same check from within a call to the drive."""
         if not self.root.is_dir():
             raise DriveUnavailable(
                 f"The drive is not there: {self.root} is no folder.", remedy="Mount it, or correct nas.root."
@@ -216,6 +216,5 @@ def _id(document: dict[str, object]) -> str:
 
 
 def _holds_a_pause(state_dir: Path) -> bool:
-    """Whether a drive whose id nobody noted was told of a pause that holds."""
     copies = (read_json(path, tolerant=True) or {} for path in (state_dir / DESIRED).glob("*.json"))
     return any(copy.get("pause") and not copy.get("waits") and not copy.get("drive") for copy in copies)

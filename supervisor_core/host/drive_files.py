@@ -127,7 +127,6 @@ def stat(root: Path, path: str | PurePath) -> os.stat_result:
 
 
 def exists(root: Path, path: str | PurePath) -> bool:
-    """Whether anything lies at a path."""
     try:
         stat(root, path)
     except FileNotFoundError:
@@ -136,7 +135,6 @@ def exists(root: Path, path: str | PurePath) -> bool:
 
 
 def is_file(root: Path, path: str | PurePath) -> bool:
-    """Whether a regular file lies at a path."""
     try:
         return S_ISREG(stat(root, path).st_mode)
     except FileNotFoundError:

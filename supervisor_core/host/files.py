@@ -106,7 +106,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> str:
             raise FileTaken(f"{path} exists already.", remedy="Choose another name.") from None
     finally:
         temporary.unlink(missing_ok=True)
-    _sync(path.parent)
+    with OpenFolder.at(path.parent, shared=False) as folder:
+        folder.sync()
     return digest.hexdigest()
 
 
@@ -121,19 +122,3 @@ def digest_of(path: Path) -> str:
     """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def discard(path: Path) -> None:
-    """Remove a file that was just written."""
-    path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Make the new name survive a power cut."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -42,7 +42,7 @@ class FolderWatch:
             self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int | None:
-        """What an event loop may wait on."""
+        """The descriptor for an event loop; None where there is none."""
         return self._descriptor if self._descriptor >= 0 else None
 
     def watch(self, folder: Path, root: Path | None = None) -> bool:

@@ -58,7 +58,7 @@ class ClaimedFlag:
 
 @dataclass(frozen=True, slots=True)
 class FlagFacts:
-    """What the file system knows of a flag. The owner is a hint, not an identity."""
+    """A flag's time and owner by the file system. The owner is a hint, not an identity."""
 
     filed_at: datetime
     owner: str
@@ -120,7 +120,7 @@ class Inbox:
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
     def any_for(self, wanted: Callable[[str], bool]) -> bool:
-        """Whether a flag with a wanted name lies here, or is claimed."""
+        """True where a flag with a wanted name waits here or is claimed."""
         with drive_files.open_folder(self._root, self.folder) as folder:
             if any(name.endswith(SUFFIX) and wanted(name) for name in folder.names()):
                 return True
@@ -163,13 +163,6 @@ class Inbox:
                     answers.append((name, error))
         return answers
 
-    def claim(self, name: str, token: str) -> ClaimedFlag | None:
-        """Take the flag; None where somebody was faster."""
-        ((_, answer),) = self.claim_all([(name, token)])
-        if isinstance(answer, PermissionError):
-            raise answer
-        return answer
-
     def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> ClaimedFlag | None:
         kept = _keepable(name, token)
         path = self._processing / f"{kept}.{token}"
@@ -209,10 +202,6 @@ class Inbox:
             target = self._processing / f"{_keepable(name, token)}.{token}"
             drive_files.move(self._root, self._processing / name, target)
 
-    def read(self, flag: ClaimedFlag) -> bytes:
-        """What is in a claimed flag."""
-        return drive_files.read(self._root, flag.path, MAX_BYTES)
-
     def read_all(self, flags: Sequence[ClaimedFlag]) -> list[FlagContent]:
         """Many claimed flags; those that somebody took away are left out."""
         found = []
@@ -229,12 +218,8 @@ class Inbox:
                 found.append(FlagContent(flag, content, facts))
         return found
 
-    def facts(self, flag: ClaimedFlag) -> FlagFacts:
-        """When it was filed and whose file it is."""
-        return _facts(drive_files.stat(self._root, flag.path))
-
     def remove(self, flag: ClaimedFlag) -> None:
-        """It has been taken over into the ledger."""
+        """Remove a flag that the ledger has taken over."""
         crashpoints.reach("flag.remove:before")
         drive_files.remove(self._root, flag.path)
         crashpoints.reach("flag.remove:after")

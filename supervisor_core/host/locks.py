@@ -27,7 +27,7 @@ _WINDOWS_BYTE = 1 << 30  # locked on Windows, far behind the hint: a locked byte
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, as far as the file tells."""
+    """The holder of a lock, as far as the file tells."""
 
     identity: ProcessIdentity
     purpose: str
@@ -65,7 +65,6 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds the lock."""
         return self._descriptor is not None
 
     def acquire(self, *, exclusive: bool = True, timeout: float = 0.0) -> Self:
@@ -92,7 +91,7 @@ class FileLock:
             os.close(descriptor)
 
     def holder(self) -> Holder | None:
-        """Who took it last, exclusively, and still lives; None where the file does not say."""
+        """The last exclusive holder that still lives; None where the file doesn't say."""
         try:
             with self.path.open("rb") as file:
                 hint = json.loads(file.read(HINT_BYTES))
@@ -129,7 +128,7 @@ class FileLock:
         return True
 
     def _is_at_path(self, descriptor: int) -> bool:
-        """Whether the file locked is the one that others will find; somebody may have cleaned it away."""
+        """True while the locked file is the one that others find; somebody may have removed it."""
         try:
             there = self.path.stat()
         except FileNotFoundError:
@@ -170,8 +169,6 @@ if sys.platform == "win32":
     _TAKEN = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
     class _Overlapped(ctypes.Structure):
-        """Where in the file the lock begins, as the kernel wants it."""
-
         _fields_ = (
             ("internal", ctypes.c_void_p),
             ("internal_high", ctypes.c_void_p),

@@ -61,7 +61,7 @@ def delete_old(
 
 
 def next_sweep(state_dir: Path, now: datetime) -> datetime:
-    """When the next sweep is due. On a new host nothing is old, so its first one comes a day later."""
+    """The time of the next sweep. On a new host nothing is old, so its first one comes a day later."""
     try:
         swept = datetime.fromtimestamp((state_dir / MARK).stat().st_mtime, UTC)
     except FileNotFoundError:

@@ -121,7 +121,7 @@ class OpenFolder:
             yield from found
 
     def allows(self, access: int) -> bool:
-        """Whether we have these rights (`os.W_OK` and so on) in the folder."""
+        """True where we have these rights (`os.W_OK` and so on) in the folder."""
         if self._descriptor is None:
             return os.access(self.path, access)
         return os.access(".", access, dir_fd=self._descriptor)
@@ -336,7 +336,7 @@ class OpenFolder:
         return facts.st_size
 
     def _is_ours(self, facts: os.stat_result) -> bool:
-        """Whether we own the file. A drive may give all files one owner: then it's the owner of a file that we make."""
+        """True for our own file. A drive may give all files one owner: then it's the owner of a file that we make."""
         if sys.platform == "win32" or facts.st_uid == os.geteuid():
             return True
         probe = temporary_name("owner", only_writer=False)

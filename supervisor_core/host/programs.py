@@ -42,7 +42,7 @@ class ProgramError(SupervisorError):
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What came of a program."""
+    """The result of a program."""
 
     words: tuple[str, ...]
     exit_code: int | None
@@ -55,12 +55,11 @@ class ProgramResult:
     """Whether something in the middle of its output was left out: its words alone do not tell, they may say so too."""
 
     def __bool__(self) -> bool:
-        """Whether all went well."""
         return self.ok
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself, in time, and said that all is well."""
+        """True for an exit with code 0, in time."""
         return self.exit_code == 0 and not self.timed_out
 
 
@@ -169,11 +168,10 @@ class _Stream(threading.Thread):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether not all is kept of what was said until now."""
         return self._left_out > 0
 
     def text(self, undecodable: str) -> str:
-        """What was said. Somebody outside of the group may hold the pipe open for ever: that is not waited for."""
+        """The output. A process outside the group may hold the pipe open for ever: that isn't waited for."""
         self.join(GONE_SECONDS)
         middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
         return bytes(self._first).decode(errors=undecodable) + middle + bytes(self._last).decode(errors=undecodable)

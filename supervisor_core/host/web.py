@@ -37,7 +37,7 @@ class NoHttpResponse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What the other side said; its words are not read, for they may have no end."""
+    """A response without its body, which may have no end."""
 
     status: int
     retry_after: str = ""
@@ -72,7 +72,7 @@ def send_request(
 
 
 def is_same_host(url: str, target: str) -> bool:
-    """Whether a redirect stays with whom we were told to speak: the same host and port, or its encrypted door."""
+    """True for a redirect to the same host and port, or from HTTP to HTTPS."""
     here, there = urlsplit(url), urlsplit(target)
     if not there.hostname or here.hostname != there.hostname:
         return False
@@ -86,7 +86,7 @@ def _door(parts: SplitResult) -> tuple[str, int | None]:
 
 @contextlib.contextmanager
 def _in_words() -> Iterator[None]:
-    """What the library raises has the address in its words; ours has not."""
+    """Turn the library's errors, which quote the address, into ours, which don't."""
     import requests
 
     try:
@@ -104,7 +104,7 @@ def _in_words() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    """What the system said of it, which knows of no address."""
+    """The system's words for an error, which quote no address."""
     seen: set[int] = set()
     todo: list[object] = [error]
     while todo:

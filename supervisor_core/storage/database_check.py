@@ -30,8 +30,6 @@ from supervisor_core.storage.engine import CONNECT_SECONDS, shared_engine
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 5.0
-
 OF_THE_TIME_ALLOWED = 0.9
 """MariaDB is told to give up a little before we stop listening, so that it can still say so."""
 
@@ -66,7 +64,7 @@ def sqlite_reader(path: Path, busy_seconds: float) -> Engine:
 
 def read_closed_ledger(path: Path, question: Callable[[Connection], T]) -> T:
     """The answer to a question about a ledger that isn't open; it changes nothing and waits for no writer."""
-    engine = sqlite_reader(path, BUSY_SECONDS)
+    engine = sqlite_reader(path, CONNECT_SECONDS)
     try:
         with engine.connect() as connection:
             return question(connection)
@@ -160,17 +158,14 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as it should be."""
         return all(each.passed for each in self.asked)
 
     @property
     def connected(self) -> bool:
-        """Whether the database answered at all."""
         return self.asked[0].passed
 
     @property
     def failures(self) -> tuple[CheckResult, ...]:
-        """What is not as it should be."""
         return tuple(each for each in self.asked if not each.passed)
 
     def facts(self) -> dict[str, Any]:
@@ -218,7 +213,7 @@ class _Asker:
         self._no_use = ""
 
     def ask(self, name: str, question: Callable[[Connection], tuple[str, Any]]) -> Any:  # noqa: ANN401 (its answer)
-        """What the question brought, None where it failed."""
+        """The answer; None where the question failed."""
         begun = time.monotonic()
         passed, words, value = self._answer(question) if not self._no_use else (False, self._no_use, None)
         self.asked.append(CheckResult(name, passed, time.monotonic() - begun, words))
@@ -318,7 +313,7 @@ def _in_utc(connection: Connection) -> tuple[str, str]:
 
 
 def _words(error: Exception) -> str:
-    """What the driver said, in a line; a code that it puts in front of its words comes after them."""
+    """The driver's error in a line, its code last."""
     found = getattr(error, "orig", None) or error
     if len(found.args) > 1 and isinstance(found.args[0], int):
         return one_line(f"{found.args[1]} ({found.args[0]})", LONGEST_WORDS)

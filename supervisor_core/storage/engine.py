@@ -27,9 +27,7 @@ from sqlalchemy.types import TypeEngine
 
 from supervisor_core.common.times import from_text, require_aware, to_text
 from supervisor_core.host.descriptors import PRIVATE_FILE, PRIVATE_FOLDER
-
-BUSY_SECONDS = 30
-"""How long a writer waits for another process's transaction; ours last milliseconds, so this is never reached."""
+from supervisor_core.storage.ledger_file import WRITER_SECONDS
 
 CONNECT_SECONDS = 5
 READING = "supervisor_reading"
@@ -38,7 +36,7 @@ READING = "supervisor_reading"
 def ledger_engine(path: Path) -> Engine:
     """The local SQLite file: write-ahead log, full synchronous writes, writers take their lock at the start."""
     _create_private(path)
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True)
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": WRITER_SECONDS}, hide_parameters=True)
     _pin_sqlite(engine)
     return engine
 
@@ -118,7 +116,7 @@ def _pin_sqlite(engine: Engine) -> None:
 def _enter_wal_mode(cursor: Any) -> None:  # noqa: ANN401 (a driver's cursor)
     """Switching to the write-ahead log ignores the busy timeout, and several programs may open a new file at once."""
 
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + WRITER_SECONDS
     while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
             cursor.execute("PRAGMA journal_mode = WAL")

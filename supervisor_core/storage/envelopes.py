@@ -55,7 +55,7 @@ def _row(each: StoredEnvelope) -> dict[str, Any]:
 
 
 def unhandled(connection: Connection) -> list[StoredEnvelope]:
-    """What was acknowledged and not dealt with, in the order in which it came."""
+    """The acknowledged envelopes that aren't handled, oldest first."""
     query = select(envelopes).where(envelopes.c.state == RECEIVED).order_by(envelopes.c.received_at, envelopes.c.key)
     return [
         StoredEnvelope(row["key"], row["kind"], json.loads(row["payload_json"]), row["received_at"])

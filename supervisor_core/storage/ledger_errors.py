@@ -36,7 +36,7 @@ class LedgerDamaged(LedgerUnavailable):
 
 
 def ledger_error(path: Path, problem: BaseException, verb: str = "used") -> LedgerUnavailable | None:
-    """What the driver's error says about the file or its disk; None where it says nothing about either."""
+    """The ledger's error for a driver's error about the file or its disk; None for any other."""
     error = getattr(problem, "orig", problem)  # SQLAlchemy's wrap the driver's
     if not isinstance(error, sqlite3.Error):
         return None

@@ -42,7 +42,7 @@ class PendingMessage:
 
 
 def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[PendingMessage]:
-    """What of this kind is due, oldest first."""
+    """The due messages of this kind, oldest first."""
     query = (
         select(outbox)
         .where(outbox.c.state == PENDING, outbox.c.kind == kind, outbox.c.due_at <= now)
@@ -55,7 +55,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
 def waiting(
     connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
 ) -> list[PendingMessage]:
-    """What waits of these kinds, due or about to be, in the order in which it was first ordered.
+    """The pending messages of these kinds, due or about to be, in the order in which they were first ordered.
 
     Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
     particular: it can't be told there now, and may be more than fits. And what stands below a message that itself
@@ -74,7 +74,7 @@ def waiting(
 
 
 def waiting_of(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
-    """What waits of this kind, due or not, in the order in which it was first ordered."""
+    """The pending messages of this kind, due or not, in the order in which they were first ordered."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
     return [_waiting(row) for row in rows]
@@ -93,7 +93,7 @@ def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapp
 
 
 def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
-    """Where this message stands, or belongs while it was not told; None where none was ordered."""
+    """The place of this message, or its channel before it is sent; None where none was ordered."""
     query = select(outbox.c.payload_json, outbox.c.address_json).where(
         outbox.c.kind == kind, outbox.c.subject == subject
     )
@@ -123,13 +123,13 @@ def thread_of(connection: Connection, kind: str, subject: str) -> Mapping[str, A
 
 
 def payloads(connection: Connection, kind: str) -> dict[str, Mapping[str, Any]]:
-    """What was ordered last of this kind, by subject; without what was dropped."""
+    """The newest payload of each subject of this kind, dropped ones excluded."""
     query = select(outbox.c.subject, outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.state != DROPPED)
     return {row.subject: json.loads(row.payload_json) for row in connection.execute(query)}
 
 
 def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
-    """What was ordered last for this subject; None where nothing ever was."""
+    """The newest payload for this subject; None where there is none."""
     query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
     text = connection.execute(query).scalar()
     return json.loads(text) if text else None
@@ -183,7 +183,7 @@ def addressed(connection: Connection, message: PendingMessage, address: Mapping[
 def postpone(
     connection: Connection, message: PendingMessage, error: str, now: datetime, seconds: float | None = None
 ) -> None:
-    """It could not be sent: try again, later each time, or when the other side said."""
+    """Retry later, with growing delays, or when the other side said."""
     delay = (
         seconds
         if seconds is not None
@@ -249,6 +249,6 @@ def report(
 
 
 def _ordered(connection: Connection, kinds: Iterable[str], task_id: str) -> list[str]:
-    """Which of these messages the command has, told or not."""
+    """The kinds of these messages that the command has, sent or not."""
     query = select(outbox.c.kind).where(outbox.c.kind.in_(tuple(kinds)), outbox.c.subject == task_id)
     return list(connection.execute(query.order_by(outbox.c.outbox_id)).scalars())

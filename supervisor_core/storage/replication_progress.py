@@ -30,14 +30,14 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose rows: a ledger that is made anew, or is given another name, begins from the start."""
+    """The owner of the rows: a new ledger, or one with another name, begins from the start."""
 
     ledger_id: str
     supervisor_id: str
 
 
 def origin_of(connection: Connection, supervisor_id: str) -> Origin:
-    """Who this ledger is; decided the first time that anybody asks, in a transaction that may write."""
+    """The identity of this ledger, made by the first call, in a transaction that may write."""
     found = connection.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
     origin = Origin(found or uuid.uuid4().hex, supervisor_id)
     read(connection, origin)
@@ -85,7 +85,7 @@ def chains(connection: Connection) -> Iterator[str]:
 
 
 def waiting(connection: Connection, marks: Marks) -> int:
-    """How many rows of the ledger are not in the shared database."""
+    """The number of rows that aren't in the shared database."""
     count = select(func.count()).select_from(jobs).where(jobs.c.changed > marks.jobs_changed)
     newest = [audit.newest_row(connection, chain) for chain in chains(connection)]
     rows = sum(head.audit_id for head in newest if head)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class HeadKeeper(Protocol):
-    """Where the newest row of an audit chain is noted outside the ledger."""
+    """A note of an audit chain's newest row outside the ledger."""
 
     def read(self, supervisor_id: str) -> ChainHead | None:
         """The head as it was last kept."""
@@ -41,7 +41,7 @@ class HeadKeeper(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Listener:
-    """Who wants to hear of orders, and of which kinds; of all where none is named."""
+    """A callback for ordered messages, of some kinds or, with none named, of all."""
 
     ordered: Callable[[], object]
     kinds: frozenset[str]
@@ -102,7 +102,7 @@ class Ledger:
 
     @property
     def trouble(self) -> LedgerUnavailable | None:
-        """Why the ledger can't be used; None while it can. Damage stays until it is opened anew."""
+        """The reason why the ledger can't be used; None while it can. Damage stays until it is reopened."""
         if isinstance(self._writer.trouble, LedgerDamaged):
             self._damage = self._writer.trouble
         return self._damage or self._writer.trouble
@@ -194,7 +194,7 @@ class Ledger:
 
 
 class Transactions(Protocol):
-    """What a `Ledger` has."""
+    """Reading and writing in transactions, as a `Ledger` does."""
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look at one consistent picture."""

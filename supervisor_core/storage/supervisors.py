@@ -34,8 +34,6 @@ MOST_MISSED = 3
 
 
 class SupervisorStatus(StrEnum):
-    """Where a supervisor's life stands."""
-
     SPAWNING = "SPAWNING"
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
@@ -44,8 +42,6 @@ class SupervisorStatus(StrEnum):
 
 
 class SupervisorMove(StrEnum):
-    """What can be asked of it."""
-
     START = "start"
     STOP = "stop"
     PAUSE = "pause"
@@ -105,7 +101,7 @@ def next_status(status: SupervisorStatus, move: SupervisorMove) -> SupervisorSta
 
 
 def missed_heartbeats(last: datetime | None, since: datetime, every_seconds: float, now: datetime) -> int:
-    """How many heartbeats were due and have not come, `since` its start where none ever came."""
+    """The number of missing heartbeats, `since` its start where none ever came."""
     if every_seconds <= 0:
         return 0  # none is promised
     silent = (now - (last or since)).total_seconds()
@@ -115,7 +111,7 @@ def missed_heartbeats(last: datetime | None, since: datetime, every_seconds: flo
 def is_unresponsive(
     status: SupervisorStatus, last: datetime | None, since: datetime, every_seconds: float, now: datetime
 ) -> bool:
-    """Whether a supervisor that should be there has been silent for three of its own heartbeats."""
+    """True for a live supervisor that misses three of its own heartbeats."""
     return status in ALIVE and missed_heartbeats(last, since, every_seconds, now) >= MOST_MISSED
 
 
@@ -242,7 +238,7 @@ def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
 
 
 def resting(connection: Connection, supervisor_id: str) -> str:
-    """Why monitoring rests, as far as somebody said; empty where it does not."""
+    """The reason why monitoring is paused; empty where it isn't."""
     row = find(connection, supervisor_id)
     return (row.reason or "paused") if row is not None and row.status is SupervisorStatus.PAUSED else ""
 
@@ -254,7 +250,7 @@ def everyone(connection: Connection) -> list[SupervisorRow]:
 
 
 def unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
-    """Those, besides one, that should be there and whose heartbeats are missing three times over."""
+    """The unresponsive supervisors, besides one."""
     return [
         Unresponsive(row, missed_heartbeats(row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now))
         for row in everyone(connection)

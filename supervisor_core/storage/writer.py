@@ -110,7 +110,7 @@ class Writer:
                 job.future.set_exception(problem)
 
     def _in_our_words(self, problem: BaseException) -> BaseException:
-        """What a full or broken disk does to SQLite, as the ledger's trouble; everything else as it is."""
+        """Turn errors of a full or broken disk into the ledger's; leave all others."""
         trouble = ledger_error(self._path, problem, "written")
         if trouble is None and isinstance(problem, OSError):
             trouble = LedgerUnavailable(
@@ -122,7 +122,7 @@ class Writer:
         return trouble
 
     def _follow_up(self, note: Any) -> None:  # noqa: ANN401 (what `before_commit` returned)
-        """What is written stays written, and nobody may be told otherwise."""
+        """Call `after_commit`. A failure is logged alone: what is written stays written."""
         try:
             self._after_commit(note)
         except Exception:
@@ -145,10 +145,10 @@ def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseExceptio
 
 
 def _is_open(connection: Connection) -> bool:
-    """Whether the transaction is still there: a disk that is full or broken can make SQLite undo all of it."""
+    """False where a full or broken disk made SQLite undo the whole transaction."""
     return getattr(connection.connection.dbapi_connection, "in_transaction", True)
 
 
 def _changes(connection: Connection) -> int:
-    """How many rows this connection has changed so far."""
+    """The number of rows that this connection has changed."""
     return getattr(connection.connection.dbapi_connection, "total_changes", 0)

@@ -112,7 +112,7 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """What lies between the line ends before `end`, the last first, read block by block."""
+    """The lines before `end`, the last first, read block by block."""
     begun: list[bytes] = []  # of the line whose beginning is not read yet, the last part first
     while end > 0:
         start = max(end - BLOCK_BYTES, 0)
@@ -129,7 +129,7 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
 
 
 def _end_of_lines(file: BinaryIO, size: int) -> int:
-    """Where the last whole line ends."""
+    """The end of the last whole line."""
     end = size
     while end > 0:
         start = max(end - BLOCK_BYTES, 0)

@@ -40,7 +40,7 @@ _WHERE_TIMES_STAND = 80
 
 
 def important_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
-    """Those, in their order and each kind once; nothing that is older than what is to be explained."""
+    """The errors and the last traceback's end, each kind once; nothing older than `since`."""
     found: dict[str, tuple[int, str]] = {}
     last = _last_traceback(lines)
     for number, line in _recent(lines, since):
@@ -56,7 +56,7 @@ def important_lines(lines: Sequence[str], since: datetime | None = None) -> tupl
 
 
 def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
-    """What the last traceback ends with, `ValueError: no such archive`; empty where there is none."""
+    """The end of the last traceback, `ValueError: no such archive`; empty where there is none."""
     number = _last_traceback(lines)
     if number is None or all(each != number for each, _ in _recent(lines, since)):
         return ""
@@ -104,7 +104,7 @@ def _last_traceback(lines: Sequence[str]) -> int | None:
 
 
 def _moment(line: str) -> datetime | None:
-    """When it was written, where it says so with a zone: without one nobody knows."""
+    """The time of a line that states it with a zone."""
     match = _MOMENT.search(line, 0, _WHERE_TIMES_STAND)
     if match is None or match[3] is None:
         return None

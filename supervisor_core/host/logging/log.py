@@ -78,7 +78,7 @@ class Repeats(logging.Filter):
         self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it; a count is added to its words."""
+        """Drop a repeat; add the count to what comes through."""
         if record.levelno < logging.WARNING:
             return True
         passes: bool | None = getattr(record, "passes", None)
@@ -196,14 +196,9 @@ class DriveCopy(logging.Handler):
             if str(error) != self._refused:  # once, in the log at home
                 self._refused = str(error)
                 log.warning("the log isn't copied to the drive: %s", error)
-        with self._counting():
-            self._lost += change
-
-    @contextlib.contextmanager
-    def _counting(self) -> Iterator[None]:
         self.acquire()
         try:
-            yield
+            self._lost += change
         finally:
             self.release()
 

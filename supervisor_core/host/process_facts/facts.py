@@ -25,7 +25,7 @@ class ProcessIdentity(NamedTuple):
 
 
 class Liveness(StrEnum):
-    """What can be said of an identity now."""
+    """The state of an identity now."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -39,12 +39,12 @@ class Liveness(StrEnum):
 
     @property
     def running(self) -> bool:
-        """Whether the process is surely still there."""
+        """True for a process that surely exists."""
         return self in {Liveness.ALIVE, Liveness.FROZEN}
 
     @property
     def ended(self) -> bool:
-        """Whether the process surely does nothing any more."""
+        """True for a process that surely does nothing any more."""
         return self in {Liveness.GONE, Liveness.ZOMBIE}
 
 
@@ -68,7 +68,7 @@ class WorkerProcess(NamedTuple):
 
     @property
     def pid(self) -> int:
-        """Its PID, for messages; who signals uses the identity."""
+        """The PID for messages; signals go to the identity."""
         return self.identity.pid
 
     def __str__(self) -> str:

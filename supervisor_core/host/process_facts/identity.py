@@ -29,7 +29,7 @@ def identity_of(found: ProcessFacts) -> ProcessIdentity:
 
 
 def state(identity: ProcessIdentity) -> Liveness:
-    """Whether exactly this process lives. What the system does not tell is unverifiable, never gone."""
+    """The state of exactly this process. Where the system doesn't tell, it's unverifiable, never gone."""
     try:
         if identity.boot_id and identity.boot_id != platform.boot_id():
             return Liveness.GONE
@@ -43,7 +43,6 @@ def state(identity: ProcessIdentity) -> Liveness:
 
 
 def life_of(found: ProcessFacts) -> Liveness:
-    """What the kernel's letter means for us."""
     if found.state in {"Z", "X", "x"}:
         return Liveness.ZOMBIE
     return Liveness.FROZEN if found.state == "T" else Liveness.ALIVE

@@ -91,7 +91,7 @@ def newest_pid() -> int:
 
 
 def is_thread(pid: int) -> bool:
-    """Whether the number names a thread. /proc answers for those as well, though it does not list them.
+    """True for a thread's number. /proc answers for those as well, though it doesn't list them.
 
     From /proc: each file lock asks this, and so does `status`; psutil's import costs 19 ms.
     """
@@ -162,7 +162,6 @@ def own_owners() -> tuple[int | str, int | str]:
 
 
 def is_of_kernel(pid: int) -> bool:
-    """Whether the process is one that the kernel runs for itself."""
     try:
         return _is_of_kernel(_read(f"/proc/{pid}/stat"))
     except OSError:
@@ -170,7 +169,7 @@ def is_of_kernel(pid: int) -> bool:
 
 
 def started_at(found: ProcessFacts) -> datetime:
-    """When a process began, by the wall clock as it is now.
+    """The start of a process by the wall clock as it is now.
 
     Not by psutil, which counts from a boot time in whole seconds.
     """
@@ -184,12 +183,12 @@ def since_boot() -> float:
 
 
 def age_seconds(start: int) -> float:
-    """How long ago a process began whose identity has this `start`."""
+    """The age of a process whose identity has this `start`."""
     return since_boot() - start / os.sysconf("SC_CLK_TCK")
 
 
 def launch_options() -> dict[str, Any]:
-    """What a worker is started with: a session of its own, out of reach of our terminal's signals."""
+    """Options for `Popen`: a session of its own, out of reach of our terminal's signals."""
     return {"start_new_session": True}
 
 

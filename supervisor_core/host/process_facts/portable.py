@@ -102,7 +102,7 @@ def newest_pid() -> int:
 
 
 def is_thread(pid: int) -> bool:
-    """Whether the number names a thread, which psutil describes on Linux but doesn't count as a process."""
+    """True for a thread's number, which psutil describes on Linux but doesn't count as a process."""
     return sys.platform == "linux" and not psutil.pid_exists(pid)
 
 
@@ -172,7 +172,6 @@ def is_of_kernel(_pid: int) -> bool:
 
 
 def started_at(found: ProcessFacts) -> datetime:
-    """When a process began."""
     return datetime.fromtimestamp(found.start / 1_000_000, UTC)
 
 
@@ -187,12 +186,12 @@ def since_boot() -> float:
 
 
 def age_seconds(start: int) -> float:
-    """How long ago a process began whose identity has this `start`."""
+    """The age of a process whose identity has this `start`."""
     return time.time() - start / 1_000_000
 
 
 def launch_options() -> dict[str, Any]:
-    """What a worker is started with, out of reach of our terminal's signals.
+    """Options for `Popen`, out of reach of our terminal's signals.
 
     Not CREATE_NO_WINDOW: on a console of its own CTRL_BREAK would not reach it.
     """
@@ -298,7 +297,7 @@ def _still_there(identity: ProcessIdentity) -> bool:
 
 
 def _has_ended(identity: ProcessIdentity) -> bool:
-    """Whether it surely has; one that the system hides has not."""
+    """False for one that the system hides."""
     try:
         return not _still_there(identity)
     except PermissionError:

@@ -31,7 +31,6 @@ LOOK_AGAIN_SECONDS = 0.02  # only where there are no pidfds
 
 @cache
 def available() -> bool:
-    """Whether this kernel lets us use pidfds."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):

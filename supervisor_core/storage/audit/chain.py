@@ -52,7 +52,7 @@ _OPTIONAL = ("label", "task_id")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What happened, as it is handed to the trail; the trail adds its id, its time and its hashes."""
+    """An entry for the trail, which adds its id, its time and its hashes."""
 
     actor: str
     action: str
@@ -82,7 +82,7 @@ def row_hash(row: Mapping[str, Any]) -> str:
 
 
 def damage_of(row: Mapping[str, Any]) -> str:
-    """Why this row, as it's stored, isn't the row that was written; empty where its content matches its hash.
+    """The damage of a stored row; empty where its content matches its hash.
 
     A database file takes any bytes and any type in any cell. A cell of another type never counts as unaltered, even
     where it would give the same hash.
@@ -97,7 +97,6 @@ def damage_of(row: Mapping[str, Any]) -> str:
 
 
 def _fits(name: str, value: object) -> bool:
-    """Whether a cell holds a value of its column's type."""
     if name == "audit_id":
         return type(value) is int
     if name == "created_at":

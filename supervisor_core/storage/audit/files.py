@@ -220,5 +220,5 @@ def audit_csv(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _harmless(value: object) -> object:
-    """What a spreadsheet would run is shown instead."""
+    """Quote a cell that a spreadsheet would run."""
     return f"'{value}" if isinstance(value, str) and value[:1] in _RUN else value

@@ -130,7 +130,7 @@ def _key(row: Row) -> tuple[str, int]:
 
 
 def _stands_for(row: Row, siblings: Sequence[Row], fits: Callable[[Row], bool]) -> bool:
-    """Whether this is the newest row of its command that fits: the one in whose place the command is shown."""
+    """True for the newest row of its command that fits: the command is shown in its place."""
     newest = next((each for each in siblings if fits(each)), row)
     return place_of(newest) == place_of(row)
 

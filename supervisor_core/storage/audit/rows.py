@@ -106,7 +106,7 @@ def anchors(connection: Connection) -> list[ChainHead]:
 
 
 def _hash(stored: object) -> str:
-    """What stands in the column, which may be no hash."""
+    """The column's value, which may be no hash."""
     return storable(as_text(stored))[:HASH]
 
 

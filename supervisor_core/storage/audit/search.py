@@ -108,13 +108,13 @@ def affected_workers(
 
 
 def _is_whole(place: tuple[Any, Any]) -> bool:
-    """Whether a row could have this place: in an altered one anything may stand."""
+    """True for a place that a row can have: an altered one may hold anything."""
     host, number = place
     return isinstance(host, str) and is_plain(host) and type(number) is int and 0 < number <= LARGEST_ID
 
 
 def affected_between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those of these rows of a chain, which follow on each other."""
+    """The affected workers of consecutive rows of a chain."""
     number, first, last = audit_workers.c.audit_id, rows[0]["audit_id"], rows[-1]["audit_id"]
     mine = (audit_workers.c.supervisor_id == chain, number >= first, number <= last)
     return [dict(row) for row in connection.execute(select(audit_workers).where(*mine)).mappings()]
@@ -132,7 +132,7 @@ MOST_COUNTED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What to look for; None means any."""
+    """The terms of a search; None means any."""
 
     worker: str | None = None
     issuer: str | None = None
@@ -148,7 +148,7 @@ class AuditFilter:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What it is about, each of them once; empty for anything."""
+        """The wanted targets, each once; empty for any."""
         return tuple(dict.fromkeys(self.targets)) or ((self.worker,) if self.worker else ())
 
 
@@ -241,7 +241,7 @@ def actors_called(connection: Connection, who: str) -> list[str]:
 
 
 def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
-    """Whether a row is of this action or command, in a form that no planner takes for a use of an index."""
+    """The condition for this action or command, in a form that no planner takes for a use of an index."""
     action = func.coalesce(audit_log.c.action, "")
     executed = action == wanted.action
     if not wanted.command:
@@ -305,7 +305,7 @@ def _named_actors(connection: Connection) -> dict[str, str]:
 def _filters(
     connection: Connection, wanted: AuditFilter, *, about: bool = True
 ) -> list[tuple[Column[str], Sequence[str]]]:
-    """Which columns must have which values; a column without any value has no row."""
+    """The columns with their wanted values; a column without any value has no row."""
     filters: list[tuple[Column[str], Sequence[str]]] = []
     if wanted.issuer:
         filters.append((audit_log.c.actor, actors_called(connection, wanted.issuer)))
@@ -352,7 +352,7 @@ def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
 
 
 def _beyond(beside: RowPosition, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
-    """What comes after this row, in the order of the trail or against it. Of a row that is not there: nothing."""
+    """The rows after this one, in the order of the trail or against it; none for a missing row."""
     at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
     its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)
     row = audit_log.alias("beside")

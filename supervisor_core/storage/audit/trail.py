@@ -141,12 +141,12 @@ def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> Trai
 
 
 def cause_of(row: Mapping[str, Any]) -> str:
-    """What the workers were affected with that a row affected beside its target."""
+    """The cause for the workers that a row affected beside its target."""
     return "the configuration" if row["target_type"] == TARGET else str(row["target_id"])
 
 
 def issuer_of(row: Mapping[str, Any]) -> Issuer:
-    """Who is the actor of a row; their name is in its audit label, unless they decided about somebody else's."""
+    """The actor of a row, with the name from its audit label, except in a decision about somebody else's command."""
     name = "" if row["action"] in DECIDING else str(row["label"] or "").partition(SEPARATOR)[0]
     return Issuer(str(row["actor"]), name)
 
@@ -186,7 +186,7 @@ def _about(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _scheduled(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    """What the schedule runs, of a row about a schedule."""
+    """The scheduled command, in a row about a schedule."""
     command = str(details.get("command") or "") if row["action"] in _SCHEDULING else ""
     return f" ({command})" if command else ""
 

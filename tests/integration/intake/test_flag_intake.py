@@ -284,7 +284,7 @@ def test_a_bad_flag_under_the_id_of_a_good_task_does_not_answer_for_it(scene: Sc
 def test_the_task_id_made_for_a_flag_outlives_a_crash(scene: Scene) -> None:
     scene.drop({})
     scene.host.inbox.prepare()
-    flag = scene.host.inbox.claim(NAME, "task_20260205_143015_abcdefg")
+    ((_, flag),) = scene.host.inbox.claim_all([(NAME, "task_20260205_143015_abcdefg")])
     assert flag is not None
     (job,) = scene.sweep().filed
     assert job.task_id == "task_20260205_143015_abcdefg"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.common.events import QUEUE_SIZE, Event, EventBus, EventType, Subscription, family
+from supervisor_core.common.events import QUEUE_SIZE, Event, EventBus, EventType, Subscription
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
@@ -95,9 +95,6 @@ def test_the_types_are_those_that_others_rely_on() -> None:
         *("supervisor.stopped", "supervisor.paused", "supervisor.resumed", "command.filed", "command.started"),
         *("command.done", "command.interrupted"),
     }
-    assert len(family("command")) == 4
-    with pytest.raises(ValueError, match="there are worker, reconcile, supervisor, command"):
-        family("commands")
 
 
 def test_a_type_may_be_given_as_text_and_one_that_nobody_knows_is_refused() -> None:
@@ -136,7 +133,10 @@ def test_what_was_published_before_is_not_told() -> None:
 
 def test_a_subscriber_gets_the_types_that_it_asked_for() -> None:
     bus = EventBus()
-    commands, one = bus.subscribe(types=family("command")), bus.subscribe(types=["worker.started"])
+    commands, one = (
+        bus.subscribe(types=[each for each in EventType if each.startswith("command.")]),
+        bus.subscribe(types=["worker.started"]),
+    )
     for kind in EventType:
         bus.publish(event(str(kind), kind))
     assert subjects(commands) == ["command.filed", "command.started", "command.done", "command.interrupted"]
