@@ -59,7 +59,7 @@ from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.supervisors import resting
+from supervisor_core.storage.supervisors import pause_reason
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
@@ -224,7 +224,7 @@ class SlackService(Chat):
             return await quick(self._ledger.read, composing.pending_approvals)
 
         async def rests() -> str:
-            look = partial(resting, supervisor_id=config.supervisor.id)
+            look = partial(pause_reason, supervisor_id=config.supervisor.id)
             return await quick(self._ledger.read, look)
 
         informing = HostAnswers(

@@ -26,7 +26,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, actors_called, search
+from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, find_actors, search
 from supervisor_core.storage.audit.trail import action_of
 from supervisor_core.storage.store import Ledger
 
@@ -76,7 +76,7 @@ class AuditAnswer:
             )
             for entry in found.entries
         ]
-        nobody = bool(wanted.issuer) and not shown and not actors_called(connection, wanted.issuer or "")
+        nobody = bool(wanted.issuer) and not shown and not find_actors(connection, wanted.issuer or "")
         places = [(entry.supervisor_id, entry.audit_id) for entry in found.entries if entry.audit_id is not None]
         last = where(OLDER, *places[-1]) if found.older and places else ""
         first = where(NEWER, *places[0]) if found.newer and places else ""

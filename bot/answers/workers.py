@@ -31,7 +31,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext, Explain
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.supervisors import resting
+from supervisor_core.storage.supervisors import pause_reason
 from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 
 
@@ -69,7 +69,7 @@ class WorkerAnswers:
 
     async def _rests(self) -> str:
         host = self._config.supervisor.id
-        return await quick(self._ledger.read, lambda connection: resting(connection, host))
+        return await quick(self._ledger.read, lambda connection: pause_reason(connection, host))
 
     async def _pictures(self) -> list[TeamPicture]:
         now = datetime.now(UTC)

@@ -20,7 +20,7 @@ import yaml
 
 import supervisor_core
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.worker_settings import safe_part
+from supervisor_core.config.worker_settings import safe_environment
 from supervisor_core.demo.repository import RepositoryError, make_repository
 
 
@@ -77,7 +77,7 @@ class Home:
         root = str(Path(supervisor_core.__file__).parents[1])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         ours = {"PYTHONPATH": os.pathsep.join(paths), "SUPERVISOR_CONFIG": str(self.config)}
-        return {**safe_part(os.environ), **ours, **slack}
+        return {**safe_environment(os.environ), **ours, **slack}
 
     def line(self, *words: str) -> str:
         """A command for a shell in another terminal, in whatever folder and environment that is."""

@@ -79,7 +79,7 @@ class EnvelopeDispatcher:
 
     async def resume(self) -> int:
         """Go on with what an earlier run acknowledged and did not deal with; how many those were."""
-        left = await asyncio.wrap_future(self._ledger.submit(envelopes.unhandled))
+        left = await asyncio.wrap_future(self._ledger.submit(envelopes.pending_envelopes))
         for received in left:
             self.start(received)
         return len(left)
@@ -142,9 +142,9 @@ class EnvelopeDispatcher:
         """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
         now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
         if response.error is None:
-            step = envelopes.handled(received, now, response.audit, response.messages)
+            step = envelopes.mark_handled(received, now, response.audit, response.messages)
         else:
-            step = envelopes.failed(received, response.error, now, response.messages)
+            step = envelopes.mark_failed(received, response.error, now, response.messages)
         while True:
             try:
                 await quick(self._ledger.step, step)

@@ -67,7 +67,7 @@ class EnvelopeWriter:
     async def _write(self, together: Sequence[PendingWrite]) -> None:
         arrived = tuple(received for received, _ in together)
         try:
-            written = self._ledger.submit(lambda connection: envelopes.keep(connection, arrived))
+            written = self._ledger.submit(lambda connection: envelopes.store_envelopes(connection, arrived))
             firsts = await asyncio.wrap_future(written)
         except Exception as error:  # noqa: BLE001 (whoever waits is told)
             if len(together) > 1 and not isinstance(error, SupervisorError):

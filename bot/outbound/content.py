@@ -174,7 +174,7 @@ def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Con
         return None
     if "people" in payload:
         return views.escalation(alert, [str(each) for each in payload["people"]])
-    place = outbox.place_of(connection, alerts.ALERT, alert.alert_id) or {}
+    place = outbox.message_place(connection, alerts.ALERT, alert.alert_id) or {}
     return views.escalation_elsewhere(alert, str(place.get("channel") or ""), link(place))
 
 
@@ -248,7 +248,7 @@ class MessageComposer:
         if told is None or (told.parent is not None and not message.address):
             return None
         if told.parent is not None:
-            place = outbox.place_of(connection, ALERT, told.parent.alert_id)
+            place = outbox.message_place(connection, ALERT, told.parent.alert_id)
             told = replace(told, link=self._link(place or {}))
         return alert_card(told, now)
 
@@ -274,14 +274,14 @@ class MessageComposer:
         found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
         shown = []
         for number, alert in enumerate(found):
-            place = outbox.place_of(connection, ALERT, alert.alert_id) if number < LINKED else None
+            place = outbox.message_place(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
             shown.append(OpenAlert(alert.alert_id, *_alert_words(alert), alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
         """The link to a command's message; empty where it has none."""
-        places = (outbox.place_of(connection, kind, task_id) for kind in (jobs.CARD, ASKED))
+        places = (outbox.message_place(connection, kind, task_id) for kind in (jobs.CARD, ASKED))
         return next(filter(None, (self._link(place or {}) for place in places)), "")
 
     def _card(self, connection: Connection, task_id: str, now: datetime) -> Content | None:
@@ -307,7 +307,7 @@ class MessageComposer:
         approval = approvals.of_task(connection, task_id)
         if approval is None:
             return None
-        place = outbox.place_of(connection, other, task_id)
+        place = outbox.message_place(connection, other, task_id)
         votes = approvals.votes_of(connection, approval.approval_id)
         elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
         return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}))

@@ -227,7 +227,9 @@ class Delivery:
         now, shut = self._now(), tuple(self._shut)
 
         def look(connection: Connection) -> list[PendingMessage]:
-            return [with_thread(connection, message) for message in outbox.waiting(connection, KINDS, now, shut)]
+            return [
+                with_thread(connection, message) for message in outbox.pending_messages(connection, KINDS, now, shut)
+            ]
 
         return await quick(self._ledger.read, look)
 

@@ -34,7 +34,7 @@ from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.supervisors import resting
+from supervisor_core.storage.supervisors import pause_reason
 
 RECENT = 5  # commands
 
@@ -125,7 +125,7 @@ class HomePages:
             self._composer.pending_approvals(connection),
             self._composer.open_alerts(connection),
             self._composer.recent_commands(connection, RECENT),
-            resting(connection, self._config.supervisor.id),
+            pause_reason(connection, self._config.supervisor.id),
         )
 
     def _waits_for(self, person: Person | None, details: ApprovalDetails) -> bool:

@@ -118,7 +118,7 @@ def with_thread(connection: Connection, message: PendingMessage) -> PendingMessa
     above = message.payload.get("below")
     if not above:
         return message
-    place = outbox.thread_of(connection, str(above["kind"]), str(above["subject"])) or {}
+    place = outbox.reply_thread(connection, str(above["kind"]), str(above["subject"])) or {}
     return replace(message, payload={**message.payload, **place})
 
 

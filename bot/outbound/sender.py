@@ -371,15 +371,15 @@ class MessageSender:
 
     async def _mark_sent(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
         """End its row, unless it was ordered again meanwhile; the address is kept all the same."""
-        ended = await quick(self.ledger.step, outbox.sent(message, self.now(), address), self.now())
+        ended = await quick(self.ledger.step, outbox.mark_sent(message, self.now(), address), self.now())
         if not ended and address is not None:
             await self._note_address(message, address)
 
     async def _drop(self, message: PendingMessage, reason: str) -> None:
-        await quick(self.ledger.step, outbox.dropped(message, reason, self.now()), self.now())
+        await quick(self.ledger.step, outbox.mark_dropped(message, reason, self.now()), self.now())
 
     async def _note_address(self, message: PendingMessage, address: Mapping[str, Any]) -> None:
-        await self._write(partial(outbox.addressed, message=message, address=address))
+        await self._write(partial(outbox.store_address, message=message, address=address))
 
     async def _read(self, look: Callable[[Connection], T]) -> T:
         return await quick(self.ledger.read, look)

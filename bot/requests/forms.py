@@ -20,7 +20,7 @@ from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label
 from supervisor_core.commands.parameters import Parameter, ParameterError, ParameterKind, read_word
-from supervisor_core.commands.targets import GrammarContext, resolve, unknown
+from supervisor_core.commands.targets import GrammarContext, resolve, unknown_target
 from supervisor_core.commands.words import Word, excerpt, quote
 from supervisor_core.common.errors import UsageError
 
@@ -106,7 +106,7 @@ class _FormReader:
             return said
         try:
             if resolve(said, self._context) is None:
-                raise unknown(said, self._context)
+                raise unknown_target(said, self._context)
         except GrammarError as error:
             self.errors[inputs.TARGET] = error.message
         return said

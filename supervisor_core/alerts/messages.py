@@ -12,7 +12,7 @@ from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.common.times import to_text
 from supervisor_core.config.changes import ConfigChange
-from supervisor_core.storage.outbox import below
+from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message
 
 NOTICE = "notice"
@@ -68,7 +68,7 @@ def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -
 def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:
     """People who are mentioned in the thread of an alert; one for each step of the escalation."""
     said = {"alert_id": alert.alert_id, "people": list(people), "broadcast": broadcast}
-    return Message(CALL, f"{alert.alert_id}/call/{step}", {**below(ALERT, alert.alert_id), **said})
+    return Message(CALL, f"{alert.alert_id}/call/{step}", {**reply_place(ALERT, alert.alert_id), **said})
 
 
 def call_in(alert: Alert, step: int, channel: str) -> Message:

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.text import canonical_json, flatten, one_line, random_id, storable
 from supervisor_core.jobs.rows import ISSUER_NAME
 from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.outbox import below
+from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message, Step, record
 from supervisor_core.storage.tables import alerts
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target
@@ -254,7 +254,7 @@ def refresh_message(alert_id: str) -> Message:
 def _reply(alert: Alert, reason: Reason, now: datetime, *, broadcast: bool) -> Message:
     subject = f"{alert.alert_id}/{reason}/{alert.occurrences}.{alert.reminders}.{now.timestamp():.3f}"
     said = {"alert_id": alert.alert_id, "reason": str(reason), "condition": str(alert.condition), "words": alert.reason}
-    return Message(REPLY, subject, {**below(ALERT, alert.alert_id), **said, "broadcast": broadcast})
+    return Message(REPLY, subject, {**reply_place(ALERT, alert.alert_id), **said, "broadcast": broadcast})
 
 
 def _values(alert: Alert) -> dict[str, Any]:

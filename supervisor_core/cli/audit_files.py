@@ -106,8 +106,8 @@ def verify(options: argparse.Namespace) -> int:
 
 def _plan(connection: Any, config: SupervisorConfig, before: datetime) -> Archiving | None:  # noqa: ANN401
     name = config.supervisor.id
-    most = None if disabled_reason(config) else audit_archive.forwarded(connection, name)
-    return audit_archive.plan(connection, name, before, most)
+    most = None if disabled_reason(config) else audit_archive.last_forwarded(connection, name)
+    return audit_archive.plan_archiving(connection, name, before, most)
 
 
 def _write(ledger: Ledger, archiving: Archiving, path: Path) -> str:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
-from supervisor_core.config.diff import ConfigDiff, listed
+from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 
@@ -68,8 +68,8 @@ def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
     workers = config.workers.values()
     starting = tuple(each.id for each in workers if each.enabled and not each.quarantined)
     resting = tuple(each.id for each in workers if not each.enabled or each.quarantined)
-    rest = f"; at rest stay {listed(resting)}" if resting else ""
-    cared_for = listed(starting) or "no worker"
+    rest = f"; at rest stay {list_names(resting)}" if resting else ""
+    cared_for = list_names(starting) or "no worker"
     yield f"No daemon runs in {config.state_dir}; at its start: it looks after {cared_for}, unless paused{rest}."
 
 

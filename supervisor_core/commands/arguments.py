@@ -19,7 +19,7 @@ from supervisor_core.commands.parameters import (
     looks_like,
     read_word,
 )
-from supervisor_core.commands.targets import ALL, GrammarContext, ask_if_nearly, resolve, unknown
+from supervisor_core.commands.targets import ALL, GrammarContext, ask_if_nearly, resolve, unknown_target
 from supervisor_core.commands.words import Word, excerpt, join_words, quote
 from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.common.errors import UsageError
@@ -180,7 +180,7 @@ class Arguments:
                     "Words that say when go into double quotes.", repair=self._with(quote(said), length=length)
                 )
         if parameter.kind is ParameterKind.CHOICE and not looks_like(parameter, word) and self.target is None:
-            error = unknown(word.text, self.context)
+            error = unknown_target(word.text, self.context)
             hint = f" Nor is it {' or '.join(parameter.choices)}."
             raise GrammarError(error.message + hint, instead=error.instead)
         return read_word(parameter, word)
@@ -272,7 +272,7 @@ class Arguments:
 
     def _one_too_many(self, word: Word) -> GrammarError:
         if self.definition.target is not TargetRule.NONE and self.target is None and not word.quoted:
-            error = unknown(word.text, self.context)
+            error = unknown_target(word.text, self.context)
             repair = self._with(error.instead) if error.instead else self._rest_of_it()
             return GrammarError(error.message, repair=repair)
         return GrammarError(

@@ -121,7 +121,7 @@ def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
     return next((part for part in parts if part in worker_ids), None)
 
 
-def misspelled(name: str, worker_ids: Collection[str]) -> str | None:
+def find_misspelled(name: str, worker_ids: Collection[str]) -> str | None:
     """The worker of ours whose name a flag has in another case."""
     flag = parse_name(name)
     if flag is None or flag.worker_id in worker_ids:
@@ -134,7 +134,7 @@ def worker_of(name: str, worker_ids: tuple[str, ...]) -> str | None:
     flag = parse_name(name)
     if flag is None:
         return parse_unknown_name(name, worker_ids)
-    return flag.worker_id if flag.worker_id in worker_ids else misspelled(name, worker_ids)
+    return flag.worker_id if flag.worker_id in worker_ids else find_misspelled(name, worker_ids)
 
 
 def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> FlagClaims:

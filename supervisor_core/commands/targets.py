@@ -75,7 +75,7 @@ def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None
         )
 
 
-def unknown(word: str, context: GrammarContext) -> GrammarError:
+def unknown_target(word: str, context: GrammarContext) -> GrammarError:
     """A word that stands where only a target can stand, and is none."""
     known = ", ".join(context.workers[:NAMED]) or "none is configured"
     more = len(context.workers) - NAMED

@@ -20,10 +20,10 @@ from supervisor_core.config.fields import (
     Section,
     Span,
     WebUrl,
+    invalid,
     kind_of,
+    matching,
     number,
-    shaped,
-    wrong,
 )
 from supervisor_core.config.names import EscalationTarget
 
@@ -36,13 +36,13 @@ def _days(value: object) -> tuple[str, ...]:
     """Days as a list, or as text such as `mon-fri, sun`; kept in the order of the week."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str) for part in parts):
-        raise wrong(f"must be a list of days such as [mon, tue] or mon-fri, but is {kind_of(value)}")
+        raise invalid(f"must be a list of days such as [mon, tue] or mon-fri, but is {kind_of(value)}")
     chosen: set[str] = set()
     for part in parts:
         first, _, last = part.strip().lower().partition("-")
         last = last or first
         if first not in DAYS or last not in DAYS:
-            raise wrong(f"must be days out of {', '.join(DAYS)}, or a span such as mon-fri")
+            raise invalid(f"must be days out of {', '.join(DAYS)}, or a span such as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last)
         span = DAYS[begin : end + 1] if begin <= end else DAYS[begin:] + DAYS[: end + 1]
         chosen.update(span)
@@ -52,7 +52,7 @@ def _days(value: object) -> tuple[str, ...]:
 def _clock(value: object) -> time:
     match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise wrong("must be a time of day such as 22:00")
+        raise invalid("must be a time of day such as 22:00")
     return time(int(match[1]), int(match[2]))
 
 
@@ -61,7 +61,7 @@ def _zone(value: object) -> str:
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        raise wrong("must be a time zone such as UTC or Europe/Berlin") from None
+        raise invalid("must be a time zone such as UTC or Europe/Berlin") from None
     return name
 
 
@@ -71,11 +71,11 @@ def _cron(value: object) -> str:
     try:
         return parse_cron(text).text
     except CronError:  # its words have the value, which may be a secret
-        raise wrong("has a field that means nothing, or a day that never comes; such as 0 3 * * 6 is right") from None
+        raise invalid("has a field that means nothing, or a day that never comes; such as 0 3 * * 6 is right") from None
 
 
-_cron_fields = shaped(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
-_zone_name = shaped(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin")
+_cron_fields = matching(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
+_zone_name = matching(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin")
 
 Zone = Annotated[str, BeforeValidator(_zone)]
 Clock = Annotated[time, BeforeValidator(_clock)]
@@ -108,7 +108,7 @@ class QuietHours(Section):
     @model_validator(mode="after")
     def _has_a_length(self) -> QuietHours:
         if self.start == self.end:
-            raise wrong("has the same time in from and to; for a whole day write 00:00 and 23:59")
+            raise invalid("has the same time in from and to; for a whole day write 00:00 and 23:59")
         return self
 
 
@@ -116,7 +116,7 @@ class Maintenance(Section):
     """Recurring mutes of a target."""
 
     target: Annotated[
-        str, BeforeValidator(shaped(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all"))
+        str, BeforeValidator(matching(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all"))
     ]
     cron: Cron
     minutes: Span

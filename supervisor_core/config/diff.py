@@ -15,7 +15,7 @@ from pydantic import BaseModel, Secret, SecretStr
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
-from supervisor_core.config.raw import dotted
+from supervisor_core.config.raw import format_path
 from supervisor_core.config.worker_settings import WorkerSettings
 
 LIVE_SECTIONS = ("workers", "teams")
@@ -81,12 +81,15 @@ class ConfigDiff:
             *(f"worker {worker_id} is enabled: it is started if it does not run" for worker_id in self.started),
             *([f"{len(self.restarted)} workers are restarted, one after the other"] if len(self.restarted) > 1 else []),
             *(
-                f"worker {each.worker_id} is restarted if it runs: {listed(each.keys)} changed"
+                f"worker {each.worker_id} is restarted if it runs: {list_names(each.keys)} changed"
                 for each in self.restarted
             ),
-            *(f"worker {each.worker_id} takes over without a restart: {listed(each.keys)}" for each in self.changed),
-            *([f"changed for teams: {listed(self.teams)}"] if self.teams else []),
-            *([f"{listed(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),
+            *(
+                f"worker {each.worker_id} takes over without a restart: {list_names(each.keys)}"
+                for each in self.changed
+            ),
+            *([f"changed for teams: {list_names(self.teams)}"] if self.teams else []),
+            *([f"{list_names(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -103,7 +106,7 @@ class ConfigDiff:
         return cls(**found)
 
 
-def difference(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
+def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     """The effects of replacing `old` by `new`: `{config}` then means the same file."""
     touched = [
         (worker_id, _touched(old.workers[worker_id], new.workers[worker_id], worker_id))
@@ -129,7 +132,9 @@ def setting_digests(config: SupervisorConfig) -> dict[str, str]:
     """A digest of each setting that counts from the daemon's start on, by its name: two starts compare what changed."""
     sections = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
     leaves = (each for name in sections for each in _leaves(getattr(config, name), (name,)))
-    return {dotted(path): sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for path, value in leaves}
+    return {
+        format_path(path): sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for path, value in leaves
+    }
 
 
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
@@ -137,7 +142,7 @@ def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConf
     return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
 
 
-def listed(names: tuple[str, ...]) -> str:
+def list_names(names: tuple[str, ...]) -> str:
     """Names in a sentence; of many, the first ones."""
     more = len(names) - LISTED
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
@@ -167,7 +172,7 @@ def _variables(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...
 
 
 def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
-    return tuple(dotted(each) for each in _paths(old, new, path))
+    return tuple(format_path(each) for each in _paths(old, new, path))
 
 
 def _paths(old: object, new: object, path: Path) -> Iterator[Path]:

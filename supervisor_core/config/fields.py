@@ -60,7 +60,7 @@ def is_section(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
-def wrong(text: str) -> PydanticCustomError:
+def invalid(text: str) -> PydanticCustomError:
     """The error of a value; `text` continues a sentence that begins with its key."""
     return PydanticCustomError("said", "{text}", {"text": text})
 
@@ -88,16 +88,16 @@ def _free_text(value: object) -> str:
     if not isinstance(value, str):
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
         hint = '; write "" for an empty text' if value is None else hint
-        raise wrong(f"must be text, but is {kind_of(value)}{hint}")
+        raise invalid(f"must be text, but is {kind_of(value)}{hint}")
     if "\0" in value:
-        raise wrong("must not contain the character NUL")
+        raise invalid("must not contain the character NUL")
     return str(value)
 
 
 def _line(value: object) -> str:
     text = _free_text(value).rstrip("\n")
     if len(text) > MAX_LINE or any(not character.isprintable() for character in text):
-        raise wrong("must be one line of printable text")
+        raise invalid("must be one line of printable text")
     return text
 
 
@@ -114,7 +114,7 @@ def _secret(value: object) -> object:
 def _flag(value: object) -> bool:
     meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
     if not isinstance(meant, bool):
-        raise wrong(f"must be true or false, but is {kind_of(value)}")
+        raise invalid(f"must be true or false, but is {kind_of(value)}")
     return meant
 
 
@@ -125,13 +125,13 @@ def number(low: float, high: float, *, whole: bool = False, unit: str = "") -> C
     def check(value: object) -> float:
         meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
         if isinstance(meant, bool) or not isinstance(meant, int | float):
-            raise wrong(f"{expected}, but is {kind_of(value)}")
+            raise invalid(f"{expected}, but is {kind_of(value)}")
         if not math.isfinite(meant) or not low <= meant <= high:
-            raise wrong(f"{expected} from {low:g} to {high:.12g}")
+            raise invalid(f"{expected} from {low:g} to {high:.12g}")
         if not whole:
             return float(meant)
         if meant != int(meant):
-            raise wrong(f"{expected}, without a fraction")
+            raise invalid(f"{expected}, without a fraction")
         return int(meant)
 
     return check
@@ -146,20 +146,20 @@ def one_of(*names: str, fold: bool = False) -> Callable[[object], str]:
         if found is None:
             near = nearest(text, names) if quotable(value) else None
             meant = f"; did you mean {near}?" if near else ""
-            raise wrong(f"must be one of {', '.join(names)}, not{quotable(value) or ' this'}{meant}")
+            raise invalid(f"must be one of {', '.join(names)}, not{quotable(value) or ' this'}{meant}")
         return found
 
     return check
 
 
-def shaped(pattern: str, expected: str, *, empty: bool = False) -> Callable[[object], str]:
+def matching(pattern: str, expected: str, *, empty: bool = False) -> Callable[[object], str]:
     """A validator for one line of a certain shape; `expected` completes the words "must be"."""
     shape = re.compile(pattern)
 
     def check(value: object) -> str:
         text = _line(value)
         if not (empty and not text) and not shape.fullmatch(text):
-            raise wrong(f"must be {expected}" + (", or empty" if empty else ""))
+            raise invalid(f"must be {expected}" + (", or empty" if empty else ""))
         return text
 
     return check
@@ -170,7 +170,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
         value = str(value)
     text = _line(value)
     if not text:
-        raise wrong("must be a path, but is empty")
+        raise invalid("must be a path, but is empty")
     return Path(absolute(folder_of(info), text))
 
 
@@ -194,9 +194,11 @@ def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
 
 def host_and_port(value: object) -> str:
     """A `host:port`; the host of IPv6 in brackets."""
-    text = shaped(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}", "a host and a port such as 127.0.0.1:9464")(value)
+    text = matching(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}", "a host and a port such as 127.0.0.1:9464")(
+        value
+    )
     if int(text.rpartition(":")[2]) > LAST_PORT:
-        raise wrong("must have a port from 0 to 65535")
+        raise invalid("must have a port from 0 to 65535")
     return text
 
 
@@ -241,13 +243,13 @@ class SecretUrl(pydantic.Secret[str]):
     """An address. Shown without user, password, path and query: any of these may be a secret."""
 
     def _display(self) -> str:
-        return masked(self.get_secret_value())
+        return mask_url(self.get_secret_value())
 
     def __bool__(self) -> bool:
         return bool(self.get_secret_value())
 
 
-def masked(url: str) -> str:
+def mask_url(url: str) -> str:
     """An address that may be shown: what speaks to whom, and nothing else."""
     if not url:
         return ""
@@ -267,9 +269,9 @@ def _text(value: object) -> str:
     if isinstance(value, SecretUrl):
         value = value.get_secret_value()
     if not isinstance(value, str):
-        raise wrong(f"must be an address in quotes, but is {kind_of(value)}")
+        raise invalid(f"must be an address in quotes, but is {kind_of(value)}")
     if any(not character.isprintable() or character == " " for character in value):
-        raise wrong("must be an address without spaces")
+        raise invalid("must be an address without spaces")
     return str(value)
 
 
@@ -280,7 +282,7 @@ def _checked(text: str, schemes: tuple[str, ...], example: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise wrong(f"must be an address such as {example}")
+        raise invalid(f"must be an address such as {example}")
     return text
 
 
@@ -313,7 +315,7 @@ def _database_url(value: object, info: ValidationInfo) -> str:
     if not separator or dialect not in DIALECTS:
         near = _USUAL.get(dialect) or (nearest(dialect, DIALECTS) if separator else None)
         meant = f"; did you mean {near}://?" if near else ""
-        raise wrong(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
+        raise invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
     if dialect == "sqlite":
         return _sqlite(text, info)
     if not _is_by_socket(text):
@@ -337,13 +339,13 @@ def _is_by_socket(text: str) -> bool:
 
 def _need(module: str, extra: str, what: str) -> None:
     if not installed(module):
-        raise wrong(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
+        raise invalid(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 def _sqlite(text: str, info: ValidationInfo) -> str:
     match = _SQLITE.fullmatch(text)
     if match is None or match[1] == ":memory:":
-        raise wrong("must name a file, as in sqlite:///var/fleet.db; what is only in memory is lost")
+        raise invalid("must name a file, as in sqlite:///var/fleet.db; what is only in memory is lost")
     path = match[1] if match[1].startswith("file:") else absolute(folder_of(info), match[1])
     return f"sqlite:///{path}{match[2] or ''}"
 

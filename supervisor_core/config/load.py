@@ -26,7 +26,7 @@ from supervisor_core.config.fields import quotable
 from supervisor_core.config.models import FolderSettings, Settings
 from supervisor_core.config.problems import as_mapping, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
-from supervisor_core.config.worker_settings import WorkerSettings, fill, safe_part
+from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
 
 Finding = tuple[SettingPath, str]
 
@@ -188,7 +188,7 @@ class SupervisorConfig(Settings):
     def fill(self, worker: WorkerSettings, words: Iterable[str]) -> tuple[str, ...]:
         """The words of a command with their placeholders filled for this worker."""
         values = {"python": self.python_for(worker), "config": str(self.path), "worker_id": worker.id}
-        return tuple(fill(word, values) for word in words)
+        return tuple(fill_placeholders(word, values) for word in words)
 
     def command_for(self, worker: WorkerSettings) -> tuple[str, ...]:
         """The exact argument list that starts this worker."""
@@ -256,7 +256,7 @@ def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
         "path": Path(raw.path),
         "folder": Path(raw.folder),
         "environ": raw.environment,
-        "safe": safe_part(environ),
+        "safe": safe_environment(environ),
     }
 
 
@@ -306,7 +306,7 @@ PEOPLE = ("U", "W")
 """How the ids of single people begin; the other ids in a list mean several."""
 
 
-def not_listed(config: SupervisorConfig, who_id: str, command: str, worker_id: str, right: Right) -> str:
+def denial_reason(config: SupervisorConfig, who_id: str, command: str, worker_id: str, right: Right) -> str:
     """The reason why the configuration denies this person the right on this worker; empty where it grants it."""
     access = config.slack.access
     by_command = access.commands.get(command) if right is not Right.APPROVER else None

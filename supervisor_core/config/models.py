@@ -23,10 +23,10 @@ from supervisor_core.config.fields import (
     Section,
     Span,
     Thawed,
+    invalid,
+    matching,
     number,
     one_of,
-    shaped,
-    wrong,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
@@ -36,14 +36,14 @@ from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Environment = Annotated[Literal["development", "production"], BeforeValidator(one_of("development", "production"))]
 _FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
-Folder = Annotated[str, BeforeValidator(shaped(_FOLDER, "a path inside nas.root, relative to it"))]
-FileName = Annotated[str, BeforeValidator(shaped(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder"))]
+Folder = Annotated[str, BeforeValidator(matching(_FOLDER, "a path inside nas.root, relative to it"))]
+FileName = Annotated[str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder"))]
 Table = Annotated[
     str,
-    BeforeValidator(shaped(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?", "a table's name")),
+    BeforeValidator(matching(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?", "a table's name")),
 ]
 # What is written into the headers of a commit, where these characters have a meaning of their own.
-GitName = Annotated[str, BeforeValidator(shaped(r"[^<>]+", "a name without angle brackets"))]
+GitName = Annotated[str, BeforeValidator(matching(r"[^<>]+", "a name without angle brackets"))]
 
 
 def _mode(value: object) -> int:
@@ -54,7 +54,7 @@ def _mode(value: object) -> int:
     digits = text.removeprefix("0o") if isinstance(text, str) else ""
     mode = int(digits, 8) if digits.isascii() and digits.isdigit() and set(digits) <= set("01234567") else -1
     if not 0 <= mode <= 0o777 or mode & 0o600 != 0o600:
-        raise wrong('must be file permissions in octal that let the owner read and write, such as "0640"')
+        raise invalid('must be file permissions in octal that let the owner read and write, such as "0640"')
     return mode
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.config.fields import quotable, shaped, wrong
+from supervisor_core.config.fields import invalid, matching, quotable
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
@@ -43,7 +43,7 @@ def _worker_id(value: object) -> str:
     name = str(value)
     fault = worker_id_fault(name)
     if fault:
-        raise wrong(fault)
+        raise invalid(fault)
     return name
 
 
@@ -51,7 +51,7 @@ def _team_name(value: object) -> str:
     try:
         return str(_plain_name(value))
     except ValueError:
-        raise wrong(
+        raise invalid(
             "is no name for a team: one has 1 to 64 letters A-Z, digits, dots, hyphens and underscores"
         ) from None
 
@@ -67,10 +67,10 @@ def _command_name(value: object) -> str:
         return definition.name
     near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
     meant = " or ".join(each.name for each in FAMILIES.get(near or "", ())) or near
-    raise wrong("must be the name of a command" + (f"; did you mean {meant}?" if meant else ""))
+    raise invalid("must be the name of a command" + (f"; did you mean {meant}?" if meant else ""))
 
 
-_plain_name = shaped(
+_plain_name = matching(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name of 1 to 64 letters, digits, dots, hyphens and underscores"
 )
 
@@ -81,7 +81,7 @@ CommandName = Annotated[str, BeforeValidator(_command_name)]
 PersonId = Annotated[
     str,
     BeforeValidator(
-        shaped(
+        matching(
             r"[UWSCG][A-Z0-9]+|\*",
             'a user id (U…), a usergroup id (S…), a channel\'s id (C…, for its members), or "*"',
         )
@@ -89,15 +89,15 @@ PersonId = Annotated[
 ]
 ChannelId = Annotated[
     str,
-    BeforeValidator(shaped(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name")),
+    BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name")),
 ]
 OptionalChannel = Annotated[
     str,
     BeforeValidator(
-        shaped(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name", empty=True)
+        matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name", empty=True)
     ),
 ]
 EscalationTarget = Annotated[
     str,
-    BeforeValidator(shaped(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel's id (C…)")),
+    BeforeValidator(matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel's id (C…)")),
 ]

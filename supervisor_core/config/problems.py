@@ -12,7 +12,7 @@ from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path, Problem
 from supervisor_core.config.fields import Section, is_section, kind_of
 from supervisor_core.config.models import Settings
-from supervisor_core.config.raw import RawConfig, dotted
+from supervisor_core.config.raw import RawConfig, format_path
 from supervisor_core.config.worker_settings import EXAMPLE
 
 _CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
@@ -70,7 +70,7 @@ def _unknown(path: Path) -> str:
         return f"is not a {what}; did you mean {near}?"
     elsewhere = [place for place in places(Settings, ()) if place[-1] == key]
     if len(elsewhere) == 1:
-        return f"is not a {what} here; it belongs to {dotted(elsewhere[0][:-1]) or 'the outermost level'}"
+        return f"is not a {what} here; it belongs to {format_path(elsewhere[0][:-1]) or 'the outermost level'}"
     return f"is not a {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
 
 

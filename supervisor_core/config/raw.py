@@ -90,7 +90,7 @@ class RawConfig:
         return ConfigError("\n".join(lines))
 
     def _sentence(self, line: int, path: Path, text: str) -> str:
-        subject = dotted(path)
+        subject = format_path(path)
         return f"{self.label} line {line}: {subject} {text}" if subject else f"{self.label} line {line}: {text}"
 
 
@@ -99,7 +99,7 @@ def absolute(folder: str | os.PathLike[str], text: str) -> str:
     return os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
 
 
-def dotted(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path as people write it: `workers.OrionMX.probes[0].http`."""
     return "".join(_step(part, first=place == 0) for place, part in enumerate(path))
 
@@ -216,7 +216,7 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     try:
         document = build(_events(yaml, text), environment)
     except DocumentError as error:
-        subject = "" if error.path is None else f"{dotted(error.path) or 'the document'} "
+        subject = "" if error.path is None else f"{format_path(error.path) or 'the document'} "
         raise ConfigError(f"{label} line {error.line}: {subject}{error.reason}") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{label} {_plain_words(error, text)}") from None

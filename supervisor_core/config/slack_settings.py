@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from supervisor_core.commands.catalog import find
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.fields import Flag, Frozen, Minutes, Section, Span, Thawed, number, one_of, wrong
+from supervisor_core.config.fields import Flag, Frozen, Minutes, Section, Span, Thawed, invalid, number, one_of
 from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
 
 DOORS = ("slack", "schedule", "cli", "flag")
@@ -29,7 +29,7 @@ def _refuse_twice(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise wrong(f"names {name} twice; its aliases and its handler count as its name")
+            raise invalid(f"names {name} twice; its aliases and its handler count as its name")
         seen.add(name)
 
 

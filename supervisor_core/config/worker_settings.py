@@ -26,12 +26,12 @@ from supervisor_core.config.fields import (
     Thawed,
     Written,
     folder_of,
+    invalid,
     kind_of,
+    matching,
     number,
     one_of,
     quotable,
-    shaped,
-    wrong,
 )
 from supervisor_core.config.names import PersonId
 from supervisor_core.config.raw import Substituted, absolute
@@ -40,12 +40,12 @@ PLACEHOLDERS = ("python", "config", "worker_id")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def fill(word: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(word: str, values: Mapping[str, str]) -> str:
     """One word of a command with its placeholders filled; it was checked by `fault` before."""
     return _PIECE.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], word)
 
 
-def fault(word: str, *, quote: bool) -> str | None:
+def placeholder_fault(word: str, *, quote: bool) -> str | None:
     """The problem with a word's placeholders, if any; with `quote` false the word is a secret."""
     for match in _PIECE.finditer(word):
         if match[0] in ("{{", "}}") or match[1] in PLACEHOLDERS:
@@ -65,19 +65,19 @@ SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ABRT", "ALRM", "WINCH"
 
 
 def _word(value: object) -> str:
-    problem = fault(value, quote=not isinstance(value, Substituted)) if isinstance(value, str) else None
+    problem = placeholder_fault(value, quote=not isinstance(value, Substituted)) if isinstance(value, str) else None
     if problem:
-        raise wrong(problem)
+        raise invalid(problem)
     if not isinstance(value, str) or "\0" in value:
-        raise wrong(f"must be text, but is {kind_of(value)}; put it in quotes")
+        raise invalid(f"must be text, but is {kind_of(value)}; put it in quotes")
     return str(value)
 
 
 def _words(value: object) -> object:
     if isinstance(value, str):
-        raise wrong(f"must be a list of words, not one text: no shell takes it apart; for example {EXAMPLE}")
+        raise invalid(f"must be a list of words, not one text: no shell takes it apart; for example {EXAMPLE}")
     if value is None or (isinstance(value, list | tuple) and (not value or not value[0])):
-        raise wrong(f"is empty; it is what to start, for example {EXAMPLE}")
+        raise invalid(f"is empty; it is what to start, for example {EXAMPLE}")
     return value
 
 
@@ -86,14 +86,14 @@ def _signal(value: object) -> str:
     if name in SIGNALS:
         return name
     near = nearest(name, SIGNALS) if quotable(value) else None
-    raise wrong(f"must be one of {', '.join(SIGNALS)}" + (f"; did you mean {near}?" if near else ""))
+    raise invalid(f"must be one of {', '.join(SIGNALS)}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _environment(value: object) -> object:
     if isinstance(value, Mapping):
         for name in value:
             if not name or "=" in str(name) or not str(name).isprintable():
-                raise wrong("has a variable whose name is empty, or has an equals sign or a control character in it")
+                raise invalid("has a variable whose name is empty, or has an equals sign or a control character in it")
     return {} if value is None else value
 
 
@@ -105,7 +105,7 @@ def _python(value: object, info: ValidationInfo) -> str:
     return absolute(folder_of(info), text)
 
 
-_LINE = shaped(r".+", "the path of a Python interpreter", empty=True)
+_LINE = matching(r".+", "the path of a Python interpreter", empty=True)
 
 Word = Annotated[str, BeforeValidator(_word)]
 Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
@@ -129,7 +129,7 @@ class ProbeSettings(Section):
             kinds = [kind for kind in ("http", "tcp", "exec") if kind in given]
             if len(kinds) != 1:
                 found = " and ".join(kinds) or "none of them"
-                raise wrong(f"must have exactly one of http, tcp and exec, but has {found}")
+                raise invalid(f"must have exactly one of http, tcp and exec, but has {found}")
         return given
 
 
@@ -146,9 +146,9 @@ class CodeSettings(Section):
     """The checkout that a worker runs from, and how its requirements are installed."""
 
     path: FilePath = Path()
-    remote: Annotated[str, BeforeValidator(shaped(r"[^\s-]\S*", "the name of a git remote"))] = "origin"
-    branch: Annotated[str, BeforeValidator(shaped(r"[^\s-]\S*", "the name of a git branch"))] = "main"
-    requirements: Annotated[str, BeforeValidator(shaped(r"[^-].*", "a path in the checkout", empty=True))] = (
+    remote: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git remote"))] = "origin"
+    branch: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git branch"))] = "main"
+    requirements: Annotated[str, BeforeValidator(matching(r"[^-].*", "a path in the checkout", empty=True))] = (
         "requirements.txt"
     )
     pip_args: tuple[FreeText, ...] = ()
@@ -237,7 +237,7 @@ WINDOWS = frozenset(
 )
 
 
-def safe_part(environ: Mapping[str, str], *, windows: bool = os.name == "nt") -> dict[str, str]:
+def safe_environment(environ: Mapping[str, str], *, windows: bool = os.name == "nt") -> dict[str, str]:
     """The variables that any worker may see. All others may be secrets."""
     allowed = SAFE | WINDOWS if windows else SAFE
     return {

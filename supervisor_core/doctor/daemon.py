@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from supervisor_core.common.service_names import CHAT
-from supervisor_core.config.fields import SecretUrl, masked
+from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -99,7 +99,7 @@ def check_deadman(config: SupervisorConfig) -> CheckResult:
 def _reached(name: str, key: str, url: SecretUrl) -> CheckResult:
     if not url:
         return CheckResult(name, True, f"off: {key} is not set")
-    address, shown = url.get_secret_value(), masked(url.get_secret_value())
+    address, shown = url.get_secret_value(), mask_url(url.get_secret_value())
     parts = urlsplit(address)
     front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
     try:

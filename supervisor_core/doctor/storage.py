@@ -54,7 +54,7 @@ def check_ledger(config: SupervisorConfig) -> CheckResult:
 
 def _of_another_version(found: str | None) -> CheckResult:
     if found in schema.NEVER_RELEASED:
-        error = schema.unknown(found)
+        error = schema.unknown_revision(found)
         return CheckResult(LEDGER, False, error.message, error.remedy)
     if found is not None and found > schema.HEAD:
         message = f"it is at version {found}, and this program knows versions up to {schema.HEAD}"
@@ -139,8 +139,8 @@ def check_other_supervisors(config: SupervisorConfig) -> CheckResult:
     try:
         with engine.connect() as connection:
             limit_query_time(connection, QUERY_SECONDS)
-            known = supervisors.everyone(connection)
-            silent = supervisors.unresponsive(connection, datetime.now(UTC), config.supervisor.id)
+            known = supervisors.all_supervisors(connection)
+            silent = supervisors.find_unresponsive(connection, datetime.now(UTC), config.supervisor.id)
     except SQLAlchemyError:  # away, or without these tables: `database` says so
         return CheckResult(OTHER_SUPERVISORS, True, "not looked at: the shared database does not tell of them")
     finally:

@@ -30,7 +30,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
     """Write the result files that are due; how many were written. What fails waits for a later time."""
     written = 0
     now = datetime.now(UTC)
-    for message in ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, now, AT_ONCE)):
+    for message in ledger.read(lambda connection: outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE)):
         document, suffix = _document(ledger, message.payload)
         crashpoints.reach("result.file:before")
         try:
@@ -45,7 +45,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
                 break  # the others would wait for the same drive
             continue
         crashpoints.reach("result.file:after")
-        ledger.step(outbox.sent(message, datetime.now(UTC)))
+        ledger.step(outbox.mark_sent(message, datetime.now(UTC)))
         written += 1
     return written
 

@@ -311,10 +311,10 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
     path = outcome.details.get("report_path")
     if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
         digest = str(outcome.details.get("report_sha256") or "")
-        replies.report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
+        replies.order_report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
     left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
     if connection.execute(left).first() is None:
-        replies.end(connection, supervisor_id, ended.task_id, now)
+        replies.order_replies(connection, supervisor_id, ended.task_id, now)
 
 
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:

@@ -98,9 +98,9 @@ class ExitWatch:
             log.warning("the thread that tells of exits is still busy after %g s; it is left to itself", CLOSE_SECONDS)
 
     def _opened(self, identity: ProcessIdentity) -> _News:
-        if not pidfd.available():
+        if not pidfd.has_pidfds():
             return _News(identity)
-        spare = pidfd.spare()
+        spare = pidfd.spare_descriptors()
         with self._lock:
             if self._open >= spare:
                 return _News(identity)

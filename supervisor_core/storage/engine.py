@@ -64,12 +64,12 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
     return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
 
 
-def reading(engine: Engine) -> Engine:
+def reader_of(engine: Engine) -> Engine:
     """The same engine for those who only look: on SQLite they take no write lock."""
     return engine.execution_options(**{READING: True})
 
 
-def text_of(stored: bytes) -> str:
+def decode_cell(stored: bytes) -> str:
     """The text of a cell of SQLite. Bytes that aren't UTF-8 become lone surrogates: one damaged cell must not keep
     all other rows from being read."""
     return stored.decode("utf-8", "surrogateescape")
@@ -100,7 +100,7 @@ def _pin_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
         dbapi.isolation_level = None  # we say BEGIN ourselves
-        dbapi.text_factory = text_of
+        dbapi.text_factory = decode_cell
         cursor = dbapi.cursor()
         _enter_wal_mode(cursor)
         cursor.execute("PRAGMA synchronous = FULL")

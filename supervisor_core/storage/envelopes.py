@@ -34,7 +34,7 @@ class StoredEnvelope:
     received_at: datetime
 
 
-def keep(connection: Connection, arrived: Sequence[StoredEnvelope]) -> list[bool]:
+def store_envelopes(connection: Connection, arrived: Sequence[StoredEnvelope]) -> list[bool]:
     """Keep what arrived together; for each whether it is the first with its key, and so was kept."""
     keys = [each.key for each in arrived]
     known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
@@ -54,7 +54,7 @@ def _row(each: StoredEnvelope) -> dict[str, Any]:
     return {"key": each.key, "state": RECEIVED, **content}
 
 
-def unhandled(connection: Connection) -> list[StoredEnvelope]:
+def pending_envelopes(connection: Connection) -> list[StoredEnvelope]:
     """The acknowledged envelopes that aren't handled, oldest first."""
     query = select(envelopes).where(envelopes.c.state == RECEIVED).order_by(envelopes.c.received_at, envelopes.c.key)
     return [
@@ -63,14 +63,14 @@ def unhandled(connection: Connection) -> list[StoredEnvelope]:
     ]
 
 
-def handled(
+def mark_handled(
     envelope: StoredEnvelope, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
 ) -> Step:
     """received → handled, with what the trail must say of it, and what must be said to people."""
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now}, entry, messages)
 
 
-def failed(envelope: StoredEnvelope, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
+def mark_failed(envelope: StoredEnvelope, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
     """received → failed: it can't be dealt with, and trying again would not help."""
     values = {"handled_at": now, "error": error}
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)

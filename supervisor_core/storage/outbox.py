@@ -41,7 +41,7 @@ class PendingMessage:
     """Why it could not be sent the last time; empty where nothing went wrong yet."""
 
 
-def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[PendingMessage]:
+def due_messages(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[PendingMessage]:
     """The due messages of this kind, oldest first."""
     query = (
         select(outbox)
@@ -52,7 +52,7 @@ def due(connection: Connection, kind: str, now: datetime, limit: int = 100) -> l
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
-def waiting(
+def pending_messages(
     connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
 ) -> list[PendingMessage]:
     """The pending messages of these kinds, due or about to be, in the order in which they were first ordered.
@@ -73,7 +73,7 @@ def waiting(
     return [_waiting(row) for row in connection.execute(query).mappings()]
 
 
-def waiting_of(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
+def pending_of_kind(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
     """The pending messages of this kind, due or not, in the order in which they were first ordered."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
@@ -92,7 +92,7 @@ def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapp
     return (row.subject, json.loads(row.payload_json)) if row else None
 
 
-def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+def message_place(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
     """The place of this message, or its channel before it is sent; None where none was ordered."""
     query = select(outbox.c.payload_json, outbox.c.address_json).where(
         outbox.c.kind == kind, outbox.c.subject == subject
@@ -105,7 +105,7 @@ def place_of(connection: Connection, kind: str, subject: str) -> Mapping[str, An
     return address if address.get("ts") else {"channel": belongs.get("channel")}
 
 
-def thread_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
+def reply_thread(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
     """Where a reply to this message belongs, and whoever it is for where that place takes nothing; None where the
     message stands nowhere. A message that is itself a reply has no thread of its own."""
     query = select(outbox.c.payload_json, outbox.c.address_json).where(
@@ -156,7 +156,7 @@ def _waiting(row: RowMapping) -> PendingMessage:
     )
 
 
-def sent(message: PendingMessage, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
+def mark_sent(message: PendingMessage, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
     """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
     values: dict[str, Any] = {"sent_at": now, "last_error": None}
     if address is not None:
@@ -164,7 +164,7 @@ def sent(message: PendingMessage, now: datetime, address: Mapping[str, Any] | No
     return Step(outbox, _this(message), (PENDING,), SENT, values)
 
 
-def dropped(message: PendingMessage, reason: str, now: datetime) -> Step:
+def mark_dropped(message: PendingMessage, reason: str, now: datetime) -> Step:
     """pending → dropped: it can't be told to anybody any more, and the row says why."""
     return Step(outbox, _this(message), (PENDING,), DROPPED, {"sent_at": now, "last_error": reason})
 
@@ -173,7 +173,7 @@ def _this(message: PendingMessage) -> dict[str, int]:
     return {"outbox_id": message.outbox_id, "version": message.version}
 
 
-def addressed(connection: Connection, message: PendingMessage, address: Mapping[str, Any]) -> None:
+def store_address(connection: Connection, message: PendingMessage, address: Mapping[str, Any]) -> None:
     """Note where it was put; an order that came meanwhile changes nothing about that."""
     connection.execute(
         update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
@@ -221,29 +221,37 @@ REPORTS = 5
 """Reports of one command that are brought to its thread; where more workers were asked, it is said where they are."""
 
 
-def below(kind: str, subject: str) -> Mapping[str, Any]:
+def reply_place(kind: str, subject: str) -> Mapping[str, Any]:
     """The place below a message: in its thread, wherever it stands by the time when this is told."""
     return {"below": {"kind": kind, "subject": subject}}
 
 
-def details(about: str, kind: str, task_id: str, by: str = "") -> Message:
+def details_reply(about: str, kind: str, task_id: str, by: str = "") -> Message:
     """A reply below one of a command's messages. `by`: who has just ended it, and need not be told."""
-    content = {**below(kind, task_id), "task_id": task_id, "about": about, "by": by}
+    content = {**reply_place(kind, task_id), "task_id": task_id, "about": about, "by": by}
     return Message(DETAILS, f"{task_id}/{about}/{kind}", content)
 
 
-def end(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
+def order_replies(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
     """Order what is said in the threads of a command that has come to its end."""
-    messages = [details(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, APPROVAL_REQUEST), task_id)]
+    messages = [
+        details_reply(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, APPROVAL_REQUEST), task_id)
+    ]
     record(connection, supervisor_id, None, messages, now)
 
 
-def report(
+def order_report(
     connection: Connection, supervisor_id: str, task_id: str, worker_id: str, path: str, sha256: str, now: datetime
 ) -> None:
     """Order that a report be posted in the thread of its command's card. It's read when it's posted, and then its
     content must have this digest."""
-    content = {**below(CARD, task_id), "task_id": task_id, "worker_id": worker_id, "report": path, "sha256": sha256}
+    content = {
+        **reply_place(CARD, task_id),
+        "task_id": task_id,
+        "worker_id": worker_id,
+        "report": path,
+        "sha256": sha256,
+    }
     messages = [Message(FILE, f"{task_id}/report/{worker_id}", content)]
     record(connection, supervisor_id, None, messages if _ordered(connection, (CARD,), task_id) else (), now)
 

@@ -46,7 +46,7 @@ def origin_of(connection: Connection, supervisor_id: str) -> Origin:
 
 def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks:
     """The marks; they begin where there are none. With `lock`, nobody else forwards this ledger meanwhile."""
-    marks = noted(connection, origin, lock=lock)
+    marks = stored_marks(connection, origin, lock=lock)
     if marks is None:
         names = {"ledger_id": origin.ledger_id, "supervisor_id": origin.supervisor_id}
         connection.execute(insert(forwarding), {**names, "jobs_changed": 0, "audit_rows": 0})
@@ -54,7 +54,7 @@ def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks
     return marks
 
 
-def noted(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks | None:
+def stored_marks(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks | None:
     """The marks as they are; None where there are none."""
     query = select(forwarding).where(*_mine(origin))
     row = connection.execute(query.with_for_update() if lock else query).mappings().first()
@@ -84,7 +84,7 @@ def chains(connection: Connection) -> Iterator[str]:
             yield chain
 
 
-def waiting(connection: Connection, marks: Marks) -> int:
+def count_waiting(connection: Connection, marks: Marks) -> int:
     """The number of rows that aren't in the shared database."""
     count = select(func.count()).select_from(jobs).where(jobs.c.changed > marks.jobs_changed)
     newest = [audit.newest_row(connection, chain) for chain in chains(connection)]

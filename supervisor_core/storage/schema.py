@@ -44,14 +44,14 @@ class ForeignTables(SchemaError):
         )
 
 
-def current(connection: Connection) -> str | None:
+def current_revision(connection: Connection) -> str | None:
     """The revision that this database is at; None for an empty one."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def unknown(found: str) -> SchemaError:
+def unknown_revision(found: str) -> SchemaError:
     """The error for a database at a revision that this program has no migration for."""
     if found in NEVER_RELEASED:
         return SchemaError(
@@ -71,7 +71,7 @@ def check_ours(connection: Connection) -> str | None:
     At our version no column may be missing. At another one some are, also after an upgrade that was cut off; a table
     that lacks most of them was never ours.
     """
-    found = current(connection)
+    found = current_revision(connection)
     if found is not None and not _REVISION.fullmatch(found):
         raise ForeignTables(f"another program migrates it (revision {found})")
     there = inspect(connection)
@@ -89,10 +89,10 @@ def check_ours(connection: Connection) -> str | None:
 def ensure(engine: Engine) -> None:
     """Bring the database to our version. Any number of processes may do this at once; one of them does the work."""
     with engine.connect() as connection:
-        if current(connection) == HEAD:
+        if current_revision(connection) == HEAD:
             return
     with engine.connect() as connection, _lock(connection):
-        found = current(connection)
+        found = current_revision(connection)
         if found != HEAD:
             _upgrade(connection, found)
             connection.commit()
@@ -127,5 +127,5 @@ def _upgrade(connection: Connection, found: str | None) -> None:
     config.attributes["connection"] = connection
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:
-        raise unknown(found)
+        raise unknown_revision(found)
     command.upgrade(config, "head")

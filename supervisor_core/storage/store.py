@@ -20,7 +20,7 @@ from supervisor_core.common.errors import LedgerUnavailable, SupervisorError
 from supervisor_core.storage import ledger_file, schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
-from supervisor_core.storage.engine import ledger_engine, reading
+from supervisor_core.storage.engine import ledger_engine, reader_of
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.writer import Writer
 
@@ -55,7 +55,7 @@ class Ledger:
         self.supervisor_id = supervisor_id
         self._heads = heads
         self._engine = ledger_engine(path)
-        self._reader = reading(self._engine)
+        self._reader = reader_of(self._engine)
         try:
             schema.ensure(self._engine)
             self._begin_chain()
@@ -208,7 +208,7 @@ class EngineTransactions:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._reader = reading(engine)
+        self._reader = reader_of(engine)
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look at one consistent picture."""

@@ -158,7 +158,7 @@ class Unresponsive:
         )
 
 
-def begin(
+def begin_life(
     connection: Connection, supervisor_id: str, facts: Mapping[str, Any], now: datetime
 ) -> tuple[SupervisorRow, SupervisorRow | None]:
     """Begin a new life, whatever became of the last one; it as it is now, and the last one as it was left.
@@ -201,7 +201,7 @@ def move(
     return _step(row, (begun,), to, {"changed_at": now, **also})
 
 
-def walk(
+def take_moves(
     database: Transactions, row: SupervisorRow, path: Sequence[Step], now: datetime
 ) -> tuple[bool, SupervisorRow | None]:
     """Take moves one after the other, all or none; whether that was done, and the row as it is now."""
@@ -237,23 +237,23 @@ def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
     return _row(found) if found else None
 
 
-def resting(connection: Connection, supervisor_id: str) -> str:
+def pause_reason(connection: Connection, supervisor_id: str) -> str:
     """The reason why monitoring is paused; empty where it isn't."""
     row = find(connection, supervisor_id)
     return (row.reason or "paused") if row is not None and row.status is SupervisorStatus.PAUSED else ""
 
 
-def everyone(connection: Connection) -> list[SupervisorRow]:
+def all_supervisors(connection: Connection) -> list[SupervisorRow]:
     """All supervisors that this database knows, by name."""
     query = select(supervisors).order_by(supervisors.c.supervisor_id)
     return [_row(found) for found in connection.execute(query).mappings()]
 
 
-def unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
+def find_unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
     """The unresponsive supervisors, besides one."""
     return [
         Unresponsive(row, missed_heartbeats(row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now))
-        for row in everyone(connection)
+        for row in all_supervisors(connection)
         if row.supervisor_id != besides
         and is_unresponsive(row.status, row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now)
     ]

@@ -606,7 +606,7 @@ def test_a_click_that_came_proves_that_interactivity_is_on(home: Home, slack: An
     came = [datetime(2026, 2, 5, 14, minute, tzinfo=UTC) for minute in (30, 45)]
     with opened_ledger(load_supervisor_config(home.config)) as ledger:
         arrived = [envelopes.StoredEnvelope(str(moment), "interactive", {}, moment) for moment in came]
-        ledger.write(partial(envelopes.keep, arrived=arrived))
+        ledger.write(partial(envelopes.store_envelopes, arrived=arrived))
     told = doctor(home, slack)
     assert told.failed == []
     message = "it is on: clicks have come since 2026-02-05 14:30 UTC, and last at 2026-02-05 14:45 UTC"

@@ -91,7 +91,7 @@ async def _made(folder: Path) -> list[float]:
             user = slack.user("operator").id
             for _ in range(MADE):
                 ledger.order([order_page(user, datetime.now(UTC), HomePosition())])
-                (message,) = ledger.read(partial(outbox.waiting, kinds=(HOME,), now=datetime.now(UTC)))
+                (message,) = ledger.read(partial(outbox.pending_messages, kinds=(HOME,), now=datetime.now(UTC)))
                 begun = time.perf_counter()
                 await pages.compose(message)
                 times.append((time.perf_counter() - begun) * 1000)

@@ -18,7 +18,7 @@ from supervisor_core.alerts.outside.webhook_documents import status_words
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, ServiceReport, wait_until
 from supervisor_core.common.service_names import SCHEDULER
-from supervisor_core.config.fields import masked
+from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import web
 from supervisor_core.host.web import HttpResponse, NoHttpResponse
@@ -67,7 +67,7 @@ class DeadMan(Service):
         super().__init__()
         self._ledger = parts.ledger
         self._url = parts.host.config.alerts.deadman_url.get_secret_value()
-        self._shown = masked(self._url)
+        self._shown = mask_url(self._url)
         self._broken = broken
         self._every = every
         self._blocking = Blocking(LEFT_BEHIND)
@@ -147,8 +147,8 @@ class DeadMan(Service):
 
     def _note(self, trouble: str) -> None:
         now = datetime.now(UTC)
-        for message in self._ledger.read(lambda connection: outbox.waiting_of(connection, DEADMAN, 1)):
+        for message in self._ledger.read(lambda connection: outbox.pending_of_kind(connection, DEADMAN, 1)):
             if trouble:
                 self._ledger.write(partial(outbox.postpone, message=message, error=trouble, now=now))
             else:
-                self._ledger.step(outbox.sent(message, now), now)
+                self._ledger.step(outbox.mark_sent(message, now), now)

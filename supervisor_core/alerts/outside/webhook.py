@@ -27,7 +27,7 @@ from supervisor_core.alerts.outside.webhook_documents import (
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.config.fields import masked
+from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import web
 from supervisor_core.host.web import HttpResponse, NoHttpResponse
@@ -73,7 +73,7 @@ class Webhook(Service):
         self._asking = Blocking(LEFT_BEHIND)
         self._url = config.url.get_secret_value()
         self._secret = config.secret.get_secret_value()
-        self._shown = masked(self._url)
+        self._shown = mask_url(self._url)
         self._woken = asyncio.Event()
         self._failures = 0
         self._pause_until = 0.0
@@ -152,7 +152,7 @@ class Webhook(Service):
         crashpoints.reach("webhook.post:after")
         now = datetime.now(UTC)
         if judged.verdict is WebhookVerdict.TAKEN:
-            await self._blocking(self._ledger.step, outbox.sent(message, now))
+            await self._blocking(self._ledger.step, outbox.mark_sent(message, now))
             self._well()
             return True
         if judged.verdict is WebhookVerdict.REFUSED:
@@ -192,7 +192,7 @@ class Webhook(Service):
         """It is not told there any more: its row and the log say so, and `status` until another gets through."""
         what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
         reason = f"{judged.words} ({what})"
-        await self._blocking(self._ledger.step, outbox.dropped(message, reason, now))
+        await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
         self._problem, self._lost = "", self._loss(reason)
         log.error("%s; check alerts.webhook.url and what receives there", self._lost)
 

@@ -183,7 +183,7 @@ def webhook_messages(alert: Alert, reason: Reason, now: datetime) -> list[Messag
 def heads(connection: Connection, now: datetime) -> list[PendingMessage]:
     """What may be sent now: of each alert the oldest, if it is due. Those that were tried least come first, so that one
     which the receiver never takes keeps none of another alert."""
-    waiting = outbox.waiting_of(connection, WEBHOOK, AT_ONCE)
+    waiting = outbox.pending_of_kind(connection, WEBHOOK, AT_ONCE)
     first: dict[str, PendingMessage] = {}
     for message in waiting:
         first.setdefault(str(message.payload["alert"]), message)

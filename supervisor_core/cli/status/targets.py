@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown
+from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown_target
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.raw import RawConfig, state_dir_of
 from supervisor_core.storage.ledger_file import LEDGER_FILE, StoredTeam, read_teams
@@ -47,7 +47,7 @@ def _resolved(target: str, context: GrammarContext) -> tuple[str, ...]:
     try:
         found = resolve(target, context)
         if found is None:
-            raise unknown(target, context)
+            raise unknown_target(target, context)
     except GrammarError as error:
         hint = f"Did you mean {error.instead}?" if error.instead else ""
         raise UsageError(error.message, remedy=hint) from None

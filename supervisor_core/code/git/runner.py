@@ -12,7 +12,7 @@ from pathlib import Path
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
-from supervisor_core.config.worker_settings import safe_part
+from supervisor_core.config.worker_settings import safe_environment
 from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.host.web import MASK, without_query
 
@@ -306,7 +306,7 @@ def without_credentials(text: str) -> str:
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What git runs with."""
     ways = {name: value for name, value in environ.items() if name.upper() in KEPT}
-    return {**safe_part(environ), **ways, **SCRUBBED}
+    return {**safe_environment(environ), **ways, **SCRUBBED}
 
 
 def _changed(line: str) -> str:

@@ -31,7 +31,7 @@ from supervisor_core.config.changes import (
     end_of,
     roles,
 )
-from supervisor_core.config.diff import ConfigDiff, listed, setting_digests
+from supervisor_core.config.diff import ConfigDiff, list_names, setting_digests
 from supervisor_core.daemon.configuration.files import ConfigFiles
 from supervisor_core.daemon.configuration.service import ConfigVersion
 from supervisor_core.host.files import read_json, write_json
@@ -261,6 +261,6 @@ def _named(diff: ConfigDiff) -> tuple[str, ...]:
         *(f"{each}: removed" for each in diff.removed),
         *(f"{each}: not enabled any more" for each in diff.stopped),
         *(f"{each}: enabled" for each in diff.started),
-        *(f"{each.worker_id}: {listed(each.keys)}" for each in (*diff.restarted, *diff.changed)),
-        *([f"teams: {listed(diff.teams)}"] if diff.teams else []),
+        *(f"{each.worker_id}: {list_names(each.keys)}" for each in (*diff.restarted, *diff.changed)),
+        *([f"teams: {list_names(diff.teams)}"] if diff.teams else []),
     )

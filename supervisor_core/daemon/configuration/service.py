@@ -20,7 +20,7 @@ from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
-from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, difference, in_force, listed
+from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, in_force, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration.files import ConfigFiles, FileWatches
 from supervisor_core.workers.planning import Action, Why
@@ -127,7 +127,7 @@ class ConfigService(Service):
             "path": str(self._files.path),
             "problem": self.problem(),
             "needs_restart": list(self.needs_restart),
-            "difference": None if isinstance(found, str) else difference(current.config, found).as_json(),
+            "difference": None if isinstance(found, str) else compare(current.config, found).as_json(),
             "refused": found if isinstance(found, str) else "",
         }
 
@@ -218,7 +218,7 @@ class ConfigService(Service):
         if self._bad:
             self._bad = ""
             log.info("the configuration %s is right again", self._files.path)
-        diff = difference(version.config, found)
+        diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
         if not diff.live:
             return
@@ -231,7 +231,7 @@ class ConfigService(Service):
 
     def _tell_what_waits(self, keys: tuple[str, ...]) -> None:
         if keys and keys != self.needs_restart:
-            log.warning("configuration: %s: %s", listed(keys), RESTART_WORDS)
+            log.warning("configuration: %s: %s", list_names(keys), RESTART_WORDS)
         elif self.needs_restart and not keys:
             log.info("configuration: nothing waits for a restart of the daemon any more")
         self.needs_restart = keys

@@ -23,10 +23,10 @@ from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.text import flatten, one_line, sentence
-from supervisor_core.config.fields import masked
+from supervisor_core.config.fields import mask_url
 from supervisor_core.storage import schema
 from supervisor_core.storage.database_check import open_session
-from supervisor_core.storage.engine import reading, shared_engine
+from supervisor_core.storage.engine import reader_of, shared_engine
 
 EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit", "rollback")
 """Where the time begins anew: each statement has all of it."""
@@ -90,7 +90,7 @@ class SharedDatabase:
     """One shared database, asked by one thread at a time."""
 
     def __init__(self, url: str, query_timeout_seconds: float) -> None:
-        self.address = masked(url)
+        self.address = mask_url(url)
         self._url = url
         self._query_timeout = query_timeout_seconds
         self.engine = shared_engine(url, query_timeout_seconds)
@@ -112,7 +112,7 @@ class SharedDatabase:
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look, and change nothing."""
-        with self.asking(), reading(self.engine).connect() as connection:
+        with self.asking(), reader_of(self.engine).connect() as connection:
             return look(connection)
 
     def check_ours(self) -> str | None:

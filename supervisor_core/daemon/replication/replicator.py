@@ -21,7 +21,7 @@ from supervisor_core.daemon.replication.table_copies import CopyScope
 from supervisor_core.storage import replication_progress, schema
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead
-from supervisor_core.storage.engine import reading
+from supervisor_core.storage.engine import reader_of
 from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import approvals
@@ -61,7 +61,7 @@ class Replicator:
     def reach(self) -> None:
         """See that the database answers at all, and that its tables are ours."""
         self._check_ours()
-        with self._database.asking(), reading(self._database.engine).connect():
+        with self._database.asking(), reader_of(self._database.engine).connect():
             pass
 
     def _check_ours(self) -> None:
@@ -71,7 +71,7 @@ class Replicator:
 
     def is_behind(self) -> bool:
         """Whether the database lacks tables of ours, so that an upgrade comes first."""
-        return self._database.read(schema.current) != schema.HEAD
+        return self._database.read(schema.current_revision) != schema.HEAD
 
     def connect(self) -> None:
         """See that the database is there and has our tables."""
@@ -100,7 +100,7 @@ class Replicator:
     def waiting(self) -> int:
         """How many rows wait, by what was known when the database was last there."""
         origin = self._who()
-        return self._ledger.read(lambda local: replication_progress.waiting(local, self._marks(local, origin)))
+        return self._ledger.read(lambda local: replication_progress.count_waiting(local, self._marks(local, origin)))
 
     def note(self) -> None:
         """Keep in the ledger how far it got, for whoever asks while the database is away."""

@@ -83,7 +83,7 @@ def after_the_newest_there(scope: CopyScope, table: Table) -> list[Row]:
             there += head.audit_id if head else 0
             continue
         query = select(table).where(
-            table.c.supervisor_id == chain, table.c.audit_id > begin, *audit_rows.numbered(scope.local)
+            table.c.supervisor_id == chain, table.c.audit_id > begin, *audit_rows.has_number(scope.local)
         )
         some = _some(scope, table, query.order_by(table.c.audit_id), scope.most_rows - len(rows))
         rows += some
@@ -262,7 +262,7 @@ def _as_hashed(table: Table, row: Row) -> Row:
     if not damage_of(row):
         return row
     at = row["created_at"]
-    shown = {name: value for name, value in audit_rows.shown(row).items() if name in table.c}
+    shown = {name: value for name, value in audit_rows.format_row(row).items() if name in table.c}
     return fitting(table, {**shown, "created_at": at if isinstance(at, datetime) else datetime.now(UTC)})
 
 

@@ -165,7 +165,7 @@ class SupervisorAgent:
     async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
         """The other supervisors in this database whose heartbeats are missing three times over."""
         moment = now or self._clock()
-        look = partial(supervisors.unresponsive, now=moment, besides=self.supervisor_id)
+        look = partial(supervisors.find_unresponsive, now=moment, besides=self.supervisor_id)
         found: list[Unresponsive] = await self._elsewhere(self._database.read, look)
         return found
 
@@ -188,7 +188,7 @@ class SupervisorAgent:
             "pid": os.getpid(),
             "version": __version__,
         }
-        begin = partial(supervisors.begin, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
+        begin = partial(supervisors.begin_life, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
         row, before = await self._elsewhere(self._database.write, begin)
         if before is not None and before.status in ALIVE:
             words = "supervisor %s did not end its last life itself: pid %d on %s was %s since %s"
@@ -235,7 +235,7 @@ class SupervisorAgent:
         stations = [self._status, *way]
         path = [supervisors.move(row, stations[n], to, now, **also) for n, to in enumerate(way)]
         path[0] = replace(path[0], audit=asked)
-        taken, found = await self._elsewhere(supervisors.walk, self._database, row, path, now)
+        taken, found = await self._elsewhere(supervisors.take_moves, self._database, row, path, now)
         if found is None or not (taken or (found.life, found.status) == (row.life, way[-1])):
             raise self._lost(found)
         # Not taken, and yet where it should lead: an earlier try was written, and the answer to it was lost.

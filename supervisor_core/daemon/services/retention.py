@@ -257,7 +257,7 @@ def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forward
 def _marks(local: Connection, supervisor_id: str) -> Marks:
     """The ledger's own note; it begins with the first round of forwarding."""
     ledger_id = local.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
-    return (ledger_id and replication_progress.noted(local, Origin(ledger_id, supervisor_id))) or Marks()
+    return (ledger_id and replication_progress.stored_marks(local, Origin(ledger_id, supervisor_id))) or Marks()
 
 
 def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) -> int:

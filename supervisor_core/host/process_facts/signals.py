@@ -30,7 +30,7 @@ LOOK_AGAIN_SECONDS = 0.02  # only where there are no pidfds
 
 
 @cache
-def available() -> bool:
+def has_pidfds() -> bool:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
@@ -38,7 +38,7 @@ def available() -> bool:
     return True
 
 
-def spare() -> int:
+def spare_descriptors() -> int:
     """So many descriptors may be held for long: half of what this program may open, the rest is for all else."""
     import resource
 
@@ -50,7 +50,7 @@ def send(identity: ProcessIdentity, number: int) -> bool:
     """Signal exactly this process. False where it has ended; `PermissionError` where we may not."""
     if identity.pid <= 1 or identity.pid == os.getpid():
         raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
-    if not available():
+    if not has_pidfds():
         return _send_checked(identity, number)
     with _opened(identity) as descriptor:
         if descriptor is None:
@@ -68,7 +68,7 @@ def wait_ended(identities: Sequence[ProcessIdentity], seconds: float) -> tuple[P
     left: list[ProcessIdentity] = []
     for first in range(0, len(identities), BATCH):
         batch = identities[first : first + BATCH]
-        left += _wait_batch(batch, deadline) if available() else _wait_looking(batch, deadline)
+        left += _wait_batch(batch, deadline) if has_pidfds() else _wait_looking(batch, deadline)
     return tuple(left)
 
 

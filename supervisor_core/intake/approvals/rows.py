@@ -85,7 +85,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
     entry = _entry(approval, REQUESTED, Decision(approval.requester.id))
     places = ((CARD, approval.card), (ASKED, asked_in))
     messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
-    messages += [replies.details(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
+    messages += [replies.details_reply(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
     record(connection, approval.supervisor_id, entry, messages or refresh_messages(approval), approval.requested_at)
     return approval
 
@@ -201,7 +201,7 @@ def move(approval: Approval, made: Move, decided: Decision, now: datetime, **val
 
 def _end_messages(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
     """Who is concerned hears once that nothing is carried out; what is carried out is told of with its jobs."""
-    replies.end(connection, supervisor_id, task_id, now, by)
+    replies.order_replies(connection, supervisor_id, task_id, now, by)
 
 
 def take_step(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:

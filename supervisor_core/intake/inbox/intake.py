@@ -25,7 +25,7 @@ from supervisor_core.commands.flags import (
     FlagRejected,
     Trust,
     claims_of,
-    misspelled,
+    find_misspelled,
     parse_name,
     worker_of,
 )
@@ -125,7 +125,7 @@ class FlagIntake:
 
     def _ours(self, names: Sequence[str]) -> list[str]:
         ours = [name for name in names if worker_of(name, self._workers) is not None]
-        not_ours = self._of_others([name for name in ours if misspelled(name, self._workers) is not None])
+        not_ours = self._of_others([name for name in ours if find_misspelled(name, self._workers) is not None])
         return [name for name in ours if name not in not_ours]
 
     def _lying(self) -> list[UnclaimedFlag]:
@@ -134,7 +134,7 @@ class FlagIntake:
         def wanted(name: str) -> bool:
             ours = name in fresh or name in known or worker_of(name, self._workers) is not None
             if ours and name not in fresh:
-                fresh[name] = known[name] if name in known else misspelled(name, self._workers) is not None
+                fresh[name] = known[name] if name in known else find_misspelled(name, self._workers) is not None
             return ours
 
         found = self._host.drive.call(self._host.inbox.lying, wanted)

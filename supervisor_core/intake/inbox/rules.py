@@ -9,8 +9,8 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import HANDLERS, by_handler
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.definitions import Right
-from supervisor_core.commands.flags import FlagCommand, FlagRejected, Trust, misspelled, parse_body, parse_name
-from supervisor_core.config.load import SupervisorConfig, not_listed
+from supervisor_core.commands.flags import FlagCommand, FlagRejected, Trust, find_misspelled, parse_body, parse_name
+from supervisor_core.config.load import SupervisorConfig, denial_reason
 from supervisor_core.jobs.model import is_reserved
 
 DOOR = "flag"
@@ -40,7 +40,7 @@ class FlagRules:
                 f"It must be named supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
                 f"Handlers are {known}; a task id is 1 to 128 letters, digits, hyphens or underscores."
             )
-        if right := misspelled(name, self._workers):
+        if right := find_misspelled(name, self._workers):
             raise FlagRejected(
                 f"It names the worker {flag.worker_id}; here there is {right}. Names in flags are exact.",
                 remedy=f"Name it supervisor_{flag.handler}_{right}.flag.",
@@ -63,7 +63,7 @@ class FlagRules:
         named = [(order.issuer.id, Right.OPERATOR)] if order.issuer is not None else []
         named += [(str(vote["id"]), Right.APPROVER) for vote in order.approvals]
         for who, right in named:
-            if why := not_listed(self._config, who, name, order.worker_id, right):
+            if why := denial_reason(self._config, who, name, order.worker_id, right):
                 raise FlagRejected(why, remedy="Groups and * don't count here.")
 
     def _check_agreed(self, order: FlagCommand, name: str) -> None:

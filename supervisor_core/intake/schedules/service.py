@@ -150,7 +150,7 @@ class Schedules:
 
     def told_in(self, schedule: Schedule) -> str:
         """The channel in which its card stands, which says what becomes of it; empty where it has none any more."""
-        place = self._ledger.read(lambda connection: outbox.place_of(connection, rows.TOLD, schedule.schedule_id))
+        place = self._ledger.read(lambda connection: outbox.message_place(connection, rows.TOLD, schedule.schedule_id))
         return str((place or {}).get("channel") or "")
 
     def _unknown(self, name: str) -> NoSuchSchedule:

@@ -28,7 +28,7 @@ from supervisor_core.common.times import from_text, to_text
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ARCHIVED, COLUMNS, AuditEntry, ChainHead
-from supervisor_core.storage.audit.search import Row, numbered, shown
+from supervisor_core.storage.audit.search import Row, format_row, has_number
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_anchors, audit_log, audit_workers
 
@@ -53,7 +53,7 @@ class FileCheck:
 
 def line_of(row: Mapping[str, Any]) -> str:
     """A row as a line."""
-    return canonical_json(shown(row))
+    return canonical_json(format_row(row))
 
 
 def lines(connection: Connection) -> Iterator[str]:
@@ -120,12 +120,12 @@ class Archiving:
     last: ChainHead
 
 
-def plan(connection: Connection, supervisor_id: str, before: datetime, most: int | None) -> Archiving | None:
+def plan_archiving(connection: Connection, supervisor_id: str, before: datetime, most: int | None) -> Archiving | None:
     """The oldest rows of this chain, up to the first that is newer; None where there are none. `most`: the number of
     the last row that is forwarded, where rows are forwarded."""
     anchor = audit.anchor_of(connection, supervisor_id)
     after = anchor.audit_id if anchor else 0
-    mine = (audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id > after, *numbered(connection))
+    mine = (audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id > after, *has_number(connection))
     newer = select(func.min(audit_log.c.audit_id)).where(*mine, audit_log.c.created_at >= before)
     first_newer = connection.execute(newer).scalar()
     up_to = [audit_log.c.audit_id < first_newer] if first_newer is not None else []
@@ -137,10 +137,10 @@ def plan(connection: Connection, supervisor_id: str, before: datetime, most: int
     return Archiving(after, ChainHead(supervisor_id, last, audit.hash_of(connection, supervisor_id, last) or ""))
 
 
-def forwarded(connection: Connection, supervisor_id: str) -> int:
+def last_forwarded(connection: Connection, supervisor_id: str) -> int:
     """The number of a row up to which this chain is in the shared database, by the ledger's own note."""
     origin = replication_progress.origin_of(connection, supervisor_id)
-    marks = replication_progress.noted(connection, origin)
+    marks = replication_progress.stored_marks(connection, origin)
     others = (
         audit.newest_row(connection, each) for each in replication_progress.chains(connection) if each != supervisor_id
     )

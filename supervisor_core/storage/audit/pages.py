@@ -15,13 +15,13 @@ from supervisor_core.storage.audit.search import (
     AuditFilter,
     Row,
     RowPosition,
-    actors_called,
     affected_workers,
-    found,
-    in_order,
-    of_action,
-    place_of,
-    shown,
+    find_actors,
+    find_rows,
+    format_row,
+    matches_action,
+    position_of,
+    sort_rows,
 )
 from supervisor_core.storage.audit.trail import TrailEntry, damaged_entry, entry_of
 from supervisor_core.storage.tables import audit_log, audit_workers
@@ -70,7 +70,7 @@ def _entries(
     entries: list[TrailEntry] = []
     looked, fits = 0, _fitting(connection, wanted)
     while looked < LOOKED_THROUGH:
-        rows = found(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
+        rows = find_rows(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
         looked += len(rows)
         damages = [damage_of(row) for row in rows]
         tasks = {row["task_id"] for row, damaged in zip(rows, damages, strict=True) if not damaged}
@@ -89,7 +89,7 @@ def _entries(
             entries.append(entry_of(row, details_of(row), siblings, merged, wanted.about))
         if len(rows) < AT_ONCE:
             return entries, False
-        beside = place_of(rows[-1])
+        beside = position_of(rows[-1])
     return entries, True
 
 
@@ -104,7 +104,7 @@ def details_of(row: Row) -> Mapping[str, Any]:
 
 def _damaged(row: Row) -> TrailEntry:
     """An altered row, which belongs to no command: nothing that it says can be relied on."""
-    told = shown(row)
+    told = format_row(row)
     has_place = type(row["audit_id"]) is int and 0 < row["audit_id"] <= LARGEST_ID
     has_place &= told["supervisor_id"] == row["supervisor_id"]
     return damaged_entry(told, row["audit_id"] if has_place else None, row["created_at"])
@@ -112,11 +112,11 @@ def _damaged(row: Row) -> TrailEntry:
 
 def _of_task(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Row]:
     """All rows of one command that nobody altered, the newest first; and whether each is of what is asked for."""
-    told: list[Any] = [audit_log, of_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
+    told: list[Any] = [audit_log, matches_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
     told += [_affects(wanted).label(AFFECTS)] if wanted.about else []
     query = select(*told).where(audit_log.c.task_id == task_id)
     rows = connection.execute(query.order_by(audit_log.c.created_at.desc()).limit(OF_ONE_COMMAND)).mappings()
-    return in_order(dict(row) for row in rows if not damage_of(dict(row)))
+    return sort_rows(dict(row) for row in rows if not damage_of(dict(row)))
 
 
 def _affects(wanted: AuditFilter) -> ColumnElement[bool]:
@@ -132,11 +132,11 @@ def _key(row: Row) -> tuple[str, int]:
 def _stands_for(row: Row, siblings: Sequence[Row], fits: Callable[[Row], bool]) -> bool:
     """True for the newest row of its command that fits: the command is shown in its place."""
     newest = next((each for each in siblings if fits(each)), row)
-    return place_of(newest) == place_of(row)
+    return position_of(newest) == position_of(row)
 
 
 def _fitting(connection: Connection, wanted: AuditFilter) -> Callable[[Row], bool]:
-    actors = actors_called(connection, wanted.issuer) if wanted.issuer else None
+    actors = find_actors(connection, wanted.issuer) if wanted.issuer else None
 
     def fits(row: Row) -> bool:
         return (

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, select
 
 from supervisor_core.common.text import canonical_json, storable
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
-from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, index_workers, numbered, search
+from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, has_number, index_workers, search
 from supervisor_core.storage.tables import audit_anchors, audit_log
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
@@ -72,7 +72,7 @@ def newest_row(connection: Connection, supervisor_id: str, *, lock: bool = False
     """The head of this host's chain, or None before its first row."""
     query = (
         select(audit_log.c.audit_id, audit_log.c.hash)
-        .where(audit_log.c.supervisor_id == supervisor_id, *numbered(connection))
+        .where(audit_log.c.supervisor_id == supervisor_id, *has_number(connection))
         .order_by(audit_log.c.audit_id.desc())
         .limit(1)
     )

@@ -33,7 +33,7 @@ LONGEST_CELL = 2_000
 """Characters of a cell of a damaged row, which may hold a gigabyte."""
 
 
-def shown(row: Mapping[str, Any]) -> Row:
+def format_row(row: Mapping[str, Any]) -> Row:
     """A stored row under the names of its columns, with times as text."""
     damage = damage_of(row)
     if not damage:
@@ -59,7 +59,7 @@ def as_stored(value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
     return value
 
 
-def numbered(connection: Connection) -> list[ColumnElement[bool]]:
+def has_number(connection: Connection) -> list[ColumnElement[bool]]:
     """The rows that have a number: SQLite takes anything in its place."""
     number = audit_log.c.audit_id
     within = [number >= 1, number <= LARGEST_ID]
@@ -169,19 +169,19 @@ def search(
 
     With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
     """
-    rows = found(connection, wanted, beside, newer=newer)
+    rows = find_rows(connection, wanted, beside, newer=newer)
     others = affected_workers(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
-    return [{**shown(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
+    return [{**format_row(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
 
 
-def found(
+def find_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
     rows = _walked(connection, wanted, beside, newer=newer)
     if wanted.about and wanted.target_type in (None, "worker"):
-        unique = {place_of(row): row for row in (*rows, *_affecting(connection, wanted, beside, newer=newer))}
-        rows = in_order(unique.values(), newer=newer)[: wanted.limit]
+        unique = {position_of(row): row for row in (*rows, *_affecting(connection, wanted, beside, newer=newer))}
+        rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
     return rows
 
 
@@ -191,7 +191,7 @@ def _affecting(connection: Connection, wanted: AuditFilter, beside: RowPosition 
     these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
     these += _beyond(beside, newer=newer, columns=each) if beside else ()
     these += [func.coalesce(column, "").in_(values) for column, values in _filters(connection, wanted, about=False)]
-    these += [of_action(wanted)] if wanted.command else []
+    these += [matches_action(wanted)] if wanted.command else []
     same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
     query = select(audit_log).join(audit_workers, same).order_by(*_order(newer=newer, columns=each))
     rows: list[Row] = []
@@ -211,7 +211,7 @@ def _walked(connection: Connection, wanted: AuditFilter, beside: RowPosition | N
     others: list[ColumnElement[bool]] = [
         func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked
     ]
-    others += [of_action(wanted)] if wanted.command else []
+    others += [matches_action(wanted)] if wanted.command else []
     values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
     rows: list[Row] = []
     # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
@@ -221,11 +221,11 @@ def _walked(connection: Connection, wanted: AuditFilter, beside: RowPosition | N
         query = select(audit_log).where(and_(True, *these, *others, *when))
         looked = connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
         rows += [dict(row) for row in looked]
-        rows = in_order(rows, newer=newer)[: wanted.limit]
+        rows = sort_rows(rows, newer=newer)[: wanted.limit]
     return rows
 
 
-def actors_called(connection: Connection, who: str) -> list[str]:
+def find_actors(connection: Connection, who: str) -> list[str]:
     """Whoever this may be: by the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that their
     newest labelled row shows. The id of somebody in Slack is nobody else's name."""
     named = _named_actors(connection)
@@ -240,7 +240,7 @@ def actors_called(connection: Connection, who: str) -> list[str]:
     ]
 
 
-def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
+def matches_action(wanted: AuditFilter) -> ColumnElement[bool]:
     """The condition for this action or command, in a form that no planner takes for a use of an index."""
     action = func.coalesce(audit_log.c.action, "")
     executed = action == wanted.action
@@ -256,7 +256,7 @@ def of_action(wanted: AuditFilter) -> ColumnElement[bool]:
     return or_(executed, and_(action.in_(TELLING), said))
 
 
-def in_order(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
+def sort_rows(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
     """Sorted as the trail is shown and as the database sorts: the newest first, or with `newer` the oldest."""
     ordered = sorted(rows, key=lambda row: _collated(row["audit_id"]), reverse=not newer)
     ordered.sort(key=lambda row: _collated(row["supervisor_id"]), reverse=newer)
@@ -273,7 +273,7 @@ def _collated(value: object) -> tuple[int, Any]:
     return (2, value) if isinstance(value, bytes) else (0, value)
 
 
-def place_of(row: Row) -> RowPosition:
+def position_of(row: Row) -> RowPosition:
     """The place of a row."""
     return RowPosition(row["supervisor_id"], row["audit_id"])
 
@@ -308,7 +308,7 @@ def _filters(
     """The columns with their wanted values; a column without any value has no row."""
     filters: list[tuple[Column[str], Sequence[str]]] = []
     if wanted.issuer:
-        filters.append((audit_log.c.actor, actors_called(connection, wanted.issuer)))
+        filters.append((audit_log.c.actor, find_actors(connection, wanted.issuer)))
     if wanted.about and about:
         filters.append((audit_log.c.target_id, wanted.about))
     if wanted.action:

@@ -194,8 +194,10 @@ def archive(ledger: Ledger) -> None:
     from supervisor_core.commands.command import Issuer
 
     now = datetime.now(UTC)
-    most = ledger.write(lambda connection: audit_archive.forwarded(connection, HOST))
-    archiving = ledger.read(lambda connection: audit_archive.plan(connection, HOST, now - timedelta(days=30), most))
+    most = ledger.write(lambda connection: audit_archive.last_forwarded(connection, HOST))
+    archiving = ledger.read(
+        lambda connection: audit_archive.plan_archiving(connection, HOST, now - timedelta(days=30), most)
+    )
     assert archiving is not None
     audit_archive.archive(ledger, archiving, Issuer("cli:anna", "anna"), {}, now)
     audit_archive.remove_archived(ledger)

@@ -71,7 +71,7 @@ class Attacked:
 
     def card(self, task_id: str = "task_1") -> str:
         far = datetime(2100, 1, 1, tzinfo=UTC)
-        waiting = self.desk.ledger.read(lambda connection: outbox.waiting(connection, (jobs.CARD,), far))
+        waiting = self.desk.ledger.read(lambda connection: outbox.pending_messages(connection, (jobs.CARD,), far))
         (card,) = [each for each in waiting if each.subject == task_id]
         content = self.desk.ledger.read(lambda connection: MessageComposer().content(connection, card, NOW))
         assert content is not None

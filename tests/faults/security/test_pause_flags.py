@@ -61,7 +61,7 @@ class Place:
         return self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
 
     def notices(self) -> list[str]:
-        found = self.ledger.read(lambda connection: outbox.waiting_of(connection, PAUSE_FLAG, 100))
+        found = self.ledger.read(lambda connection: outbox.pending_of_kind(connection, PAUSE_FLAG, 100))
         return [str(pause_flag(each.payload)["text"]) for each in found]
 
     def seen_paused(self) -> bool:

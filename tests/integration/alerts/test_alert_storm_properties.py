@@ -98,7 +98,7 @@ def each_is_told(desk: AlertDesk) -> None:
 
 def stands(connection: Connection, alert: Alert) -> bool:
     """Whether its message is in Slack."""
-    place = outbox.place_of(connection, alerts.ALERT, alert.alert_id)
+    place = outbox.message_place(connection, alerts.ALERT, alert.alert_id)
     return bool(place and place.get("ts"))
 
 

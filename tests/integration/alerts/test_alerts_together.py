@@ -41,7 +41,7 @@ def rows_of(desk: AlertDesk, table: Table) -> int:
 
 def told_beyond(desk: AlertDesk, name: str) -> list[str]:
     """What a receiver hears of this target, in its order."""
-    waiting = desk.ledger.read(lambda connection: outbox.waiting_of(connection, WEBHOOK, 1000))
+    waiting = desk.ledger.read(lambda connection: outbox.pending_of_kind(connection, WEBHOOK, 1000))
     return [str(each.payload["event"]) for each in waiting if each.payload["target"]["id"] == name]
 
 

@@ -23,7 +23,7 @@ from slack_playground.values import Json
 from supervisor_core.common import crashpoints
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.outbox import FILE, below
+from supervisor_core.storage.outbox import FILE, reply_place
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from tests.integration.bot.test_delivery import NOW, order
@@ -77,7 +77,7 @@ class Outbox:
 
 def file_below(task_id: str, file: Attachment) -> Message:
     """A file in the thread of a command's card, wherever that stands."""
-    return Message(FILE, f"{task_id}/file", {**below(jobs.CARD, task_id), **file.as_payload()})
+    return Message(FILE, f"{task_id}/file", {**reply_place(jobs.CARD, task_id), **file.as_payload()})
 
 
 @pytest.fixture

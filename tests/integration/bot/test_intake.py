@@ -20,7 +20,7 @@ from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.envelopes import StoredEnvelope, keep, unhandled
+from supervisor_core.storage.envelopes import StoredEnvelope, pending_envelopes, store_envelopes
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import envelopes
@@ -150,7 +150,7 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
 
     with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
         kept = StoredEnvelope("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
-        assert ledger.write(lambda connection: keep(connection, [kept])) == [True]
+        assert ledger.write(lambda connection: store_envelopes(connection, [kept])) == [True]
         pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
         dealing = EnvelopeDispatcher(ledger, deal, EnvelopeWriter(ledger).quiet)
@@ -159,7 +159,7 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
         ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))
         await dealing.settle()
         assert tries == 1
-        assert ledger.read(unhandled) == []
+        assert ledger.read(pending_envelopes) == []
         assert ledger.read(lambda connection: count_pending(connection, "whisper")) == 1
 
 

@@ -62,7 +62,7 @@ def arrived(key: str, kind: str = "slash_commands") -> StoredEnvelope:
 
 
 def kept(ledger: Ledger) -> list[str]:
-    return sorted(received.key for received in ledger.read(envelopes.unhandled))
+    return sorted(received.key for received in ledger.read(envelopes.pending_envelopes))
 
 
 async def begun(keeping: EnvelopeWriter, *received: StoredEnvelope) -> list[asyncio.Task[bool]]:
@@ -89,7 +89,7 @@ async def test_the_same_key_twice_in_one_write_is_kept_once(ledger: Ledger) -> N
     assert await asyncio.gather(*tasks) == [True, True, False]
     assert kept(ledger) == ["other", "same"]
     twice = (arrived("new"), arrived("new"))
-    assert ledger.write(lambda connection: envelopes.keep(connection, twice)) == [True, False]
+    assert ledger.write(lambda connection: envelopes.store_envelopes(connection, twice)) == [True, False]
 
 
 @in_a_loop

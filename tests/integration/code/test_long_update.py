@@ -86,7 +86,7 @@ async def _a_long_update(tmp_path: Path) -> None:
             while coming and coming[0][0] <= clock.at:
                 coming.pop(0)[1]()
             seconds = await delivery.round()
-            pending = ledger.read(partial(outbox.waiting, kinds=(jobs.CARD, DETAILS), now=datetime.now(UTC)))
+            pending = ledger.read(partial(outbox.pending_messages, kinds=(jobs.CARD, DETAILS), now=datetime.now(UTC)))
             waits = {each.subject for each in pending}
             behind = {subject: behind.get(subject, clock.at) for subject in waits}
             longest = max([longest, *(clock.at - since for since in behind.values())])

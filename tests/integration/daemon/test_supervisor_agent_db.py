@@ -121,7 +121,7 @@ def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
 
     def walk(to: SupervisorStatus) -> bool:
         path = [supervisors.move(row, S.ACTIVE, to, now, reason=str(to))]
-        return supervisors.walk(database, row, path, now)[0]
+        return supervisors.take_moves(database, row, path, now)[0]
 
     won = at_once(lambda: walk(S.PAUSED), lambda: walk(S.FAILED))
     assert sorted(won) == [False, True]

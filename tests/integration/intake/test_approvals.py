@@ -46,7 +46,7 @@ def state(desk: Desk) -> ApprovalState:
 
 
 def version_of_card(desk: Desk, kind: str = jobs.CARD) -> int:
-    waiting = desk.ledger.read(lambda connection: outbox.due(connection, kind, NOW + timedelta(days=9999)))
+    waiting = desk.ledger.read(lambda connection: outbox.due_messages(connection, kind, NOW + timedelta(days=9999)))
     return next((each.version for each in waiting if each.subject == "task_1"), 0)
 
 

@@ -447,7 +447,7 @@ def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
     release.set()
     wait_until(lambda: not scene.host.drive.hangs, 5, "the drive is back")
     later = datetime.now(UTC) + timedelta(seconds=outbox.LONGEST_RETRY_SECONDS)
-    (waits,) = scene.ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, later))
+    (waits,) = scene.ledger.read(lambda connection: outbox.due_messages(connection, jobs.RESULT_FILE, later))
     assert waits.attempts == 1
     wait_until(lambda: results.deliver(scene.host, scene.ledger) == 1, 5, "it is written after its second")
     assert (scene.outbox / "supervisor_result_pause_t1.json").stat().st_mode & 0o777 == 0o640

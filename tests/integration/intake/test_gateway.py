@@ -48,7 +48,7 @@ def gateway(ledger: Ledger, tmp_path: Path) -> Gateway:
 
 def cards(ledger: Ledger) -> list[outbox.PendingMessage]:
     later = datetime.now(UTC) + timedelta(days=1)
-    return ledger.read(lambda connection: outbox.due(connection, jobs.CARD, later))
+    return ledger.read(lambda connection: outbox.due_messages(connection, jobs.CARD, later))
 
 
 def test_a_command_for_several_workers_is_filed_for_each_with_one_card(gateway: Gateway, ledger: Ledger) -> None:

@@ -92,7 +92,7 @@ class Planned:
     def told(self) -> list[outbox.PendingMessage]:
         """The messages that say that something was refused."""
         far = datetime(2100, 1, 1, tzinfo=UTC)
-        return self.desk.ledger.read(lambda connection: outbox.waiting(connection, (TOLD,), far))
+        return self.desk.ledger.read(lambda connection: outbox.pending_messages(connection, (TOLD,), far))
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_it_runs_when_it_is_due_as_itself_and_once(planned: Planned) -> None:
     details = json.loads(row["details_json"])
     assert (details["owner"], details["door"]) == (ANNA.id, "schedule")
     assert planned.one().outcome == "succeeded"
-    card = planned.desk.ledger.read(lambda connection: outbox.place_of(connection, "card", job.task_id))
+    card = planned.desk.ledger.read(lambda connection: outbox.message_place(connection, "card", job.task_id))
     assert card == {"channel": "C0OPS"}
 
 
@@ -392,7 +392,7 @@ def test_what_only_informs_is_answered_with_the_move_and_once(planned: Planned) 
     assert planned.answers == [("look", task_id)]
     assert planned.one().outcome == "answered"
     ledger = planned.desk.ledger
-    assert ledger.read(lambda connection: outbox.place_of(connection, "notice", task_id)) is not None
+    assert ledger.read(lambda connection: outbox.message_place(connection, "notice", task_id)) is not None
 
 
 def test_without_a_chat_what_only_informs_is_refused_with_what_to_do(planned: Planned) -> None:
@@ -433,7 +433,7 @@ def test_whenever_the_power_goes_a_time_is_run_exactly_once(
         assert planned.desk.actions().count("APPROVAL_REQUESTED") == 1
         assert planned.desk.approvals.of_task(task_id) is not None
     else:
-        found = planned.desk.ledger.read(lambda connection: outbox.place_of(connection, "notice", task_id))
+        found = planned.desk.ledger.read(lambda connection: outbox.message_place(connection, "notice", task_id))
         assert found is not None
 
 

@@ -120,7 +120,7 @@ def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
 
 def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(bench: Bench) -> None:
     def cards() -> list[int]:
-        due = bench.ledger.read(lambda connection: outbox.due(connection, jobs.CARD, NOW.replace(year=2099)))
+        due = bench.ledger.read(lambda connection: outbox.due_messages(connection, jobs.CARD, NOW.replace(year=2099)))
         return [message.version for message in due]
 
     seen: list[list[int]] = []

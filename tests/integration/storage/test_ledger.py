@@ -465,7 +465,7 @@ def test_what_waits_outside_is_due_in_order_and_later_each_time_it_fails(ledger:
     ledger.write(lambda connection: record(connection, HOST, None, messages, NOW))
 
     def due(seconds: float) -> list[outbox.PendingMessage]:
-        return ledger.read(lambda connection: outbox.due(connection, "k", NOW + timedelta(seconds=seconds)))
+        return ledger.read(lambda connection: outbox.due_messages(connection, "k", NOW + timedelta(seconds=seconds)))
 
     assert [waiting.payload["n"] for waiting in due(5)] == [0, 5]
     (first,) = due(0)
@@ -476,8 +476,8 @@ def test_what_waits_outside_is_due_in_order_and_later_each_time_it_fails(ledger:
         row = ledger.read(lambda c: c.execute(text("SELECT due_at FROM outbox_t ORDER BY outbox_id DESC")).scalar())
         delays.append((datetime.fromisoformat(str(row)) - NOW).total_seconds())
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert ledger.step(outbox.sent(first, NOW))
-    assert not ledger.step(outbox.sent(first, NOW))
+    assert ledger.step(outbox.mark_sent(first, NOW))
+    assert not ledger.step(outbox.mark_sent(first, NOW))
     assert [waiting.payload["n"] for waiting in due(10**6)] == [5]
 
 

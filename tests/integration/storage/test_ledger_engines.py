@@ -59,7 +59,7 @@ def test_migrations_make_exactly_the_tables_that_the_code_uses(engine: Engine) -
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
-        assert schema.current(connection) == schema.HEAD
+        assert schema.current_revision(connection) == schema.HEAD
 
 
 def test_the_first_migration_is_a_copy_of_the_tables_and_the_triggers(engine: Engine) -> None:
@@ -95,7 +95,7 @@ def triggers(connection: Connection) -> list[str]:
 def test_upgrading_twice_changes_nothing(engine: Engine) -> None:
     schema.ensure(engine)
     with engine.connect() as connection:
-        assert schema.current(connection) == schema.HEAD
+        assert schema.current_revision(connection) == schema.HEAD
 
 
 def test_a_database_of_a_newer_program_is_refused_by_name(engine: Engine) -> None:
@@ -158,25 +158,25 @@ def test_a_message_ordered_anew_is_one_row_and_the_older_one_is_not_taken_for_se
         for word in ("older", "newer"):
             steps.record(connection, HOST, None, (steps.Message("card", "t1", {"word": word}),), NOW)
             if word == "older":
-                (older,) = outbox_queries.due(connection, "card", NOW)
-        (newer,) = outbox_queries.due(connection, "card", NOW)
+                (older,) = outbox_queries.due_messages(connection, "card", NOW)
+        (newer,) = outbox_queries.due_messages(connection, "card", NOW)
         assert (newer.payload, newer.outbox_id, newer.version) == ({"word": "newer"}, older.outbox_id, 2)
-        assert not steps.take(connection, HOST, outbox_queries.sent(older, NOW), NOW)
-        assert steps.take(connection, HOST, outbox_queries.sent(newer, NOW), NOW)
-        assert outbox_queries.due(connection, "card", NOW) == []
+        assert not steps.take(connection, HOST, outbox_queries.mark_sent(older, NOW), NOW)
+        assert steps.take(connection, HOST, outbox_queries.mark_sent(newer, NOW), NOW)
+        assert outbox_queries.due_messages(connection, "card", NOW) == []
 
 
 def test_a_message_is_told_anew_where_it_was_put_and_not_begun_by_that(engine: Engine) -> None:
     again = steps.Message("card", "t1", None)
     with engine.begin() as connection:
         steps.record(connection, HOST, None, (again,), NOW)
-        assert outbox_queries.due(connection, "card", NOW) == [], "nobody ordered it yet"
+        assert outbox_queries.due_messages(connection, "card", NOW) == [], "nobody ordered it yet"
         steps.record(connection, HOST, None, (steps.Message("card", "t1", {"channel": "C1"}),), NOW)
-        (first,) = outbox_queries.due(connection, "card", NOW)
-        outbox_queries.addressed(connection, first, {"channel": "C1", "ts": "1.2"})
-        assert steps.take(connection, HOST, outbox_queries.sent(first, NOW), NOW)
+        (first,) = outbox_queries.due_messages(connection, "card", NOW)
+        outbox_queries.store_address(connection, first, {"channel": "C1", "ts": "1.2"})
+        assert steps.take(connection, HOST, outbox_queries.mark_sent(first, NOW), NOW)
         steps.record(connection, HOST, None, (again,), NOW)
-        (second,) = outbox_queries.due(connection, "card", NOW)
+        (second,) = outbox_queries.due_messages(connection, "card", NOW)
     assert (second.payload, second.address, second.version) == ({"channel": "C1"}, {"channel": "C1", "ts": "1.2"}, 2)
 
 

@@ -70,8 +70,8 @@ def test_nothing_waits_until_a_job_does_and_until_its_result_is_delivered(config
         for step in (None, jobs.claim(job, NOW), jobs.begin(job, NOW), jobs.finish(job, Outcome.done(), NOW, 0.1)):
             assert step is None or ledger.step(step, NOW)
             assert not ledger_file.nothing_waits(path, "OrionMX", NOW)
-        (message,) = ledger.read(lambda connection: outbox.due(connection, jobs.RESULT_FILE, NOW))
-        assert ledger.step(outbox.sent(message, NOW), NOW)
+        (message,) = ledger.read(lambda connection: outbox.due_messages(connection, jobs.RESULT_FILE, NOW))
+        assert ledger.step(outbox.mark_sent(message, NOW), NOW)
         assert ledger_file.nothing_waits(path, "OrionMX", NOW)
 
 

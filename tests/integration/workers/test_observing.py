@@ -149,7 +149,7 @@ def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(
     details = json.loads(row["details_json"])
     assert "not run again" in details["error"]
     assert details["result"] == {"interrupted": True, "paused": False, "pid": None}
-    due = ledger.read(lambda c: outbox.due(c, jobs.RESULT_FILE, datetime.now(UTC) + timedelta(days=1)))
+    due = ledger.read(lambda c: outbox.due_messages(c, jobs.RESULT_FILE, datetime.now(UTC) + timedelta(days=1)))
     assert [message.payload["task_id"] for message in due] == ["started"]
 
 

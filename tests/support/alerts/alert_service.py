@@ -171,15 +171,15 @@ class AlertDesk:
 
     def _tell(self, connection: Connection) -> bool:
         """What may be told now; whether there was anything. What stands below a message waits for it."""
-        found = outbox.waiting(connection, KINDS, self.now)
+        found = outbox.pending_messages(connection, KINDS, self.now)
         for waiting in found:
             message = with_thread(connection, waiting)
             if is_orphaned(message):
-                self.ledger_step(connection, outbox.dropped(message, "lost", self.now))
+                self.ledger_step(connection, outbox.mark_dropped(message, "lost", self.now))
                 continue
             content = MessageComposer().content(connection, message, self.now)
             if content is None:
-                self.ledger_step(connection, outbox.dropped(message, "nothing", self.now))
+                self.ledger_step(connection, outbox.mark_dropped(message, "nothing", self.now))
                 continue
             assert check_message(content) == []
             how = "edit" if message.address.get("ts") else "reply" if message.payload.get("thread_ts") else "post"
@@ -189,7 +189,7 @@ class AlertDesk:
                 self.seen.append(line)
                 self.times.append((self.now, line.partition(" ")[2]))
             address = message.address or {"channel": message.payload["channel"], "ts": f"{len(self.seen)}.0"}
-            self.ledger_step(connection, outbox.sent(message, self.now, address))
+            self.ledger_step(connection, outbox.mark_sent(message, self.now, address))
         return bool(found)
 
     def ledger_step(self, connection: Connection, step: Any) -> None:

@@ -115,7 +115,7 @@ class Day(AlertDesk):
         assert self._delivery is not None
         seconds = self._runner.run(self._delivery.round())
         self._write_down()
-        waits = self.ledger.read(lambda connection: bool(outbox.waiting(connection, KINDS, self.now)))
+        waits = self.ledger.read(lambda connection: bool(outbox.pending_messages(connection, KINDS, self.now)))
         self._delivery_due = self.now + timedelta(seconds=seconds) if waits else None
 
     def _write_down(self) -> None:

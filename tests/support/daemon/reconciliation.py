@@ -22,7 +22,7 @@ import yaml
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import Event
 from supervisor_core.common.service import Blocking
-from supervisor_core.config.diff import difference, in_force
+from supervisor_core.config.diff import compare, in_force
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration.service import ConfigVersion
 from supervisor_core.daemon.environment import opened_ledger
@@ -168,7 +168,7 @@ class World:
         old = self.parts.host.config
         found = configured(self._folder, workers)
         self.version += 1
-        version = ConfigVersion(self.version, in_force(old, found), difference(old, found), datetime.now(UTC))
+        version = ConfigVersion(self.version, in_force(old, found), compare(old, found), datetime.now(UTC))
         self.parts.host = replace(self.parts.host, config=version.config)
         self.reconciler.configured(version)
         return version

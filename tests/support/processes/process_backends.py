@@ -55,7 +55,7 @@ def swapped(name: str) -> Iterator[None]:
 def use_portable() -> None:
     """Use the portable backend in this program until its end, and no pidfds."""
     _replace(back=False)
-    pidfd.available = _unavailable  # type: ignore[assignment]
+    pidfd.has_pidfds = _unavailable  # type: ignore[assignment]
 
 
 def is_portable() -> bool:

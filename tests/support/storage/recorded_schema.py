@@ -39,7 +39,7 @@ def record() -> list[str]:
             _migrate(connection, None)
             look = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
             _record.extend(sql for (sql,) in connection.exec_driver_sql(look))
-            _record.append(f"INSERT INTO alembic_version VALUES ('{schema.current(connection)}')")
+            _record.append(f"INSERT INTO alembic_version VALUES ('{schema.current_revision(connection)}')")
     return _record
 
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 
 from supervisor_core.common.errors import ConfigError, UsageError
-from supervisor_core.config.fields import masked
+from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import WorkerSettings, safe_part
+from supervisor_core.config.worker_settings import WorkerSettings, safe_environment
 
 ONE = "workers:\n  OrionMX:\n    command: ['{python}', '-m', 'w', '{config}', '{worker_id}']\n"
 TWO = "workers:\n  A: {command: [a]}\n  B: {command: [b]}\n"
@@ -161,12 +161,12 @@ class TestStartingAWorker:
 
     def test_windows_programs_get_what_they_can_not_start_without(self) -> None:
         ours = {"SystemRoot": "C:\\Windows", "Path": "C:\\bin", "SLACK_BOT_TOKEN": "x", "HOMEPATH": "\\u"}
-        assert safe_part(ours, windows=True) == {
+        assert safe_environment(ours, windows=True) == {
             "SystemRoot": "C:\\Windows",
             "Path": "C:\\bin",
             "HOMEPATH": "\\u",
         }
-        assert safe_part(ours, windows=False) == {}
+        assert safe_environment(ours, windows=False) == {}
 
 
 class TestSpecHash:
@@ -286,7 +286,7 @@ class TestSecrets:
         ],
     )
     def test_an_address_is_shown_without_what_may_be_secret(self, url: str, shown: str) -> None:
-        assert masked(url) == shown
+        assert mask_url(url) == shown
 
 
 class TestSubstitutedValues:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, difference, in_force, setting_digests
+from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, compare, in_force, setting_digests
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
 from tests.support.sampling import examples
@@ -28,14 +28,14 @@ def configured(folder: Path, *, env: str = "", name: str = "config.yaml", **sect
 
 def test_nothing_differs_from_itself(tmp_path: Path) -> None:
     config = configured(tmp_path)
-    assert difference(config, config) == ConfigDiff()
-    assert difference(config, configured(tmp_path)).empty
+    assert compare(config, config) == ConfigDiff()
+    assert compare(config, configured(tmp_path)).empty
     assert ConfigDiff().in_words() == []
 
 
 def test_workers_come_and_go(tmp_path: Path) -> None:
     old, new = configured(tmp_path), configured(tmp_path, workers={"b": WORKER, "c": WORKER})
-    diff = difference(old, new)
+    diff = compare(old, new)
     assert (diff.added, diff.removed) == (("b", "c"), ("a",))
     assert diff.live
     assert any("worker a is not in it any more" in words for words in diff.in_words())
@@ -46,7 +46,7 @@ def test_workers_come_and_go(tmp_path: Path) -> None:
     [("cwd", "elsewhere"), ("log_file", "a.log"), ("python", "./python"), ("command", ["true"])],
 )
 def test_a_setting_that_its_process_was_started_with_restarts_a_worker(tmp_path: Path, key: str, value: Any) -> None:
-    diff = difference(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, key: value}}))
+    diff = compare(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, key: value}}))
     assert (diff.restarted, diff.changed) == ((ChangedWorker("a", (key,)),), ())
 
 
@@ -55,10 +55,10 @@ def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started
         configured(tmp_path),
         configured(tmp_path, workers={"a": {**WORKER, "enabled": False, "cwd": "elsewhere"}}),
     )
-    diff = difference(on, off)
+    diff = compare(on, off)
     assert (diff.stopped, diff.started, diff.restarted, diff.changed) == (("a",), (), (), ())
     assert "worker a is not enabled any more: it is stopped" in diff.in_words()
-    assert (difference(off, on).started, difference(off, on).restarted) == (("a",), ())
+    assert (compare(off, on).started, compare(off, on).restarted) == (("a",), ())
     assert ConfigDiff.from_json(diff.as_json()) == diff
 
 
@@ -71,7 +71,7 @@ def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started
     ],
 )
 def test_all_other_settings_are_taken_over_as_it_runs(tmp_path: Path, settings_of_a: Any, keys: Any) -> None:
-    diff = difference(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, **settings_of_a}}))
+    diff = compare(configured(tmp_path), configured(tmp_path, workers={"a": {**WORKER, **settings_of_a}}))
     assert (diff.restarted, diff.changed) == ((), (ChangedWorker("a", keys),))
 
 
@@ -94,7 +94,7 @@ def test_a_secret_that_changed_is_named_and_never_shown(tmp_path: Path) -> None:
         inbox={"secret": "hidden-two"},
         database={"url": "postgresql+psycopg://me:hidden-two@db/x"},
     )
-    diff = difference(old, new)
+    diff = compare(old, new)
     assert diff.restarted == (ChangedWorker("a", ("env.KEY", "env.OLD", "env.NEW")),)
     assert diff.needs_restart == ("inbox.secret", "database.url", "SLACK_BOT_TOKEN")
     assert "hidden" not in repr(diff) + json.dumps(diff.as_json()) + "".join(diff.in_words())
@@ -111,37 +111,37 @@ def test_what_needs_a_restart_of_the_daemon_is_named_by_its_key(tmp_path: Path) 
         environment="production",
         alerts={"quiet_hours": [{"from": "22:00", "to": "06:00"}]},
     )
-    diff = difference(configured(tmp_path), new)
+    diff = compare(configured(tmp_path), new)
     assert diff.needs_restart == ("environment", "nas.root", "slack.alert_channel", "alerts.quiet_hours")
     assert not diff.live
     assert diff.in_words() == [f"environment, nas.root, slack.alert_channel, alerts.quiet_hours: {RESTART_WORDS}"]
 
 
 def test_a_variable_that_nobody_uses_is_no_difference(tmp_path: Path) -> None:
-    assert difference(configured(tmp_path), configured(tmp_path, env="UNUSED=1\n")).empty
+    assert compare(configured(tmp_path), configured(tmp_path, env="UNUSED=1\n")).empty
 
 
 def test_teams_are_taken_over_and_named(tmp_path: Path) -> None:
     old = configured(tmp_path, teams={"x": {"objective": "one"}, "y": {}})
     new = configured(tmp_path, teams={"x": {"objective": "two"}, "z": {}})
-    assert difference(old, new).teams == ("teams.x.objective", "teams.y", "teams.z")
+    assert compare(old, new).teams == ("teams.x.objective", "teams.y", "teams.z")
 
 
 def test_a_draft_beside_the_file_counts_as_if_it_took_its_place(tmp_path: Path) -> None:
     old, draft = configured(tmp_path), configured(tmp_path, name="draft.yaml")
     assert old.spec_hash(old.workers["a"]) != draft.spec_hash(draft.workers["a"])
-    assert difference(old, draft).empty
+    assert compare(old, draft).empty
 
 
 def test_several_restarts_are_announced_as_one_after_the_other(tmp_path: Path) -> None:
     old = configured(tmp_path, workers={"a": WORKER, "b": WORKER})
     new = configured(tmp_path, workers={"a": {**WORKER, "cwd": "x"}, "b": {**WORKER, "cwd": "x"}})
-    assert difference(old, new).in_words()[0] == "2 workers are restarted, one after the other"
+    assert compare(old, new).in_words()[0] == "2 workers are restarted, one after the other"
 
 
 def test_a_difference_goes_through_the_control_door_and_back(tmp_path: Path) -> None:
     new = configured(tmp_path, workers={"a": {**WORKER, "cwd": "x"}, "b": WORKER}, nas={"root": "x"})
-    diff = difference(configured(tmp_path), new)
+    diff = compare(configured(tmp_path), new)
     assert ConfigDiff.from_json(json.loads(json.dumps(diff.as_json()))) == diff
     assert ConfigDiff.from_json({"added": ["b"], "later": 1}) == ConfigDiff(added=("b",))
 
@@ -183,10 +183,10 @@ DOCUMENTS = st.fixed_dictionaries(
 @given(DOCUMENTS, DOCUMENTS)
 def test_taking_a_configuration_over_leaves_only_what_needs_a_restart(tmp_path: Path, first: Any, second: Any) -> None:
     running, new = configured(tmp_path, **first), configured(tmp_path, **second)
-    assert difference(running, running).empty
+    assert compare(running, running).empty
     config = in_force(running, new)
-    left = difference(config, new)
+    left = compare(config, new)
     assert not left.live
-    assert left.needs_restart == difference(running, new).needs_restart
-    assert difference(config, in_force(config, new)).empty
+    assert left.needs_restart == compare(running, new).needs_restart
+    assert compare(config, in_force(config, new)).empty
     assert in_force(config, new) == config
