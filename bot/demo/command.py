@@ -1,9 +1,4 @@
-"""What `supervisor demo` says when everything is up: the address, and what to try there.
-
-Being asked to end: by Ctrl-C, by TERM, or because the terminal is closed. Asked twice is asked once.
-
-The program behind `supervisor demo`: everything up, shown or toured, and taken away again.
-"""
+"""The program behind `supervisor demo`: it starts everything, says what to try, and cleans up at the first signal."""
 
 from __future__ import annotations
 

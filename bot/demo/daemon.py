@@ -21,7 +21,7 @@ LAST_LINES = 15
 
 
 class Daemon:
-    """One run of it. `ended` comes back when it has ended, for whatever reason."""
+    """One run of the demo's daemon. `ended` returns when it has exited, for any reason."""
 
     def __init__(self, home: Home) -> None:
         self._home = home

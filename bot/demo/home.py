@@ -1,7 +1,4 @@
-"""What can go wrong with a demo.
-
-The demo's home: a temporary folder with a configuration, a shared drive, and the worker's code repository.
-"""
+"""The home of a demo: a temporary folder with a configuration, a shared drive, and the worker's repository."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Who may do what, and where alerts go, by the ids that Slack gave them."""
+    """The ids of the people with rights and of the alert channel."""
 
     operators: Sequence[str]
     approvers: Sequence[str]
@@ -53,7 +50,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where everything of one demo lies."""
+    """The folder of one demo."""
 
     folder: Path
 
@@ -69,11 +66,12 @@ class Home:
 
     @property
     def daemon_log(self) -> Path:
-        """What the daemon wrote."""
+        """The daemon's output."""
         return self.folder / "daemon.log"
 
     def environ(self, slack: Mapping[str, str]) -> dict[str, str]:
-        """What our programs run with: nothing of the user's that could point them at another Slack or database."""
+        """The environment of our programs, without the user's variables that could point them at another Slack or
+        database."""
         root = str(Path(supervisor_core.__file__).parents[1])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         ours = {"PYTHONPATH": os.pathsep.join(paths), "SUPERVISOR_CONFIG": str(self.config)}
@@ -91,7 +89,7 @@ class Home:
         return f"{settings} {shlex.join([*program, *words])}"
 
     async def supervisor(self, *words: str) -> str:
-        """What the command line prints in this home; `DemoError` with its words where it fails."""
+        """The output of a command in this home; `DemoError` with its output where it fails."""
         program = await asyncio.create_subprocess_exec(
             sys.executable,
             *SUPERVISOR,
@@ -140,7 +138,7 @@ def furnish(home: Home, rights: Rights) -> None:
 
 
 def remove(home: Home) -> None:
-    """Take the folder away; `OSError` where something of it can't be."""
+    """Remove the folder; `OSError` where something can't be removed."""
     if home.folder.exists():
         shutil.rmtree(home.folder)
 

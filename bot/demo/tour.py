@@ -30,7 +30,7 @@ class ExpectedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """What a scene plays with."""
+    """The people, the bot and the transcript that a scene uses."""
 
     stage: Stage
     page: Transcript
@@ -41,7 +41,7 @@ class Guide:
 
     @property
     def bot(self) -> str:
-        """What the bot is called."""
+        """The bot's name."""
         return self.stage.slack.server.world.bot.name
 
     async def asks(self, name: str, text: str, *expected: str) -> Card:

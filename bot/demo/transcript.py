@@ -71,7 +71,7 @@ class Transcript:
         self._write(self._in(CYAN, "shell".ljust(NAME)) + self._in(BOLD, f"$ {text}"))
 
     def shows(self, name: str, lines: Iterable[str], note: str = "") -> None:
-        """What somebody, or the passing of time, brings to the screen."""
+        """Lines that appear on the screen."""
         shown = [part for line in lines for part in _wrapped(with_emoji(line))] or [""]
         for number, line in enumerate(shown):
             left = name.ljust(NAME) if number == 0 else " " * NAME

@@ -53,7 +53,7 @@ class BotIdentity:
 
 
 async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, list[CheckResult]]:
-    """Who we are, and what we may do; the clock by the way, since this is the first answer."""
+    """The bot's identity and scopes, and the clock, which is compared with this first answer."""
     asked = datetime.now(UTC)
     try:
         answer = await asking(asking.client.auth_test)
@@ -72,7 +72,7 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
 
 
 def check_scopes(header: str) -> CheckResult:
-    """Whether the scopes of the token are enough, as Slack names them with each answer."""
+    """Compare the token's scopes, which Slack names with each answer, with those that are needed."""
     if not header.strip():
         return CheckResult(SCOPES, True, "Slack does not say which scopes this token has")
     lacking = scopes.missing([scope.strip() for scope in header.split(",")])
@@ -108,7 +108,7 @@ async def check_app_token(asking: SlackQueries, token: str) -> tuple[str, CheckR
 
 
 async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> CheckResult | None:
-    """Whether both tokens are of one app; None where they are, or where it can't be told."""
+    """Fail where the two tokens are of different apps; None where they match or where it isn't known."""
     try:
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
     except SlackRefusalError:
@@ -117,7 +117,7 @@ async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> Che
 
 
 def compare_apps(app_id: str, url: str) -> CheckResult | None:
-    """Compare the app of the bot with the one that the address of the connection names."""
+    """Compare the app of the bot with the one in the address of the connection."""
     theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
     if not app_id or not theirs or theirs == app_id:
         return None
@@ -126,7 +126,7 @@ def compare_apps(app_id: str, url: str) -> CheckResult | None:
 
 
 async def check_connection(url: str, seen: DaemonState) -> CheckResult:
-    """Whether somebody else is connected with this token: by the daemon where one runs, else by a look of our own."""
+    """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours."""
     if seen.state == "unresponsive":
         return CheckResult(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")
     if seen.state == "running":
@@ -190,7 +190,6 @@ def _bot_remedy(word: str) -> str:
 
 
 def _no_connection(word: str) -> tuple[str, str]:
-    """What Slack's word means, and what to do."""
     if word == "socket_mode_not_enabled":
         return "Socket Mode is off for this app", SOCKET_MODE_ON
     if word in ("missing_scope", "no_permission"):

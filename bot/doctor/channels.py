@@ -51,7 +51,7 @@ async def check_channels(asking: SlackQueries, config: SupervisorConfig, bot: st
 
 
 def channel_problem(channel: str, settings: list[str], told: Mapping[str, Any], bot: str) -> CheckResult | None:
-    """What is wrong with this channel; None where nothing is."""
+    """The failed result of this channel; None where nothing is wrong."""
     name, who = f"slack_channel_{channel}", f"{', '.join(settings)}: {channel}"
     if told.get("error") == "channel_not_found":
         remedy = f"Correct the id in the configuration. {FIND} In a private channel, first type: /invite @{bot}"

@@ -24,8 +24,8 @@ NOBODY = "nobody is an operator, so nothing can be changed from Slack (slack.acc
 
 
 def configured_people(config: SupervisorConfig) -> dict[str, list[str]]:
-    """Every user, user group and channel that is given a right or is to be told of alerts, and the settings that say
-    so. A channel that alerts reach is no matter of rights, and is looked at with the other places."""
+    """Every user, user group and channel with rights or in an escalation, and the settings that name it. Channels that
+    alerts reach are in `channels`."""
     found: dict[str, list[str]] = {}
     for who, setting in _settings(config):
         if who.startswith((*USERS, *GROUPS, *CHANNELS)) and setting not in found.setdefault(who, []):
@@ -84,7 +84,7 @@ async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
 def user_problem(
     who: str, settings: list[str], told: Mapping[str, Any], team_id: str
 ) -> tuple[CheckResult | None, str]:
-    """What is wrong with this user, and what should be known of them all the same."""
+    """The failed result of this user, and a remark about them."""
     name, where = f"slack_user_{who}", ", ".join(settings)
     error = told.get("error")
     if error == "missing_scope":
@@ -110,7 +110,7 @@ def user_problem(
 
 
 def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> CheckResult | None:
-    """What is wrong with this user group; None where nothing is."""
+    """The failed result of this user group; None where nothing is wrong."""
     name, where = f"slack_group_{who}", ", ".join(settings)
     error = known.get("error")
     if error == FREE_PLAN:
@@ -133,7 +133,7 @@ def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> Ch
 
 
 def member_channel_problem(who: str, settings: list[str], told: Mapping[str, Any]) -> tuple[CheckResult | None, str]:
-    """What is wrong with this channel, whose members are given rights; and what should be known of it all the same."""
+    """The failed result of a channel whose members have rights, and a remark about it."""
     name, where = f"slack_members_{who}", ", ".join(settings)
     error = told.get("error")
     if error == "missing_scope":

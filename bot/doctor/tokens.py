@@ -84,7 +84,7 @@ def secret_values(credentials: SlackCredentials) -> list[str]:
 
 
 def hide_secrets(secrets: Iterable[str], checks: list[CheckResult]) -> list[CheckResult]:
-    """The same checks without these secrets, whoever put one into their words: Slack, a library, or we."""
+    """The same results with these secrets masked, wherever they came from."""
     for secret in secrets:
         checks = [
             replace(check, message=check.message.replace(secret, HIDDEN), remedy=check.remedy.replace(secret, HIDDEN))
@@ -117,7 +117,6 @@ def _written_wrong(name: str, value: str) -> CheckResult | None:
 
 
 def _empty(name: str, environ: Mapping[str, str]) -> str:
-    """How it comes that a variable that somebody wrote down gives no token."""
     if environ.get(name + FILE_SUFFIX):
         return f"the file that {name}{FILE_SUFFIX} names is empty"
     return f"{name} is set, but empty" if name in environ else ""

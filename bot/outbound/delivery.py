@@ -1,10 +1,10 @@
-"""From the outbox to Slack: rows that wait become messages, in the order of their channel, at a pace that Slack bears.
+"""Delivery from the outbox to Slack, in the order of each channel and within Slack's rate limits.
 
-A row stays pending until Slack has its newest version. So nothing is lost over an outage or a crash; and what was
-ordered several times meanwhile is told once, as it is now.
+A row stays pending until Slack has its newest version. So an outage or a crash loses nothing, and several orders of one
+message are sent once, with its current content.
 
 One message is sent after the other, so that the limits hold. A call that takes longer than a moment is left behind: its
-channel waits for it, and nobody else does.
+channel waits for it, and no other does.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """What a call that is under way keeps from being sent."""
+    """A call that hasn't returned, and what it blocks."""
 
     outbox_id: int
     lane: str
@@ -82,7 +82,7 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a message is not told yet."""
+    """The reason why a message isn't sent yet."""
 
     seconds: float
     words: str
@@ -115,7 +115,7 @@ class Delivery:
 
     @property
     def problem(self) -> str:
-        """What keeps messages from being told right now; empty while nothing does."""
+        """The reason why messages are held right now; empty where none are."""
         return self._problem
 
     def wake(self) -> None:
@@ -181,7 +181,6 @@ class Delivery:
         return soonest
 
     def _is_blocked(self, message: PendingMessage) -> bool:
-        """Whether a call that is under way must end first."""
         lanes, by = self._pending.values(), method(message)
         own = any(lane.outbox_id == message.outbox_id or lane.lane == _lane(message) != "" for lane in lanes)
         return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
@@ -234,7 +233,6 @@ class Delivery:
         return await quick(self._ledger.read, look)
 
     def _delay(self, message: PendingMessage) -> Wait | None:
-        """What keeps it before it is tried."""
         if self._is_blocked(message):
             return Wait(LOOK_SECONDS, message.last_error, holds=True)
         if _place(message) in self._shut and not message.payload.get("user"):
@@ -247,7 +245,7 @@ class Delivery:
         return Wait(pace, message.last_error, holds=True) if pace > 0 else None
 
     async def _deliver(self, message: PendingMessage) -> Wait | None:
-        """The edge of a message: one that can't be told keeps no other from being told."""
+        """The edge of a message: its failure stops no other message."""
         by = method(message)
         try:
             await self._sender.send(message)

@@ -1,7 +1,7 @@
-"""Who has App Home open, and when their pages are published anew: when they open it, and when something changes.
+"""Orders of App Home pages: when a reader opens theirs, and when something on it changes.
 
-A page is a row of the outbox, by its reader's id: it says when they last did something there, and where they are on it.
-So it waits while Slack is away, survives a crash, and what was ordered several times is published once, as it is then.
+A page is a row of the outbox under its reader's id, with the time of their last action and their position. So it waits
+while Slack is away, survives a crash, and several orders are published once, with the state at that moment.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def order_page(user: str, at: datetime, place: HomePosition) -> Message:
 
 
 def position(payload: Mapping[str, Any]) -> HomePosition:
-    """Where somebody is on their page."""
+    """The reader's position on their page."""
     start = HomePosition()
     page, only = payload.get("page", start.page), payload.get("only", start.only)
     return HomePosition(page if isinstance(page, int) else start.page, str(only))
 
 
 def follows_until(payload: Mapping[str, Any]) -> datetime:
-    """How long this page follows what happens."""
+    """The moment until which this page follows changes."""
     return _at(payload) + KEPT
 
 
@@ -88,15 +88,15 @@ class HomeRefresher:
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """Something that a page shows may have changed."""
+        """Note a change that a page may show."""
         self._changed.set()
 
     async def opened(self, user: str, at: datetime) -> Message:
-        """Somebody opens their page."""
+        """The order for a page that its reader opens."""
         return order_opened_page(await self._ordered(user), user, at)
 
     async def turned(self, user: str, at: datetime, *, page: int | None = None, only: str | None = None) -> Message:
-        """Somebody turns their page over, chooses what to see, or asks for it anew."""
+        """The order for a page whose reader turns it, filters it, or refreshes it."""
         place = position(await self._ordered(user) or {})
         if only is not None:
             place = HomePosition(0, only)
@@ -133,7 +133,7 @@ class HomeRefresher:
             self.wake()
 
     def order_all(self) -> None:
-        """Have the pages of all who look published anew. It blocks."""
+        """Order all pages that somebody may be looking at. It blocks."""
         since = self._clock() - KEPT
         pages = self._ledger.read(partial(outbox.payloads, kind=HOME))
         kept = [user for user, payload in pages.items() if _at(payload) > since]

@@ -1,6 +1,6 @@
-"""What goes out to Slack, as rows: a card, a notice, a whisper, or a file. Each is a row before it is a message.
+"""Messages to Slack as outbox rows: cards, notices, whispers and files.
 
-What stands in the thread of another message gets its place when it is told: where that message stands by then.
+A reply gets its place when it is sent: the place of the message above it by then.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DroppedError(Exception):
 
 
 def answer(request: Request, content: Content) -> Message:
-    """What only informs: to the asker alone; to a mention, in its thread."""
+    """A message that only informs: to the requester alone, or in the thread of a mention."""
     if request.direct and request.response_url is None:
         return _directly(request, request.key, content)
     if request.message is None:
@@ -56,8 +56,8 @@ def answer(request: Request, content: Content) -> Message:
 
 
 def announcement(request: Request, content: Content, channel: str, about: str) -> Response:
-    """What concerns all who read this channel: there, and to whoever asked elsewhere; without a channel, to them
-    alone. `about` tells several to one request apart."""
+    """A message for everybody in this channel, and for a requester elsewhere; without a channel, for the requester
+    alone. `about` tells several messages to one request apart."""
     messages = [] if request.channel == channel else [answer(request, content)]
     if channel:
         messages.append(Message(NOTICE, f"{request.key}{about}", {"channel": channel, "content": content}))
@@ -74,27 +74,28 @@ def whisper(request: Request, content: Content, *, replace: bool = False, about:
 
 
 def failure(request: Request, error: SupervisorError) -> Response:
-    """Why nothing was done, and what to do: to the asker alone."""
+    """The error and its remedy, to the requester alone."""
     return Response(messages=(whisper(request, text_message(f":warning: {error_text(error)}")),))
 
 
 def _directly(request: Request, subject: str, content: Content) -> Message:
-    """Where nobody else reads it: an ordinary message, which is never told anywhere else."""
+    """An ordinary message in direct messages, which is never posted anywhere else."""
     place = {"channel": request.channel, "user": request.user, "thread_ts": request.thread, "alone": True}
     return Message(NOTICE, subject, {**place, "content": content})
 
 
 def card_place(request: Request) -> Mapping[str, Any]:
-    """Where the card of this request's command belongs."""
+    """The place for the card of this request's command."""
     return {"channel": request.channel, "user": request.user, "thread_ts": request.thread}
 
 
 def file_to_person(request: Request, file: Attachment, about: str = "") -> Message:
-    """A file for whoever asked, alone: in their direct messages. `about` tells several to one request apart.
+    """A file for the requester alone, in their direct messages; sent once, however often it is ordered. `about` tells
+    several files to one request apart.
 
-    Hand it back among a `Dealt`'s messages; dealt with twice, it is sent once. Where Slack takes no file (uploads are
-    forbidden, `files:write` is missing), as much of it as a message holds is told there as text, and `file.rest` says
-    where all of it is. A picture, being bytes, is then not shown at all, so its `comment` should say the essential.
+    Where Slack takes no file (uploads are forbidden, `files:write` is missing), its text is posted as far as it fits,
+    and `file.rest` names the place of the whole. A picture is then not shown at all, so its `comment` should say the
+    essential.
     """
     thread = request.thread if request.direct else None
     place = {"channel": request.channel if request.direct else request.user, "user": request.user, "thread_ts": thread}
@@ -102,8 +103,8 @@ def file_to_person(request: Request, file: Attachment, about: str = "") -> Messa
 
 
 def file_to_channel(request: Request, file: Attachment) -> Message:
-    """A file for everybody in the channel in which a button was pressed; once, however often it was pressed. Where the
-    bot can't write there it goes to whoever pressed it."""
+    """A file for everybody in the channel in which a button was pressed, once for all presses. Where the bot can't post
+    it goes to the person who pressed."""
     return Message(FILE, _file_of(request.press, ""), {**card_place(request), **file.as_payload()})
 
 
@@ -123,5 +124,5 @@ def with_thread(connection: Connection, message: PendingMessage) -> PendingMessa
 
 
 def is_orphaned(message: PendingMessage) -> bool:
-    """Whether it should stand below a message that stands nowhere, and will not any more."""
+    """True where the message above it was never posted and won't be."""
     return bool(message.payload.get("below")) and not message.payload.get("channel")

@@ -1,7 +1,4 @@
-"""How fast Slack may be spoken to: what each call bears, how long Slack asked us to wait, and how long it is away.
-
-What Slack bears of each kind of message, and by which method the next word of it goes. Its limits are per minute.
-"""
+"""Slack's rate limits for each kind of message, and the holds that Slack asks for or that an outage needs."""
 
 from __future__ import annotations
 
@@ -46,14 +43,14 @@ class Pace:
         self._failures: dict[Hashable, int] = {}
 
     def wait(self, gates: Iterable[Gate], *holds: Hashable) -> float:
-        """How long from now until all of these let a call through; 0 for at once."""
+        """Seconds until all of these let a call through; 0 for at once."""
         now = self._clock()
         times = [self._next.get(gate.key, now) - gate.seconds * (gate.burst - 1) for gate in gates]
         times += [self._held.get(key, now) for key in holds]
         return max([moment - now for moment in times] + [0.0])
 
     def free_at(self, gate: Gate) -> float:
-        """When the last call through this gate has had its time; 0 where there was none, or long ago."""
+        """The moment at which the last call through this gate has had its time; 0 where there was none, or long ago."""
         return self._next.get(gate.key, 0.0)
 
     def used(self, gates: Iterable[Gate]) -> None:
@@ -98,7 +95,7 @@ turns their page over does not wait for that."""
 
 
 def method(message: PendingMessage) -> str:
-    """What it is sent by next."""
+    """The method that the message is sent by next."""
     if message.kind == HOME:
         return PUBLISH
     if message.kind == WHISPER:
@@ -109,7 +106,7 @@ def method(message: PendingMessage) -> str:
 
 
 def hold_key(message: PendingMessage, called: str) -> str:
-    """What is left alone when Slack asks that of a method: posts by channel, as Slack counts them, else the method."""
+    """The key of a hold that Slack asks for: posts by channel, as Slack counts them, else the method."""
     return f"{called} {message.payload.get('channel') or ''}" if called == POST else called
 
 
@@ -151,5 +148,5 @@ def home_gates(message: PendingMessage) -> tuple[Gate, ...]:
 
 
 def is_requested(message: PendingMessage) -> bool:
-    """Whether somebody did something for this page, and has not seen it since."""
+    """True where the reader did something for this page and hasn't seen the result."""
     return bool(message.payload.get("at") != message.address.get("at"))

@@ -1,7 +1,5 @@
-"""What an answer of Slack's means: weather that passes, a word about our call, or a word about us.
-
-A word to the admins, once for each channel and day: a channel that the configuration names takes nothing from us.
-"""
+"""Slack's errors: temporary ones, those about one call, and those about the app; and a notice to admins about a
+channel."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 def failure_text(error: Exception) -> str:
-    """Why Slack was not reached or did not answer, in words for people; nothing secret of a call is in them."""
+    """The reason why a call failed, for people; it contains nothing secret of the call."""
     if isinstance(error, SlackApiError):
         return f"it answers {error_code(error)}"
     if isinstance(error, ClientConnectorError):
@@ -95,7 +93,7 @@ def method_of(error: SlackApiError) -> str:
 
 
 def is_temporary(error: SlackApiError) -> bool:
-    """Whether the very same call may go through later."""
+    """True where the same call may succeed later."""
     return _status(error) >= SERVER_ERROR or retry_after(error) is not None or error_code(error) in PASSING
 
 
@@ -140,7 +138,7 @@ KEYS = ("alert_channel", "approval_channel", "fallback_channel")
 
 
 def admins(slack: SlackSettings) -> tuple[str, ...]:
-    """Who can do something about it: the approvers who are named one by one, else the operators who are."""
+    """The approvers who are named one by one, else the operators who are."""
     for listed in (slack.access.approvers, slack.access.operators):
         people = tuple(dict.fromkeys(each for each in listed if each.startswith(("U", "W"))))
         if people:
@@ -151,8 +149,8 @@ def admins(slack: SlackSettings) -> tuple[str, ...]:
 def notify_admins(
     connection: Connection, channel: str, refused: str, slack: SlackSettings, host: str, bot: str
 ) -> None:
-    """Order a direct message to each of them, where nobody has told them today. Another channel than those that the
-    configuration names is the affair of whoever gave a command there, and they hear of it on its card."""
+    """Order a direct message to each admin, once a day for each channel that the configuration names. Other channels
+    concern only the person who gave a command there: its card tells them."""
     keys = [key for key in KEYS if getattr(slack, key) == channel]
     if not keys or refused not in OF_A_CHANNEL:
         return

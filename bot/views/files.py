@@ -1,7 +1,4 @@
-"""A file on its way to Slack, as a value and as the words of a row.
-
-A file as words, where Slack takes no file: as much of it as a message holds, and where the rest is. Pure.
-"""
+"""A file for Slack as a value and as a row's payload; and as a message where Slack takes no file. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ class Attachment:
 
     @property
     def text(self) -> str | None:
-        """What can be shown of it as text."""
+        """The content where it is text."""
         return self.content if isinstance(self.content, str) else None
 
     def as_payload(self) -> dict[str, Any]:
@@ -73,7 +70,7 @@ class Attachment:
 
 
 def cut(text: str) -> str:
-    """As much of it as a file may have, in whole lines."""
+    """The whole lines of a text that fit into a file."""
     if len(text.encode()) <= MOST_BYTES:
         return text
     words = CUT.format(most=MOST_BYTES)
@@ -95,7 +92,7 @@ _WHY = {
 
 
 def file_text(file: Attachment, refused: str) -> Content:
-    """What is told in its place; `refused` is Slack's own word for why it takes no file."""
+    """The message in the place of a file; `refused` is Slack's error code."""
     name = f"*{escape(fit(file.title or file.name, NAME))}*"
     head = "\n".join(filter(None, [fit(file.comment, COMMENT), name]))
     why = _WHY.get(refused, f"Slack takes it not as a file here ({escape(fit(refused, NAME))})")

@@ -1,7 +1,4 @@
-"""The fields of a form: one input for each part of a command, as its definition describes it. Pure.
-
-The forms: a picker of commands, and for each command a form that follows from its definition. Pure.
-"""
+"""Forms: the command picker, and a form for each command with an input for each parameter. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def block_id_of(parameter: Parameter) -> str:
 
 
 def target(rule: TargetRule, context: GrammarContext, filled: Command | None) -> Json:
-    """Which worker, team, or all of them."""
+    """The menu of workers and teams."""
     chosen = filled.target if filled else (context.default or "" if rule is TargetRule.WORKERS else "")
     options = [option(_called(each), each) for each in target_names(context)]
     element: Json = {"type": "static_select", "placeholder": plain_text("Choose one")}
@@ -204,7 +201,7 @@ SUBMIT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FormContext:
-    """What a view knows of itself: the command, and the place that it was opened from. Nobody can change it there."""
+    """The command of a form, and the place that it was opened from. Nobody can change it there."""
 
     command: str = ""
     channel: str = ""
@@ -213,7 +210,7 @@ class FormContext:
 
 
 def form_context(view: Mapping[str, Any]) -> FormContext:
-    """What this view knows of itself; nothing, for one that an earlier version made in another way."""
+    """The context of this view; empty for a view of an earlier version."""
     try:
         return FormContext(**json.loads(view.get("private_metadata") or "{}"))
     except (TypeError, ValueError):
@@ -278,7 +275,7 @@ _AT_ONCE = ":zap: It is carried out at once."
 
 
 def submit_text(definition: CommandDefinition) -> str:
-    """What the button of its form says."""
+    """The text of a form's submit button."""
     return SUBMIT.get(definition.name) or fit(definition.name.replace("-", " ").capitalize(), TITLE, "…")
 
 

@@ -40,10 +40,10 @@ def unescape(text: str) -> str:
 
 
 def fit(text: str, limit: int, mark: str = CUT) -> str:
-    """The text, or as much of it as fits into so many characters with a word that it was cut.
+    """The text, cut to this length with a mark.
 
-    It is cut where people would: after a line, else after a word, unless more than a third would be lost by that;
-    never inside an entity such as `&amp;`, nor between a letter and its accent.
+    It is cut after a line, else after a word, unless more than a third would be lost by that; never inside an entity
+    such as `&amp;`, nor between a letter and its accent.
     """
     if len(text) <= limit:
         return text
@@ -104,7 +104,7 @@ MENTIONS = 100
 
 
 def mention(issuer: Issuer) -> str:
-    """Somebody as people read it: in Slack by mention, elsewhere by name and door."""
+    """A person: in Slack by mention, elsewhere by name and door."""
     prefix, _, rest = issuer.id.partition(":")
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
@@ -115,19 +115,19 @@ def mention(issuer: Issuer) -> str:
 
 
 def requester(issuer: Issuer) -> str:
-    """The same of whoever asks for a command; of a schedule also whose it is: their rights count."""
+    """The person who requests a command; for a schedule also its owner, whose rights count."""
     if not issuer.owner:
         return mention(issuer)
     return f"{mention(issuer)} of {mention(Issuer(issuer.owner, issuer.owner.partition(':')[2]))}"
 
 
 def display_name(issuer: Issuer) -> str:
-    """Somebody by name alone, where they need not be told."""
+    """A name without a mention."""
     return escape(one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME))
 
 
 def mentions(people: Iterable[Issuer], but: str = "") -> str:
-    """Each of them once, so that they are told; nobody who is not known to Slack, and not the one with this id."""
+    """A mention of each person whom Slack knows, once, without the one with this id."""
     found = dict.fromkeys(mention(each) for each in people if each.id != but)
     return " ".join([each for each in found if each.startswith("<@")][:MENTIONS])
 
@@ -154,7 +154,7 @@ def code_span(word: str) -> str:
 
 
 def error_text(error: SupervisorError) -> str:
-    """What went wrong, and what to do."""
+    """The error and its remedy."""
     return f"{escape(error.message)} {phrase_markup(error.todo)}".rstrip()
 
 

@@ -28,7 +28,7 @@ UNHEALTHY = "degraded"
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What was seen of the daemon: `running`, `stopped`, `stale` or `unresponsive`, and what it answered."""
+    """The state of the daemon (`running`, `stopped`, `stale` or `unresponsive`) and its answer."""
 
     state: str
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -83,7 +83,7 @@ UNSIGNED = "Set alerts.webhook.secret on both sides: without it nobody can tell 
 
 
 def check_webhook(config: SupervisorConfig) -> CheckResult:
-    """Whether the receiver of alerts is there."""
+    """Reach the receiver of alerts."""
     said = config.alerts.webhook
     check = _reached(WEBHOOK, "alerts.webhook.url", said.url)
     if check.ok and said.url and not said.secret.get_secret_value():
@@ -92,7 +92,7 @@ def check_webhook(config: SupervisorConfig) -> CheckResult:
 
 
 def check_deadman(config: SupervisorConfig) -> CheckResult:
-    """Whether whoever waits for our pings is there."""
+    """Reach the receiver of pings."""
     return _reached(DEADMAN, "alerts.deadman_url", config.alerts.deadman_url)
 
 

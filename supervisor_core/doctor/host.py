@@ -68,7 +68,6 @@ def check_drive(config: SupervisorConfig) -> CheckResult:
 
 
 def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
-    """What is wrong, and which folders are missing, in one call to the drive."""
     troubles, missing = [], []
     for name, folder in folders.items():
         try:

@@ -75,7 +75,6 @@ def _damaged(config: SupervisorConfig, what: str) -> CheckResult:
 
 
 def _heads(config: SupervisorConfig) -> str:
-    """Where the audit trail had got to, by the file beside the ledger."""
     try:
         heads = HeadFile(config.state_dir).all()
     except (SupervisorError, OSError) as error:

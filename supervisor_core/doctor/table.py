@@ -12,7 +12,7 @@ INDENT = " " * 10
 
 
 def check_configuration(config: SupervisorConfig) -> CheckResult:
-    """That it can be read is why the doctor runs at all."""
+    """Always ok: without a readable configuration the doctor doesn't run."""
     names = ", ".join(config.workers) or "none"
     return CheckResult("configuration", True, f"{config.path}; supervisor {config.supervisor.id}, workers: {names}")
 

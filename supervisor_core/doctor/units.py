@@ -58,12 +58,12 @@ class Unit(NamedTuple):
 
 
 def has_systemd(root: Path) -> bool:
-    """Whether it is what this system was booted with."""
+    """True where the system was booted with systemd."""
     return (root / BOOTED).is_dir()
 
 
 def is_container(root: Path) -> bool:
-    """Whether this is one, as far as can be told from inside."""
+    """True in a container, as far as it can be seen from inside."""
     if any((root / name).exists() for name in CONTAINER_FILES):
         return True
     return CONTAINER_WORDS.search(_read(root / "proc/1/cgroup")) is not None
@@ -163,7 +163,6 @@ def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
 
 
 def _homes_of_workers(config: SupervisorConfig, root: Path) -> Iterator[Unit | None]:
-    """A worker lives in the unit of whoever started it, be that a daemon or a pass."""
     if not config.state_dir.is_dir():
         return
     for worker_id in config.workers:

@@ -1,7 +1,4 @@
-"""The alerts there are, as only their reader sees them, and what came of a mute. Pure.
-
-What waits for an approval, as only its reader sees it, with the buttons to decide. Pure.
-"""
+"""The answers to `alerts`, `mute` and `unmute`, and to `approvals` with the buttons to decide. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count
 
 
 def mute_answer(made: Sequence[Suppression], *, said: bool) -> Content:
-    """What a mute has come to, for everybody; `said`: whether somebody said how long."""
+    """The result of a mute, for everybody; `said`: the command named a duration."""
     first = made[0]
     why = f": {fit(escape(first.reason), REASON)}" if first.reason else ""
     hour = "" if said else " Nobody said how long, so it is one hour."
@@ -68,7 +65,7 @@ def mute_answer(made: Sequence[Suppression], *, said: bool) -> Content:
 
 
 def unmute_answer(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
-    """Who is heard again. `still`: the maintenance of all, which keeps them quiet all the same."""
+    """The result of an unmute. `still`: a maintenance of all workers, which goes on."""
     if still is not None:
         return text_message(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
     if not ended:

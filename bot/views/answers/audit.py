@@ -34,7 +34,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """What was asked for, and how it is answered."""
+    """A query of the audit trail, and the form of its answer."""
 
     host: str
     command: Command
@@ -65,7 +65,7 @@ def audit_page(
 
 
 def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
-    """What was asked for, as words that follow."""
+    """The filters of a query, as words after a title."""
     words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
     words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
     words += [f"only {_data(str(command.params['command']), SHORT)}"] if command.params.get("command") else []
@@ -74,7 +74,6 @@ def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) ->
 
 
 def _nothing(asking: AuditQuery, title: str, *, nobody: bool) -> Content:
-    """That nothing fits, and how to find more."""
     lines = [f":clipboard: *{title}*: nothing fits."]
     if nobody:
         lines.append(
@@ -125,7 +124,6 @@ def _who(issuer: Issuer, *, alone: bool) -> str:
 
 
 def _person(who: str, *, alone: bool) -> str:
-    """Whom was asked for: a mention comes as the id of somebody in Slack."""
     return f"<@{who}>" if alone and MENTIONABLE.fullmatch(who) else _data(who, MIDDLE)
 
 

@@ -1,7 +1,4 @@
-"""Help: what its reader may do here, a line for each command; and all about one. Pure.
-
-A mistake, as only its author sees it: what was expected, and how to go on. Pure.
-"""
+"""The answer to `help`, and the answer to a mistake. Pure."""
 
 from __future__ import annotations
 
@@ -98,7 +95,6 @@ def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Con
 
 
 def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[str, Any]:
-    """What may be meant differs in its words, and often not in its command."""
     text = fit(render(command), BUTTON)
     return command_button(command, f"{nonce}{number}", text, about=text, asks=asks, part=str(number))
 

@@ -23,7 +23,7 @@ IN_DIRECT = "The picture of it is in our direct messages."
 
 
 def history_markup(histories: Sequence[History], left_out: int = 0) -> str:
-    """In Slack's markup. One worker is told of in sentences; of several each has a line."""
+    """The history in Slack's markup: sentences for one worker, a line each for several."""
     if not histories:
         return "There are no workers to look at."
     if len(histories) == 1:
@@ -59,7 +59,7 @@ def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
 
 
 def history_message(words: str, command: Command, nonce: str, which: str, *, drawn: bool, missing: str = "") -> Content:
-    """What stands in the channel, for the asker alone; `which` says which picture a button shows to everybody."""
+    """The answer in the channel, for its requester alone; `which` names the picture that the button shares."""
     blocks: list[dict[str, Any]] = [section(words)]
     hint = IN_DIRECT if drawn else missing
     if hint:

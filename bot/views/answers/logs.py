@@ -43,7 +43,7 @@ def logs(found: Sequence[Written], *, filed: bool) -> Content:
 
 
 def fits(found: Sequence[Written]) -> bool:
-    """Whether the message has every line as it was written."""
+    """True where the message has room for every line as it was written."""
     room = _room(len(found))
     return len(found) <= WORKERS and all(
         len(_newest(_lines(each, room), room)) == len(each.lines)
@@ -71,7 +71,6 @@ def logs_file(found: Sequence[Written]) -> str:
 
 
 def _head(written: Written, shown: int) -> str:
-    """Whose lines they are, how many of how many, and where the rest is."""
     name, path = f"*{escape(written.worker_id)}*", f"`{fit(escape(written.path.replace('`', '')), PATH)}`"
     if written.problem:
         return (

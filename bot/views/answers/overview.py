@@ -1,7 +1,4 @@
-"""The overview: all workers at a glance, those in trouble first, with the buttons that the reader may press. Pure.
-
-How workers are, a line each, those in trouble first; of a team also what it is for and who left. Pure.
-"""
+"""The overview of all workers with buttons, and the answer to `status`; those in trouble first. Pure."""
 
 from __future__ import annotations
 
@@ -66,14 +63,14 @@ def overview(
 
 
 def pressed_button(command: str, worker_id: str, nonce: str) -> Content:
-    """What stands where the overview was, once one of its buttons was pressed: what it showed is no longer true."""
+    """The message in the place of an overview after one of its buttons was pressed: its state is out of date."""
     text = f":hourglass_flowing_sand: *{escape(worker_id)}*: {command} is asked for. Its card stands in the channel."
     again = button(f"{ACTION}{AGAIN}", "Show the workers", nonce)
     return {"text": text, "blocks": [section(text), actions("again", [again])]}
 
 
 def monitoring_paused(reason: str) -> str:
-    """That monitoring is paused: all may be well, and nobody looks after it."""
+    """The warning that monitoring is paused: nothing is restarted automatically."""
     return (
         f":double_vertical_bar: *Monitoring is paused*: {fit(escape(one_line(reason, WHY)), WHY)}. Nothing is started, "
         "stopped or restarted by itself; `/supervisor monitoring resume` ends that."
@@ -81,14 +78,14 @@ def monitoring_paused(reason: str) -> str:
 
 
 def monitoring_changed(done: str, by: Issuer, *, rests: bool) -> Content:
-    """What came of a pause of monitoring, or of its end, for everybody."""
+    """The result of pausing or resuming monitoring, for everybody."""
     sign = ":double_vertical_bar:" if rests else ":arrow_forward:"
     end = " To end it: `/supervisor monitoring resume`" if rests else ""
     return text_message(f"{sign} {escape(done)} Asked for by {mention(by)}.{end}")
 
 
 def line(worker: Mapping[str, Any]) -> str:
-    """How one worker is, with a sign and in words."""
+    """The state of one worker, with a sign and in words."""
     sign = ":white_check_mark:" if worker["fine"] else ":x:"
     if worker["fine"] and worker["paused"]:
         sign = ":double_vertical_bar:"

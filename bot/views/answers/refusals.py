@@ -1,6 +1,6 @@
-"""Why somebody may not: in words for them alone, and plainly for the trail and for cards. Pure.
+"""Refusals, each in two texts: for the person alone, and for the audit trail and cards. Pure.
 
-Each function gives both. The words for them alone mention those who could do it; the plain ones mention nobody.
+The first mentions those who have the right; the second mentions nobody.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUNS_IT = "Whoever runs the supervisor"
 
 
 class Membership(Enum):
-    """What somebody is to this workspace. All but full members count only by their own id."""
+    """A person's relation to this workspace. All but full members count only by their own id."""
 
     FULL = ""
     GUEST = "a guest in this workspace"
@@ -31,7 +31,7 @@ class Membership(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequiredRole:
-    """What somebody would need: for which command, which role, where the configuration gives it, and who has it."""
+    """The role that a command needs, the configuration keys that grant it, and the people who have it."""
 
     command: str
     role: str
@@ -43,7 +43,7 @@ class RequiredRole:
 
     @property
     def by_list(self) -> bool:
-        """Whether a list of the command's own decides, and no role."""
+        """True where a list of the command's own decides, and no role."""
         return self.keys[0].startswith("slack.access.commands.")
 
 

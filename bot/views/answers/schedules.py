@@ -40,14 +40,14 @@ def schedule_card(standing: ScheduleStatus) -> Content:
 
 
 def schedule_removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
-    """That it is gone."""
+    """The message of a removed schedule."""
     title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {minute(at)}."
     what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
     return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
 
 
 def gone(schedule: Schedule) -> Content:
-    """The same for whoever asked, where its card tells everybody."""
+    """The same for the requester, where its card tells everybody."""
     return text_message(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
 
 
@@ -76,7 +76,7 @@ def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Con
 
 
 def schedule_signature(schedule: Schedule) -> str:
-    """Below an answer that comes by itself."""
+    """The line below an answer to a schedule's command."""
     return f":calendar: schedule {escape(schedule.name)}: {_command(schedule)}, {_when(schedule)}"
 
 

@@ -45,7 +45,7 @@ def teams(
 
 
 def team_heading(team: TeamPicture, workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What stands above the workers of one team."""
+    """The lines above the workers of one team."""
     known = {worker["id"]: worker for worker in workers}
     lines = [f"{_sign(team, known)} *{_name(team)}*{_for(team)}", f"{_health(team, known)}{_gone(team)}"]
     return [line for line in lines if line]

@@ -1,7 +1,6 @@
-"""Why workers are as they are: the cause first, what to do with its buttons, what happened before, what the log says.
-Pure.
+"""The answer to `why`: the cause, the remedies with their buttons, the events before it, and lines of the log. Pure.
 
-One worker is told of in full. Of several each that is in trouble has a paragraph, and those that are well share a line.
+One worker is explained in full. Of several, each in trouble has a paragraph, and the others share a line.
 """
 
 from __future__ import annotations

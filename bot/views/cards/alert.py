@@ -179,14 +179,14 @@ def _storm(told: AlertDetails, now: datetime) -> Content:
 
 
 def alert_reply(said: Mapping[str, Any], name: str) -> Content:
-    """What is said in the thread, for those whom an edit does not reach."""
+    """A reply in the alert's thread, for those whom an edit doesn't reach."""
     reason, condition = Reason(said["reason"]), Condition(said["condition"])
     beginning = _SAID.get(reason, ":bell: It still holds")
     return text_message(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
 
 
 def restart_line(alert: Alert, count: int) -> Content:
-    """A line that calls nobody: it ended, and was brought back by itself."""
+    """A line about a worker that crashed and was restarted automatically; it calls nobody."""
     often = "" if count < 2 else f", the {_ordinal(count)} time today"
     last = f" (last {moment(alert.closed_at)})" if alert.closed_at and count > 1 else ""
     return text_message(
@@ -195,7 +195,7 @@ def restart_line(alert: Alert, count: int) -> Content:
 
 
 def buttons(told: AlertDetails) -> list[dict[str, Any]]:
-    """What can be done about it now."""
+    """The buttons for the alert's current state."""
     alert, elements = told.alert, []
     if alert.state is not AlertState.ACKNOWLEDGED:
         elements.append(_button(alert, "acknowledge", "Acknowledge", "primary"))
@@ -259,7 +259,7 @@ def _sign(told: AlertDetails) -> str:
 
 
 def target_name(alert: Alert) -> str:
-    """Whose trouble it is."""
+    """The name of the alert's target."""
     if alert.target.kind == STORM:
         return "The storm"
     name = fit(escape(alert.target.id), NAME)
@@ -310,7 +310,6 @@ def _log(lines: Sequence[str]) -> str:
 
 
 def _state(told: AlertDetails, now: datetime) -> list[str]:
-    """Who looks after it, and what keeps it quiet."""
     alert, lines = told.alert, []
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         lines.append(f":eyes: Acknowledged by {mention(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
@@ -331,7 +330,6 @@ def _ordinal(count: int) -> str:
 
 
 def _next(alert: Alert) -> str:
-    """When something is said again, where nobody does anything."""
     waits = (
         alert.state is AlertState.OPEN
         and alert.parent_id is None

@@ -52,7 +52,7 @@ _STATES: Mapping[ApprovalState, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDetails:
-    """An approval with its votes, and where else it is told of."""
+    """An approval with its votes, and the place of its other message."""
 
     approval: Approval
     votes: Sequence[Vote] = ()
@@ -111,14 +111,14 @@ def _is_alone(approval: Approval) -> bool:
 
 
 def title_of(approval: Approval) -> str:
-    """What was asked for, and where that stands."""
+    """The command and the state of its approval."""
     word = _STATES[approval.state][1]
     command = approval.command
     return f"{escape(fit(_names(command), TITLE))}: {escape(fit(command_text(command), TITLE))} {word}"
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
-    """Who said what, in the order in which they said it."""
+    """The votes in their order, a line each."""
     lines = []
     for vote in votes[:VOTES]:
         sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
@@ -140,12 +140,11 @@ def _names(command: Command) -> str:
 
 
 def about(command: Command) -> str:
-    """What is asked for, and of whom: `rollback 3 of North`; as it stands, not yet escaped."""
+    """The command and its workers, not yet escaped: `rollback 3 of North`."""
     return f"{command_text(command)} of {_names(command)}"
 
 
 def _effect(approval: Approval) -> str:
-    """What it does, or would have done, as a sentence that stands by itself."""
     return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
 
 
@@ -157,7 +156,7 @@ def _says_why(details: ApprovalDetails) -> bool:
 
 
 def why_of(approval: Approval) -> str:
-    """Why it stands as it does, and what to do about it where there is something."""
+    """The reason for its state, and the next step where there is one."""
     return f"{escape(fit(approval.reason, WHY))} {phrase_markup(to_go_on(approval))}".rstrip()
 
 
@@ -185,7 +184,7 @@ def _facts(details: ApprovalDetails) -> list[str]:
 
 
 def buttons(approval: Approval, *, decides: bool) -> list[Json]:
-    """What can be done about it now; nothing once it is final, but details anew where the state has moved on."""
+    """The buttons for the approval's current state; of a final one none but the new preview of a stale one."""
     said = about(approval.command)
     if approval.state is ApprovalState.PENDING and decides:
         return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]
@@ -242,7 +241,7 @@ def denial_form(approval: Approval, request: Request) -> Json:
 
 
 def decision_form(approval: Approval) -> Json:
-    """The form in which somebody votes: all that the card shows of it, the choice, and why. It asks nothing more."""
+    """The form of a vote: the card's content, the choice, and a reason. It asks for no confirmation."""
     about = f"{_names(approval.command)}: {escape(command_text(approval.command))}"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
     facts = f"asked by {requester(approval.requester)}{label} · expires {moment(approval.expires_at)}"

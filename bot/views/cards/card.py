@@ -60,7 +60,7 @@ UNDO_BUTTONS = 5  # in a row; for more workers it is typed
 
 @dataclass(frozen=True, slots=True)
 class UndoState:
-    """What became of the tries to take a command back on one worker."""
+    """The state of undoing a command on one worker."""
 
     tries: int = 0
     """How many have ended. A button counts once for each."""
@@ -71,7 +71,7 @@ class UndoState:
 
 @dataclass(frozen=True, slots=True)
 class CardContext:
-    """What else is known of a command, beside its jobs."""
+    """The approval, undo commands and watches of a command, beside its jobs."""
 
     details: ApprovalDetails | None = None
     undone: Mapping[str, UndoState] | None = None
@@ -121,7 +121,6 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
 
 
 def _text(lines: Sequence[str]) -> str:
-    """What a notification says, and what is read aloud."""
     return fit("\n".join(lines), TEXT)
 
 
@@ -130,7 +129,6 @@ def _why_failed(job: Job) -> str:
 
 
 def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
-    """Who asked, why, how long it took, and the id by which the trail and the log know it."""
     first = jobs[0]
     facts = [f"asked by {requester(first.issuer)}"]
     if first.label:
@@ -146,7 +144,7 @@ def _undo_buttons(jobs: Sequence[Job], about: CardContext) -> list[dict[str, Any
 
 
 def _undoable(jobs: Sequence[Job], about: CardContext) -> list[Job]:
-    """Those who do not do well with it come first: they need the button most."""
+    """The jobs with an undo button, degraded workers first: they need it most."""
     found = [job for job in jobs if _may_be_undone(job) and not _is_undone(job, about)]
     return sorted(found, key=lambda job: degraded_watch(about.bakes, job.worker_id) is None)
 
@@ -278,13 +276,12 @@ def _again(jobs: Sequence[Job]) -> str:
 
 
 def title_of(jobs: Sequence[Job]) -> str:
-    """Whom it is about, and where it stands."""
+    """The workers of a command, and its state."""
     names = shorten([job.worker_id for job in jobs], 3)
     return fit(f"{names}: {_word(jobs)}", TITLE)
 
 
 def _word(jobs: Sequence[Job]) -> str:
-    """Where the command stands, in a word or two."""
     left = sum(1 for job in jobs if not_begun(job))
     failed = sum(1 for job in jobs if job.outcome is not None and not job.outcome.success) - left
     if left == len(jobs):
@@ -335,17 +332,17 @@ def _ended(jobs: Sequence[Job]) -> bool:
 
 
 def seconds_of(jobs: Sequence[Job], now: datetime) -> float:
-    """How long it took, from when it was filed: what people waited, but for their own approval."""
+    """The duration since the jobs were filed: the time that people waited, without their own approval."""
     begun = min(job.filed_at for job in jobs)
     ended = max((job.finished_at or now) for job in jobs).astimezone(UTC)
     return (ended - begun).total_seconds()
 
 
 def is_cut(job: Job) -> bool:
-    """Whether a card has room for only a part of why it failed."""
+    """True where the card has room for only a part of the error."""
     return len(escape(error_of(job))) > ERROR
 
 
 def error_of(job: Job) -> str:
-    """Why it failed."""
+    """The reason for the failure."""
     return (job.outcome.error if job.outcome else None) or "no reason was given"

@@ -1,9 +1,4 @@
-"""The card of a configuration that was applied or refused. Pure.
-
-The notice that the configuration names somebody or something that this Slack does not know. Pure.
-
-What the admins are told of a channel that takes nothing from us. Pure.
-"""
+"""The card of a configuration, the notice of unknown ids, and the notice of an unreachable channel. Pure."""
 
 from __future__ import annotations
 
@@ -109,7 +104,7 @@ _BELONGS = {
 def unreachable_channel(
     host: str, channel: str, refused: str, why: str, keys: Sequence[str], fallback: str, bot: str
 ) -> Content:
-    """Which channel, why, what becomes of its messages meanwhile, and what to do."""
+    """The notice for admins: the channel, the reason, the place of its messages meanwhile, and the remedy."""
     what = " and ".join(_BELONGS[key] for key in keys)
     settings = " and ".join(f"`slack.{key}`" for key in keys)
     meanwhile = (

@@ -1,6 +1,4 @@
-"""The digest of a storm: one message for many workers in trouble, that grows and shrinks in place; and what messages
-say whose alerts are part of another one. Pure.
-"""
+"""The digest of a storm, and the lines of messages whose alert is part of another one. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ STORM_WORDS = {
 
 
 def condition_counts(members: AlertMembers) -> str:
-    """How many are how."""
+    """The number of workers in each condition."""
     found = [
         f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
     ]
@@ -43,7 +41,7 @@ def condition_counts(members: AlertMembers) -> str:
 
 
 def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
-    """Which they are, as blocks."""
+    """The names and teams of the members."""
     blocks: list[dict[str, object]] = []
     if named := member_names(members):
         blocks.append(section(named))
@@ -56,7 +54,7 @@ def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
 
 
 def folded_workers(members: AlertMembers) -> str:
-    """What an alert of the host says of the workers that are silent because of it."""
+    """The line of a host's alert about workers that are silent because of it."""
     if not members.holding:
         return ""
     who = "worker is" if members.holding == 1 else "workers are"
@@ -66,7 +64,7 @@ def folded_workers(members: AlertMembers) -> str:
 
 
 def parent_link(parent: Alert, link: str) -> str:
-    """What a message says whose alert is told by another one."""
+    """The line of a message whose alert is part of another one."""
     what = "the storm" if parent.condition is Condition.STORM else f"the {escape(parent.target.kind)}'s alert"
     if parent.condition is Condition.FLAPPING:
         what = "the alert that it comes and goes"

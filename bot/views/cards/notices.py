@@ -1,6 +1,4 @@
-"""What is told beside the one message of each alert: the summary after quiet hours, a call to more people, and how the
-week was. Pure.
-"""
+"""Notices: the summaries of quiet hours and of a week, escalations, and the state of the connection. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ NOTICE, WHY, LONGEST = 100, 200, 2900  # characters
 
 
 def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
-    """What quiet hours have kept back: what still holds, each of which has its own message now, and what is over."""
+    """The alerts that quiet hours held back: those still open, which have messages of their own, and those that
+    recovered."""
     holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
     over = [alert for alert in kept if alert.state is AlertState.CLOSED]
     many = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
@@ -44,7 +43,7 @@ def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime)
 
 
 def escalation(alert: Alert, people: Sequence[str]) -> Content:
-    """In the thread of its message: those who are mentioned hear of it."""
+    """The escalation in the thread of the alert's message, which mentions people."""
     called = " ".join(map(_mention, people[:MENTIONS]))
     return text_message(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
 
@@ -60,7 +59,7 @@ def escalation_elsewhere(alert: Alert, channel: str, link: str) -> Content:
 def weekly_summary(
     host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
 ) -> Content:
-    """How a week was: in one line where it was quiet."""
+    """The summary of a week, one line where it was quiet."""
     all_of_it = _sum(worked.values())
     at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
     whose = f"on {fit(escape(host), NOTICE)} from {day(since)} to {day(until)}"
@@ -77,7 +76,7 @@ def weekly_summary(
 
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
-    """How long workers were at work, those with the most trouble first; without those nobody knows anything of."""
+    """The uptime of workers, the lowest first; without those that have none on record."""
     known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
     worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
     return [f"• {fit(escape(name), NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
@@ -169,12 +168,12 @@ def preview_pending(command: Command) -> Content:
 
 
 def approval_requested(command: Command) -> Content:
-    """What takes the place of that once an approval is requested."""
+    """The message in its place once an approval is requested."""
     return text_message(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
 
 
 def not_a_member_hint(channel: str, bot: str) -> str:
-    """Why somebody is told in a direct message, and how to change that."""
+    """The reason for a direct message, and the way to change that."""
     return f"Told here because I can't write in <#{channel}>. To change that: `/invite @{bot}` in that channel."
 
 

@@ -1,6 +1,6 @@
-"""What a command on code would do, as people are shown it before they say yes: a piece of text for each checkout. Pure.
+"""The preview of a command on code, a text for each checkout. Pure.
 
-It is made from the documents that an approval keeps, so that what is shown is what was asked about.
+It is made from the documents that an approval keeps, so that people see what they approve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LINE = 200
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of each kind is shown before it is counted."""
+    """The number of items of each kind that are shown before the rest is counted."""
 
     checkouts: int
     commits: int
@@ -52,7 +52,7 @@ def previews_as_text(previews: Sequence[Document], sizes: Sizes = ON_A_CARD) -> 
 
 
 def is_cut(previews: Sequence[Document]) -> bool:
-    """Whether a card leaves something of them out."""
+    """True where the card has no room for all of them."""
     on_a_card = previews_as_text(previews, ON_A_CARD)
     return on_a_card != previews_as_text(previews, IN_A_THREAD) or any(text.endswith(CUT) for text in on_a_card)
 
@@ -106,7 +106,6 @@ def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
 
 
 def _is_tried(preview: Document) -> bool:
-    """Whether a trial told something, and nothing spoke against it."""
     may_not_fit = preview["command"] == "rollback" or bool(preview.get("kept"))
     return bool(preview.get("ok") and preview.get("commit_count") and may_not_fit)
 

@@ -1,7 +1,4 @@
-"""How far a command has come: a bar, and the steps that were taken with their times. Pure.
-
-What is said on the card of those who are watched after a change of their code. Pure.
-"""
+"""The progress of a command: a bar, its steps, and the watch after a change of code. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +64,6 @@ def _newest(step: Progress) -> str:
 
 
 def _share(job: Job) -> float:
-    """How much of a job is done, as far as one can tell."""
     if job.state in FINAL:
         return 1.0
     taken = len(job.progress)
@@ -99,7 +95,7 @@ def watch_lines(bakes: Sequence[Bake]) -> list[str]:
 
 
 def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
-    """Who does not do well with what this worker's command has changed."""
+    """The watch of this worker's command that found a degraded worker."""
     return next((bake for bake in bakes if bake.asked_for == worker_id and bake.state is BakeState.DEGRADED), None)
 
 

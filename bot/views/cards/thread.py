@@ -1,4 +1,4 @@
-"""What is said in the thread of a card: what the card has no room for, and a word to those who are concerned. Pure."""
+"""Replies in the thread of a card: the outcome with mentions, and everything that the card has no room for. Pure."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ LISTED_COMMITS, LISTED_FILES = 100, 200
 def outcome_reply(
     jobs: Sequence[Job], details: ApprovalDetails | None, by: str = "", *, asked_here: bool = False
 ) -> Content | None:
-    """What follows the end of a command; None where the card says all of it, and nobody is to be told.
+    """The reply at the end of a command; None where its card says everything and nobody needs a mention.
 
-    `by` is who has just ended it. `asked_here`: in the thread of the question, where only those who voted are told.
+    `by` is the person who just ended it. `asked_here`: in the thread of the approval request, where only voters are
+    mentioned.
     """
     if not _is_over(jobs, details):
         return None
@@ -61,7 +62,7 @@ def preview_reply(details: ApprovalDetails | None) -> Content | None:
 
 
 def report_text(job: Job) -> str:
-    """What a report says, in words, as it stands above the report itself."""
+    """A summary of a report, shown above the file."""
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     lines = [f"*{escape(job.worker_id)}*: {escape(job.command)}"]
     tests = details.get("tests")
@@ -97,7 +98,6 @@ def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_he
 
 
 def _in_a_sentence(jobs: Sequence[Job]) -> str:
-    """What came of it, and how long that took where it took long."""
     took = seconds_of(jobs, jobs[0].filed_at)
     after = f" after {format_span(took)}" if took >= LONG.total_seconds() else ""
     failed = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
@@ -106,7 +106,6 @@ def _in_a_sentence(jobs: Sequence[Job]) -> str:
 
 
 def _not_carried_out(details: ApprovalDetails | None) -> str:
-    """That nothing was carried out, by whose word, and why."""
     if details is None:
         raise ValueError("nothing was asked for")
     approval = details.approval
@@ -120,7 +119,6 @@ def _denied_by(approval: Approval, details: ApprovalDetails) -> str:
 
 
 def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
-    """What the card has no room for, line by line."""
     if len(jobs) > WORKERS:
         yield from (line_of(job) for job in jobs)
     alone = len(jobs) == 1
@@ -181,13 +179,11 @@ def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
 
 
 def _report(details: Mapping[str, Any], workers: int) -> list[str]:
-    """Where it is, for those whose reports are too many to be brought here."""
     path = details.get("report_path")
     return [f"The report: `{in_code(str(path), ERROR)}`"] if path and workers > REPORTS else []
 
 
 def _rest_of(jobs: Sequence[Job]) -> str:
-    """Where all of it is."""
     if not jobs:
         return ""
     first = jobs[0]

@@ -1,6 +1,4 @@
-"""App Home: the operator's console. What is wrong and what waits for its reader comes first, then all workers by team,
-page by page. Pure: a picture of the host in, a view out.
-"""
+"""App Home: trouble and pending approvals first, then all workers by team, page by page. Pure."""
 
 from __future__ import annotations
 
@@ -101,7 +99,7 @@ def plain_home(picture: HomeData) -> Json:
 
 
 def footer(picture: HomeData) -> Json:
-    """From when it is, and how long it changes by itself. Another moment alone makes no other page."""
+    """The time of the page and of its last update. Pages that differ in it alone are the same."""
     again = "then open it anew, or press *Refresh*"
     said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}; {again}."
     return {**context(said), "block_id": "footer"}

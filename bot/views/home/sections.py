@@ -1,7 +1,4 @@
-"""What App Home shows, as values: gathered by `bot/outbound/home_pages.py`, drawn by `bot/views/home/page.py`.
-
-The parts of App Home: one worker, one team, one approval, one command that was given. Pure.
-"""
+"""The values that App Home shows, and its sections. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ EVERYTHING, TROUBLE, OF_TEAM = "all", "trouble", "team:"
 
 @dataclass(frozen=True, slots=True)
 class HomePosition:
-    """Where somebody is on their page."""
+    """The reader's position on their page."""
 
     page: int = 0
     only: str = EVERYTHING
@@ -54,7 +51,7 @@ class RecentCommand:
 
 @dataclass(frozen=True, slots=True)
 class HomeReader:
-    """What its reader may do."""
+    """The rights of the reader."""
 
     forms: Sequence[str] = ()
     """The commands that they may give to some worker at least."""
@@ -112,7 +109,7 @@ def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeRead
 
 
 def worker_line(worker: Mapping[str, Any], version: str) -> str:
-    """How one worker is: a sign and words, since when it runs, its code, and what is wrong."""
+    """The state of one worker: a sign, words, its start, its commit, and what is wrong."""
     why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
     rests = worker["fine"] and worker["state"] == "stopped" and not worker["pid"]
     words = why.removeprefix("stopped, ") if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
@@ -143,7 +140,7 @@ def team_line(name: str, workers: Sequence[Mapping[str, Any]], objective: str, *
 
 
 def worker_counts(workers: Sequence[Mapping[str, Any]]) -> str:
-    """How many there are, and how they are."""
+    """The number of workers, and their state."""
     unwell = sum(1 for worker in workers if not worker["fine"])
     paused = sum(1 for worker in workers if worker["paused"])
     said = f"{count(len(workers), 'worker')}, "
@@ -176,7 +173,7 @@ def alert_block(alert: OpenAlert) -> Json:
 
 
 def recent_line(told: RecentCommand) -> str:
-    """One command that was given, and what came of it."""
+    """A recent command and its outcome."""
     one = told.recent
     definition = by_handler(one.handler)
     name = definition.name if definition else one.handler
