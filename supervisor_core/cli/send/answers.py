@@ -33,7 +33,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import SPANS, History, histories, history_text
 from supervisor_core.diagnosis.why.gathering import Explainer
-from supervisor_core.diagnosis.why.model import Event, Explanation, Found
+from supervisor_core.diagnosis.why.model import Explanation, PastEvent
 from supervisor_core.diagnosis.worker_logs import NewestLines, Written
 from supervisor_core.workers.context import open_doors, open_drive
 from supervisor_core.workers.observation import observe_workers
@@ -222,7 +222,7 @@ def _folded(text: str, indent: str = "") -> str:
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
     """For programs."""
-    found: Found = explanation.found
+    found = explanation.found
     return {
         "worker_id": explanation.worker_id,
         "fine": explanation.fine,
@@ -243,7 +243,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _event(event: Event) -> dict[str, str]:
+def _event(event: PastEvent) -> dict[str, str]:
     return {"at": to_text(event.at), "words": plain(event.words)}
 
 

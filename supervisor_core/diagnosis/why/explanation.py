@@ -10,9 +10,9 @@ from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import one_line
-from supervisor_core.diagnosis.why.causes import cause_of
-from supervisor_core.diagnosis.why.model import Cause, Event, Explanation, Facts, Found, Held, in_words
-from supervisor_core.host.logging import excerpts as log_lines
+from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Facts, Finding, PastEvent, ending
+from supervisor_core.diagnosis.why.rules import find_cause
+from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
 
 BEFORE = 5
@@ -29,8 +29,8 @@ QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE,
 
 def explain(facts: Facts) -> Explanation:
     """The whole."""
-    found = cause_of(facts)
-    lines = () if found.cause in QUIET else log_lines.important_lines(facts.lines, found.since)
+    found = find_cause(facts)
+    lines = () if found.cause in QUIET else excerpts.important_lines(facts.lines, found.since)
     return Explanation(
         worker_id=facts.worker_id,
         at=facts.at,
@@ -44,29 +44,29 @@ def explain(facts: Facts) -> Explanation:
     )
 
 
-def _conditions(facts: Facts, found: Found) -> Iterator[Held]:
+def _conditions(facts: Facts, found: Finding) -> Iterator[Circumstance]:
     """All that is so, and since when."""
     if facts.runs:
-        yield Held(f"runs as pid {facts.seen.pid}", facts.seen.started_at)
+        yield Circumstance(f"runs as pid {facts.seen.pid}", facts.seen.started_at)
     elif facts.state is not facts.seen.state and not facts.given_up:
-        yield Held(str(facts.state).replace("_", " "), found.since)
+        yield Circumstance(str(facts.state).replace("_", " "), found.since)
     else:
-        yield Held("does not run", facts.lives[-1].ended_at if facts.lives else facts.since)
+        yield Circumstance("does not run", facts.lives[-1].ended_at if facts.lives else facts.since)
     if not facts.fine:
-        yield Held(
+        yield Circumstance(
             str(facts.health) if facts.given_up else f"{facts.health}: {one_line(facts.reason, ERROR)}", found.since
         )
     if facts.paused is not None:
-        yield Held("paused", facts.paused.at)
+        yield Circumstance("paused", facts.paused.at)
     if facts.given_up:
-        yield Held("quarantined", facts.given_up_at)
+        yield Circumstance("quarantined", facts.given_up_at)
     if facts.drive_problem:
-        yield Held("the drive can't be reached", None)
+        yield Circumstance("the drive can't be reached", None)
     if facts.resting:
-        yield Held("monitoring is paused", facts.resting_since)
+        yield Circumstance("monitoring is paused", facts.resting_since)
 
 
-def _before(facts: Facts, found: Found) -> tuple[Event, ...]:
+def _before(facts: Facts, found: Finding) -> tuple[PastEvent, ...]:
     """The last things that happened until the trouble began; where all is well, until now."""
     until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
     commands = list(_commands(facts, until))
@@ -74,14 +74,14 @@ def _before(facts: Facts, found: Found) -> tuple[Event, ...]:
     return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
 
 
-def _commands(facts: Facts, until: datetime) -> Iterator[Event]:
+def _commands(facts: Facts, until: datetime) -> Iterator[PastEvent]:
     """What people and schedules asked for, with what came of it."""
     for job in facts.jobs:
         definition = by_handler(job.handler)
         if definition is not None and definition.risk is not Risk.READS:
             # One that was asked for before, and came to its end after: what it did is part of the story.
             at = job.finished_at if job.finished_at and job.finished_at <= until else job.filed_at
-            yield Event(at, (f"{named(job, facts.worker_id)} by ", job.issuer, *came_of(job)))
+            yield PastEvent(at, (f"{named(job, facts.worker_id)} by ", job.issuer, *came_of(job)))
 
 
 def named(job: Job, worker_id: str) -> str:
@@ -103,22 +103,22 @@ def came_of(job: Job) -> Phrase:
     return (f"{label}{came} (", Verbatim(job.task_id), ")")
 
 
-def _settings(facts: Facts) -> Iterator[Event]:
+def _settings(facts: Facts) -> Iterator[PastEvent]:
     new = facts.settings
     if new is not None:
         changes = ", ".join(new.changes)
         words = f"configuration ({one_line(changes, ERROR)}) by "
-        yield Event(new.begun_at, (words, new.by, " (", Verbatim(new.config_id), ")"))
+        yield PastEvent(new.begun_at, (words, new.by, " (", Verbatim(new.config_id), ")"))
 
 
-def _ends(facts: Facts) -> Iterator[Event]:
+def _ends(facts: Facts) -> Iterator[PastEvent]:
     for life in facts.lives:
-        yield Event(life.ended_at, (in_words(life),))
+        yield PastEvent(life.ended_at, (ending(life),))
 
 
-def _flips(facts: Facts, commands: Sequence[Event]) -> Iterator[Event]:
+def _flips(facts: Facts, commands: Sequence[PastEvent]) -> Iterator[PastEvent]:
     """Changes of its condition that no end tells of already, and no command that was to bring them about."""
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            yield Event(flip.at, (f"became {flip.new.value.replace('_', ' ')}: {one_line(flip.reason, ERROR)}",))
+            yield PastEvent(flip.at, (f"became {flip.new.value.replace('_', ' ')}: {one_line(flip.reason, ERROR)}",))

@@ -1,14 +1,11 @@
-"""Why a worker is as it is, as values: what was gathered of it, and the explanation that is made of that.
-
-How workers ended by themselves, in words, and since when they have been doing so.
-"""
+"""A worker's condition explained, as values: the facts that were gathered, and the explanation."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from supervisor_core.alerts.flips import Flip
@@ -175,13 +172,46 @@ class Facts:
         """Its newest end by itself, unless somebody started it since and it runs."""
         return self.lives[-1] if self.lives else None
 
-    def command(self, name: str) -> Command:
-        """This command for this worker."""
-        return Command.for_worker(name, self.worker_id)
+    @property
+    def failed_runs(self) -> Sequence[WorkerRun]:
+        """The newest runs that ended badly in a row, without a person's start or a good end between them."""
+        row: list[WorkerRun] = []
+        for run in reversed(self.lives):
+            if not run.failed:
+                break
+            row.insert(0, run)
+            if run.start_asked:
+                break
+        return row
+
+    @property
+    def failed_since(self) -> datetime | None:
+        """When that row began; None where there is none."""
+        row = self.failed_runs
+        return row[0].ended_at if row else None
+
+    @property
+    def trouble_since(self) -> datetime | None:
+        """When the trouble began, as well as anybody can tell."""
+        return self.unwell_since if self.runs else self.failed_since
+
+    @property
+    def unwell_since(self) -> datetime | None:
+        """When a running worker became unwell: as the record says, else as its heartbeat and the kernel do."""
+        if self.since is not None:
+            return self.since
+        seen, limit = self.seen, timedelta(seconds=self.seen.max_age_seconds)
+        if self.health is Health.FROZEN and seen.frozen_seconds is not None:
+            return self.at - timedelta(seconds=seen.frozen_seconds)
+        if self.health is Health.STALE and seen.heartbeat and seen.heartbeat.at:
+            return seen.heartbeat.at + limit
+        if self.health is Health.MISSING and seen.started_at:
+            return seen.started_at + limit
+        return seen.heartbeat.at if self.health is Health.DEGRADED and seen.heartbeat else None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Circumstance:
     """A condition, and since when; None where nobody knows."""
 
     words: str
@@ -189,7 +219,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PastEvent:
     """Something that happened to the worker before."""
 
     at: datetime
@@ -198,7 +228,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """What a rule has to say."""
 
     cause: Cause
@@ -220,9 +250,9 @@ class Explanation:
     worker_id: str
     at: datetime
     fine: bool
-    found: Found
-    conditions: tuple[Held, ...] = ()
-    before: tuple[Event, ...] = ()
+    found: Finding
+    conditions: tuple[Circumstance, ...] = ()
+    before: tuple[PastEvent, ...] = ()
     """Oldest first."""
     lines: tuple[str, ...] = ()
     log: str = ""
@@ -238,39 +268,21 @@ KILLED = (-9, 137)
 """SIGKILL as Python tells of it, and as a shell does that ran the worker."""
 
 
-def was_killed(life: WorkerRun) -> bool:
+def was_killed(run: WorkerRun) -> bool:
     """Whether it was ended by SIGKILL, which no program can send itself by mistake, nor catch."""
-    return life.exit_code in KILLED
+    return run.exit_code in KILLED
 
 
-def failing(facts: Facts) -> Sequence[WorkerRun]:
-    """The last lives that ended badly, one after the other, without a person's start or a good end between."""
-    row: list[WorkerRun] = []
-    for life in reversed(facts.lives):
-        if not life.failed:
-            break
-        row.insert(0, life)
-        if life.start_asked:
-            break
-    return row
-
-
-def began(facts: Facts) -> datetime | None:
-    """When the row of bad ends began; None where there is none."""
-    row = failing(facts)
-    return row[0].ended_at if row else None
-
-
-def in_words(life: WorkerRun) -> str:
-    """`ended with exit code 1 after 2 s`."""
-    lived = f" after {format_span(life.seconds)}" if life.seconds else " at its start"
-    if life.exit_code is None:
+def ending(run: WorkerRun) -> str:
+    """Describe an end: `ended with exit code 1 after 2 s`."""
+    lived = f" after {format_span(run.seconds)}" if run.seconds else " at its start"
+    if run.exit_code is None:
         return f"ended{lived}, and nobody saw how"
-    if was_killed(life):
+    if was_killed(run):
         return f"was killed (SIGKILL){lived}"
-    if life.exit_code < 0:
-        return f"was ended by {_signal(-life.exit_code)}{lived}"
-    return f"ended with exit code {life.exit_code}{lived}"
+    if run.exit_code < 0:
+        return f"was ended by {_signal(-run.exit_code)}{lived}"
+    return f"ended with exit code {run.exit_code}{lived}"
 
 
 def _signal(number: int) -> str:

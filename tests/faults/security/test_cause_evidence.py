@@ -12,7 +12,7 @@ import pytest
 
 from bot.views.cards.alert import AlertDetails, alert_card
 from supervisor_core.alerts.rules import Alert
-from supervisor_core.diagnosis.why.code_causes import Weight, evidence
+from supervisor_core.diagnosis.why.evidence import Weight, evidence
 from supervisor_core.workers.conditions.rules import Condition, Target
 from supervisor_core.workers.restarts.policy import WorkerRun
 from tests.support.code.checkout_homes import CodeHome, code_worker, watcher

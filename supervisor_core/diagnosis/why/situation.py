@@ -1,0 +1,345 @@
+"""A worker's situation: what follows from its facts, under the names that the rules use.
+
+A text that has nothing to say is empty; a moment that nobody knows is None.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from supervisor_core.code.change_plan import short
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.common.errors import CommandText, Verbatim
+from supervisor_core.common.text import times
+from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weight, breaking_change, evidence
+from supervisor_core.diagnosis.why.model import Disk, Facts, NewSettings, ending, was_killed
+from supervisor_core.host.logging import excerpts
+from supervisor_core.workers.health import Health, progressed_at
+from supervisor_core.workers.restarts.policy import WorkerRun
+
+LATELY = timedelta(hours=1)
+"""So long a worker that is back after an end by itself is told of as such."""
+
+NAMED_CHANGES, NAMED_SURVIVORS = 3, 5
+
+DID = {
+    "update_code": "the update",
+    "update_code_deps": "the update with what it requires",
+    "rollback_code": "the rollback",
+    "undo_code": "the undo",
+}
+
+
+class Situation:
+    """The facts of one worker, read for its rules."""
+
+    monitoring_resume = CommandText("monitoring resume")
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.name = facts.worker_id
+        self.runs, self.down = facts.runs, not facts.runs
+        self.unwell = facts.runs and not facts.fine
+        self.never = facts.policy == "never"
+        self.failed_runs = facts.failed_runs
+        self.last_failed = facts.failed_runs[-1] if facts.failed_runs else None
+        self.heartbeat = facts.seen.heartbeat
+        self.change = breaking_change(facts)
+        """The change of its code that broke it."""
+
+    def command(self, name: str) -> Command:
+        """This command for this worker; an undo is that of the change that broke it."""
+        if name == self.monitoring_resume:
+            return Command(name)
+        if name == "undo" and self.change is not None:
+            return Command.for_worker(name, self.change.asked_for, {"task_id": self.change.job.task_id})
+        return Command.for_worker(name, self.name)
+
+    @property
+    def settings(self) -> NewSettings | None:
+        """A configuration with which the trouble began, and after which no change of the code came."""
+        facts, new, since = self.facts, self.facts.settings, self.settings_trouble_since
+        if new is None or facts.fine or (self.runs and facts.health is Health.FROZEN):
+            return None
+        came_with_it = since is not None and new.begun_at <= since <= new.at + BLAMED
+        if (not new.failed and not came_with_it) or (facts.change is not None and facts.change.at > new.begun_at):
+            return None
+        return new
+
+    @property
+    def settings_trouble_since(self) -> datetime | None:
+        return self.facts.trouble_since or (None if self.runs else self.facts.since)
+
+    @property
+    def settings_since(self) -> datetime | None:
+        return self.settings_trouble_since or (self.settings and self.settings.begun_at)
+
+    @property
+    def settings_changes(self) -> str:
+        return ", ".join(self.settings.changes[:NAMED_CHANGES]) if self.settings else ""
+
+    @property
+    def settings_error(self) -> str:
+        """The worker's own words with that configuration, else why it can't be started."""
+        if error := excerpts.last_error(self.facts.lines, self.settings_trouble_since):
+            return Verbatim(error)
+        return self.facts.start_error.partition("\n")[0].removesuffix(" Its last words:").rstrip(".")
+
+    @property
+    def drive_matters(self) -> bool:
+        """Whether the drive is away, and the worker may need it: not one that is well and needs no heartbeat."""
+        return bool(self.facts.drive_problem and not (self.facts.fine and self.runs and not self.beats))
+
+    @property
+    def without_drive(self) -> str:
+        if self.runs:
+            pid = self.facts.seen.pid
+            return f", so nobody can read the heartbeat of {self.name}; its process is there (pid {pid})"
+        if self.failed_runs:
+            return f", and {self.name} does not run; most likely it can't without the drive"
+        return f", and {self.name} doesn't run; it's started without the drive unless its folder or program lies there"
+
+    @property
+    def full_disk(self) -> Disk | None:
+        return next((disk for disk in self.facts.disks if disk.full), None)
+
+    @property
+    def full_disk_free(self) -> str:
+        return _size(self.full_disk.free_bytes) if self.full_disk else ""
+
+    @property
+    def no_space(self) -> str:
+        """Its own words about a full disk."""
+        said = excerpts.newest_match(self.facts.lines, excerpts.NO_SPACE, self.facts.trouble_since)
+        if not said and self.heartbeat is not None and excerpts.NO_SPACE.search(self.heartbeat.error):
+            said = self.heartbeat.error
+        return Verbatim(said)
+
+    @property
+    def roomy_disks(self) -> str:
+        return ", ".join(f"{each.what} has {_size(each.free_bytes)}" for each in self.facts.disks)
+
+    @property
+    def how(self) -> str:
+        """Its state in brief."""
+        if self.runs:
+            silent = self.facts.health in (Health.STALE, Health.MISSING)
+            return "runs without a heartbeat" if silent else "runs and is not well"
+        return "does not run" if not self.facts.lives else "ended by itself"
+
+    @property
+    def clock_ahead(self) -> str:
+        """How far its heartbeat is in the future."""
+        at = self.heartbeat.at if self.heartbeat and self.runs and self.facts.health is Health.UNKNOWN else None
+        ahead = (at - self.facts.at).total_seconds() if at else 0.0
+        return format_span(ahead) if ahead > 0 else ""
+
+    @property
+    def frozen_for(self) -> str:
+        seconds = self.facts.seen.frozen_seconds
+        return format_span(seconds) if seconds is not None and seconds >= 1 else ""
+
+    @property
+    def frozen_since(self) -> datetime | None:
+        return self.facts.since if self.facts.health is Health.FROZEN else None
+
+    @property
+    def survivors(self) -> str:
+        left = self.facts.survivors
+        named = ", ".join(left[:NAMED_SURVIVORS]) or "processes of it"
+        return f"{named} and {len(left) - NAMED_SURVIVORS} more" if len(left) > NAMED_SURVIVORS else named
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return self.facts.last.ended_at if self.facts.last and self.down else None
+
+    @property
+    def ending(self) -> str:
+        return ending(self.last_failed) if self.last_failed else ""
+
+    @property
+    def error(self) -> str:
+        """The last error that it wrote since it began to fail."""
+        return Verbatim(excerpts.last_error(self.facts.lines, self.facts.failed_since))
+
+    @property
+    def killed(self) -> bool:
+        return bool(self.last_failed and was_killed(self.last_failed))
+
+    @property
+    def only_killed(self) -> bool:
+        return bool(self.failed_runs) and all(map(was_killed, self.failed_runs))
+
+    @property
+    def kills(self) -> str:
+        """How often it was killed in a row, where that was more than once."""
+        count = sum(map(was_killed, self.failed_runs))
+        return times(count) if count > 1 else ""
+
+    @property
+    def killer(self) -> str:
+        known = self.last_failed and self.last_failed.memory_kills == 0
+        return "not by the supervisor, no out-of-memory kill recorded" if known else "not by the supervisor"
+
+    @property
+    def memory_kills(self) -> str:
+        """How many processes the kernel killed for lack of memory while it lived, where it was killed itself."""
+        run = self.facts.last
+        counted = run.memory_kills if run and self.down and was_killed(run) else None
+        return f"{counted} {'process was' if counted == 1 else 'processes were'}" if counted else ""
+
+    @property
+    def no_memory(self) -> str:
+        """Its own words about a lack of memory."""
+        return Verbatim(excerpts.newest_match(self.facts.lines, excerpts.NO_MEMORY, self.facts.trouble_since))
+
+    @property
+    def memory_end(self) -> str:
+        if self.runs:
+            return "it runs on and is not well"
+        return f"it {ending(self.facts.last)}" if self.facts.last else "it does not run"
+
+    @property
+    def kill_unknown(self) -> bool:
+        """Whether it was killed, and nobody here knows whether by the kernel."""
+        run = self.facts.last
+        return run is not None and was_killed(run) and run.memory_kills is None
+
+    @property
+    def restarts(self) -> str:
+        """How often it was started, and how it ended the last time."""
+        starts = self.facts.starts
+        often = f", after it was started {starts} times within an hour" if starts > 1 else ", after it was started"
+        often = often if starts else ", because it could not live"
+        if self.only_killed:
+            return f"{often}: killed by SIGKILL {times(len(self.failed_runs))} ({self.killer})"
+        return f"{often}: it {self.ending}" if self.failed_runs else often
+
+    @property
+    def evidence(self) -> ChangeEvidence:
+        return evidence(self.facts, self.change) if self.change else ChangeEvidence(Weight.NONE)
+
+    @property
+    def likely(self) -> str:
+        return "Most likely" if self.evidence.weight is Weight.STRONG else "Possibly"
+
+    @property
+    def change_did(self) -> str:
+        return DID.get(self.change.job.handler, "a change of its code") if self.change else ""
+
+    @property
+    def since_change(self) -> Phrase:
+        """What has been so since the change that broke it."""
+        since = self.facts.trouble_since
+        error = excerpts.last_error(self.facts.lines, since)
+        quoted: Phrase = (": ", Verbatim(error)) if error else ()
+        if self.runs and since is not None:
+            return ("since ", since, f" {self.facts.reason.removeprefix('running, but ')}", *quoted)
+        often = f"ended {times(len(self.failed_runs))}; the last time it " if len(self.failed_runs) > 1 else ""
+        return (f"since then it {often}{self.ending}", *quoted)
+
+    @property
+    def can_undo(self) -> bool:
+        return self.change is not None and self.change.undoable and not self.change.undone
+
+    @property
+    def undo_to(self) -> str:
+        outcome = self.change.job.outcome if self.change else None
+        return short(str(outcome.details.get("before"))) if outcome else ""
+
+    @property
+    def shared_code(self) -> str:
+        other = self.change.asked_for if self.change else self.name
+        return f", which {other} shares with it," if other != self.name else ""
+
+    @property
+    def cleared_for(self) -> str:
+        """How long ago the newest change was, where every end since then came from outside."""
+        change, row = self.facts.change, self.failed_runs
+        if change is None or self.runs or not row or row[0].ended_at < change.job.filed_at:
+            return ""
+        clear = evidence(self.facts, change).weight is Weight.NONE
+        return format_span((self.facts.at - change.at).total_seconds()) if clear else ""
+
+    @property
+    def restart_count(self) -> int:
+        """How often it was started by itself within the last hour, where that was more than once."""
+        return self.facts.starts if self.facts.starts > 1 else 0
+
+    @property
+    def probe(self) -> str:
+        """What its probe finds wrong, where it beats."""
+        if self.facts.health in (Health.STALE, Health.MISSING):
+            return ""
+        by_daemon = self.facts.health is Health.DEGRADED and "probe" in self.facts.reason  # which asks it
+        known = self.facts.reason.removeprefix("running, but ") if by_daemon else ""
+        return self.facts.seen.probe_failing or known
+
+    @property
+    def progressed_at(self) -> datetime | None:
+        """When it last made progress, where it makes none."""
+        said = self.heartbeat and not self.heartbeat.error and "made no progress" in self.facts.reason
+        return progressed_at(self.facts.seen) if said and self.facts.health is Health.DEGRADED else None
+
+    @property
+    def no_progress_since(self) -> datetime | None:
+        at = self.progressed_at
+        return self.facts.since or (at and at + timedelta(seconds=self.facts.seen.max_age_seconds))
+
+    @property
+    def limit(self) -> str:
+        """How old its heartbeat may be."""
+        return format_span(self.facts.seen.max_age_seconds)
+
+    @property
+    def reported(self) -> Phrase:
+        """What it says of itself, else why it counts as degraded."""
+        error = self.heartbeat.error if self.heartbeat else ""
+        return (
+            (", and says itself that something is wrong: ", Verbatim(error)) if error else (f": {self.facts.reason}",)
+        )
+
+    @property
+    def recovered_runs(self) -> list[WorkerRun]:
+        """Its failures of the last hour, where it runs well again."""
+        run, begun = self.facts.last, self.facts.seen.started_at
+        if run is None or not run.failed or self.facts.at - run.ended_at > LATELY or not self.facts.fine:
+            return []
+        if begun is not None and begun < run.started_at:
+            return []
+        return [each for each in self.facts.lives if each.failed and self.facts.at - each.ended_at <= LATELY]
+
+    @property
+    def failures(self) -> str:
+        """How often it failed in the last hour, and how it ended the last time."""
+        row = self.recovered_runs
+        often = f"ended by itself {times(len(row))} within the last hour"
+        return f"{often}; the last time it {ending(row[-1])}" if row else ""
+
+    @property
+    def recovered_error(self) -> str:
+        row = self.recovered_runs
+        return Verbatim(excerpts.last_error(self.facts.lines, row[0].ended_at)) if row else ""
+
+    @property
+    def uptime(self) -> str:
+        started = self.facts.seen.started_at
+        return format_span((self.facts.at - started).total_seconds()) if started else ""
+
+    @property
+    def beats(self) -> bool:
+        return self.facts.seen.max_age_seconds != 0
+
+    @property
+    def beat(self) -> str:
+        """What is known of its heartbeat."""
+        if not self.beats:
+            return ", and no heartbeat is expected of it"
+        if self.heartbeat is None or self.heartbeat.at is None:
+            return ", and its first heartbeat is awaited"
+        return f", and its last heartbeat came {format_span((self.facts.at - self.heartbeat.at).total_seconds())} ago"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count} bytes"
