@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.commands.phrases import format_span
-from supervisor_core.diagnosis.history import History, Mark, Sample, Sort, percent, word_of
+from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, percent, word_of
 from supervisor_core.workers.conditions.rules import Condition, Severity
 
 if TYPE_CHECKING:
@@ -210,10 +210,10 @@ def _ages(axes: Axes, history: History) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _oldest(history: History) -> list[Sample]:
+def _oldest(history: History) -> list[HeartbeatSample]:
     """Not more of them than can be seen beside each other."""
     wide = (history.until - history.since) / POINTS
-    found: dict[int, Sample] = {}
+    found: dict[int, HeartbeatSample] = {}
     for sample in history.samples:
         place = (sample.at - history.since) // wide
         if place not in found or sample.seconds > found[place].seconds:
@@ -236,7 +236,7 @@ def _steps(most: float) -> list[float]:
 def _mark(axes: Sequence[Axes], history: History, mark: Mark) -> None:
     x = _place(history, mark.at)
     for each in axes:
-        style = "-" if mark.sort is Sort.DEPLOY else (0, (2, 2))
+        style = "-" if mark.sort is MarkKind.DEPLOY else (0, (2, 2))
         low, high = each.get_ylim()
         each.plot(
             [x, x], [low, min(high, 1.15) if each is axes[0] else high], color=INK, linewidth=0.9, linestyle=style
@@ -264,7 +264,7 @@ def _numbers(history: History) -> list[tuple[float, str]]:
 
 def _sign(axes: Axes, mark: Mark, x: float, y: float) -> None:
     """A triangle for code, a dot for what else was asked for."""
-    sign, size = ("^", 6.0) if mark.sort is Sort.DEPLOY else ("o", 4.5)
+    sign, size = ("^", 6.0) if mark.sort is MarkKind.DEPLOY else ("o", 4.5)
     axes.plot([x], [y], sign, markersize=size, color=INK, markeredgecolor=PAPER, zorder=6)
 
 
@@ -319,8 +319,8 @@ def _legend(figure: Figure, histories: Sequence[History]) -> None:
         words = ", ".join(sorted(word_of(each) for each in there if _look(each) == look))
         handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor=edge, linewidth=0.4, label=words))
     sorts = {mark.sort for history in histories for mark in history.marks}
-    other = "other command" if Sort.DEPLOY in sorts else "command"
-    for sort, sign, words in ((Sort.DEPLOY, "^", "change of code"), (Sort.COMMAND, "o", other)):
+    other = "other command" if MarkKind.DEPLOY in sorts else "command"
+    for sort, sign, words in ((MarkKind.DEPLOY, "^", "change of code"), (MarkKind.COMMAND, "o", other)):
         if sort in sorts:
             handles.append(Line2D([], [], linestyle="", marker=sign, color=INK, label=words))
     figure.legend(

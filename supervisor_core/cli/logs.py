@@ -47,7 +47,7 @@ class LogLine:
         self.task_id: str | None = fields.get("task_id")
 
 
-class Search:
+class LogSearch:
     """What is looked for: one worker, a level and what is worse, from a moment on (as the text that stands in lines).
 
     A line of a task belongs to the task's worker, also where it does not say so itself.
@@ -119,7 +119,7 @@ class Search:
         return line
 
 
-class Layout:
+class LogLayout:
     """Time, level, worker, task, message: columns as wide as what has come so far."""
 
     def __init__(self, *, coloured: bool) -> None:
@@ -192,7 +192,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show the newest lines that fit, and follow if asked to."""
     raw = read_raw(options.config)
-    search = Search(options.worker, options.level, *_since(options.since))
+    search = LogSearch(options.worker, options.level, *_since(options.since))
     files = EventFiles(state_dir_of(raw))
     printer = _Printer(search, as_json=options.json)
     if options.worker:
@@ -209,9 +209,9 @@ def run(options: argparse.Namespace) -> int:
 class _Printer:
     """Where lines go, and how they look there."""
 
-    def __init__(self, search: Search, *, as_json: bool) -> None:
+    def __init__(self, search: LogSearch, *, as_json: bool) -> None:
         self._search = search
-        self._layout = None if as_json else Layout(coloured=_wants_colour())
+        self._layout = None if as_json else LogLayout(coloured=_wants_colour())
         self._told = 0
 
     def show(self, found: list[LogLine]) -> None:
@@ -225,7 +225,7 @@ class _Printer:
             print(f"supervisor: {lines} damaged, as after a power cut, and left out.", file=sys.stderr)
 
 
-def _follow(files: EventFiles, search: Search, printer: _Printer) -> int:
+def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
     """Until whoever reads us goes away; Ctrl-C is the edge's, and ends with 130 as everywhere."""
     while _still_read():
         new = files.grown()

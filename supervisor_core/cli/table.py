@@ -87,7 +87,7 @@ def printable(cell: str) -> str:
     return cell if cell.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cell)
 
 
-class Steps:
+class StepPrinter:
     """Prints what the handlers of one command said they were doing, with the seconds since it was sent."""
 
     def __init__(self, since: datetime, *, several: bool) -> None:

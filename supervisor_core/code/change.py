@@ -8,10 +8,10 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from supervisor_core.code.change_plan import CodePlan, moved, short
-from supervisor_core.code.checkout import CodeRefused, Site, check_unmoved
+from supervisor_core.code.change_plan import CodePlan, describe_move, short
+from supervisor_core.code.checkout import Checkout, CodeRefused, check_unmoved
 from supervisor_core.code.git.changes import tidy
-from supervisor_core.code.git.history import resolve
+from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
 from supervisor_core.common.text import capitalize, sentence
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CodeResult:
     """What came of a change of the code, before anybody runs it."""
 
     details: Mapping[str, Any]
@@ -46,21 +46,21 @@ class Made:
     error: str | None = None
 
 
-class Change(Protocol):
+class CodeOperation(Protocol):
     """What a command does to a checkout while nobody runs from it."""
 
-    def apply(self) -> Made:
+    def apply(self) -> CodeResult:
         """Do it. A `SupervisorError` says that nothing was changed."""
 
-    def take_back(self) -> Callable[[str], Made] | None:
+    def take_back(self) -> Callable[[str], CodeResult] | None:
         """How to have what was before, for a worker that lived then and does not live with it; None: it is left."""
 
-    def afterwards(self, made: Made) -> Made:
+    def afterwards(self, made: CodeResult) -> CodeResult:
         """What may be done once the workers run again, and fails nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WorkerRestart:
     """How one worker went through it."""
 
     worker: WorkerSettings
@@ -85,7 +85,7 @@ class Turn:
         return {**known, **how, "rests": self.rests or None, "error": self.error or None}
 
 
-def change_code(host: HostContext, job: Job, site: Site, plan: CodePlan, change: Change) -> Outcome:
+def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, change: CodeOperation) -> Outcome:
     """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
     turns = _look(host, site)
     _check_startable(host, turns)
@@ -104,7 +104,7 @@ def change_code(host: HostContext, job: Job, site: Site, plan: CodePlan, change:
     return _outcome(job, site, made, turns)
 
 
-def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outcome:
+def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[WorkerRestart]) -> Outcome:
     """Somebody still runs from there, or may: the code is not changed under them, and the others run again."""
     details = {"workers": _told(turns), "label": job.label}
     survived = [turn.stopped for turn in kept if turn.stopped is not None]
@@ -114,7 +114,7 @@ def _not_stopped(job: Job, kept: Sequence[Turn], turns: Sequence[Turn]) -> Outco
     return Outcome.failed(f"Nothing was changed. {why} {_how_they_are(turns)}.", **details)
 
 
-def _look(host: HostContext, site: Site) -> list[Turn]:
+def _look(host: HostContext, site: Checkout) -> list[WorkerRestart]:
     turns = []
     for worker in site.workers:
         found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
@@ -122,11 +122,11 @@ def _look(host: HostContext, site: Site) -> list[Turn]:
             check_alone(found)
         except RefusedError as error:
             raise CodeRefused(str(error)) from None
-        turns.append(Turn(worker, found.identity.pid if found.identity else None))
+        turns.append(WorkerRestart(worker, found.identity.pid if found.identity else None))
     return turns
 
 
-def _check_startable(host: HostContext, turns: Iterable[Turn]) -> None:
+def _check_startable(host: HostContext, turns: Iterable[WorkerRestart]) -> None:
     """A worker that works is not stopped where it is plain that it could not be started again."""
     for turn in turns:
         if turn.old_pid is None or _why_at_rest(host, turn.worker):
@@ -137,14 +137,14 @@ def _check_startable(host: HostContext, turns: Iterable[Turn]) -> None:
             raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
 
 
-def _stop(host: HostContext, turn: Turn, why: str) -> Turn:
+def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
     pid = f", pid {turn.old_pid}" if turn.old_pid else ""
     if turn.old_pid:
         host.progress(f"stopping {turn.worker.id}{pid}")
     return _stopped(host, turn, why)
 
 
-def _stopped(host: HostContext, turn: Turn, ordered: str) -> Turn:
+def _stopped(host: HostContext, turn: WorkerRestart, ordered: str) -> WorkerRestart:
     """The worker at rest; else why not, which must keep nobody else from being started again."""
     try:
         return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, ordered), error="")
@@ -152,11 +152,11 @@ def _stopped(host: HostContext, turn: Turn, ordered: str) -> Turn:
         return replace(turn, stopped=None, error=str(error))
 
 
-def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
+def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
     """Make the change, unless something happened to the code while its workers came to their end."""
     before = ""
     try:
-        before = resolve(site.git, "HEAD")
+        before = resolve_commit(site.git, "HEAD")
         check_unmoved(site, plan.head.hash, plan.changes, (*plan.files, *plan.on_the_way))
         return change.apply()
     except SupervisorError as error:
@@ -165,18 +165,22 @@ def _apply(site: Site, plan: CodePlan, change: Change) -> Made:
         log.exception("the change of the code raised")
         words = f"Unexpected {describe(error)}."
     try:
-        after = resolve(site.git, "HEAD")
+        after = resolve_commit(site.git, "HEAD")
     except SupervisorError:
-        return Made({}, "how the code stands could not be seen", words)
-    said = moved("the code went", before, after) if after != before else f"the code is at {short(after)}, as before"
-    return Made({"before": before or after, "after": after}, said, words)
+        return CodeResult({}, "how the code stands could not be seen", words)
+    said = (
+        describe_move("the code went", before, after)
+        if after != before
+        else f"the code is at {short(after)}, as before"
+    )
+    return CodeResult({"before": before or after, "after": after}, said, words)
 
 
-def _start_all(host: HostContext, turns: Sequence[Turn], why: str) -> list[Turn]:
+def _start_all(host: HostContext, turns: Sequence[WorkerRestart], why: str) -> list[WorkerRestart]:
     return _each(turns, lambda turn: start_again(host, turn, why))
 
 
-def start_again(host: HostContext, turn: Turn, why: str) -> Turn:
+def start_again(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
     """Start one worker for this command, unless it rests or runs."""
     worker = turn.worker
     if rests := _why_at_rest(host, worker):
@@ -203,12 +207,12 @@ def _why_at_rest(host: HostContext, worker: WorkerSettings) -> str:
 
 def _without_it(
     host: HostContext,
-    take_back: Callable[[str], Made],
-    made: Made,
-    turns: list[Turn],
-    dead: Sequence[Turn],
+    take_back: Callable[[str], CodeResult],
+    made: CodeResult,
+    turns: list[WorkerRestart],
+    dead: Sequence[WorkerRestart],
     ordered: str,
-) -> tuple[Made, list[Turn]]:
+) -> tuple[CodeResult, list[WorkerRestart]]:
     """What lived before does not live with the change: have what was before, and start all with that."""
     why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
     host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
@@ -224,7 +228,7 @@ def _without_it(
     return made, _start_all(host, stopped, ordered)
 
 
-def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
+def _each(turns: Iterable[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:
     """Do the same for all of them at once: each has its own time to end, and to come up."""
     turns = list(turns)
     if len(turns) == 1:
@@ -237,7 +241,7 @@ def _each(turns: Iterable[Turn], work: Callable[[Turn], T]) -> list[T]:
         return [each.result() for each in waiting]
 
 
-def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome:
+def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerRestart]) -> Outcome:
     dead = [turn for turn in turns if turn.error]
     details = {**made.details, "message": f"{made.message}; {_how_they_are(turns)}", "label": job.label}
     details |= {"checkout": str(site.top), "workers": _told(turns)}
@@ -245,19 +249,19 @@ def _outcome(job: Job, site: Site, made: Made, turns: Sequence[Turn]) -> Outcome
     return Outcome(error is None, error, {**details, "success": error is None, "error": error})
 
 
-def _in_words(made: Made, turns: Sequence[Turn], dead: Sequence[Turn], job: Job) -> str:
+def _in_words(made: CodeResult, turns: Sequence[WorkerRestart], dead: Sequence[WorkerRestart], job: Job) -> str:
     """What matters most comes first: what does not run, then what went wrong with the code."""
     if not dead:
         return f"{sentence(made.error or '')} {_how_they_are(turns)}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
-    undo = f" To have the code before again: {way_back(job)}." if before != after else ""
+    undo = f" To have the code before again: {undo_words(job)}." if before != after else ""
     does = "does" if len(dead) == 1 else "do"
     words = f"{names} could not be started and {does} not run now. {capitalize(made.message)}.{undo}"
     return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
 
 
-def _how_they_are(turns: Sequence[Turn]) -> str:
+def _how_they_are(turns: Sequence[WorkerRestart]) -> str:
     """`OrionMX runs as pid 12`, `OrionMX was not started: it is paused by ann …`."""
     said = []
     for turn in turns:
@@ -273,11 +277,11 @@ def _how_they_are(turns: Sequence[Turn]) -> str:
     return ", ".join(said)
 
 
-def _told(turns: Iterable[Turn]) -> dict[str, Any]:
+def _told(turns: Iterable[WorkerRestart]) -> dict[str, Any]:
     return {turn.worker.id: turn.as_json() for turn in turns}
 
 
-def way_back(job: Job) -> str:
+def undo_words(job: Job) -> str:
     """The command that takes this one back; an undo can't be undone itself, but is a commit like any other."""
     if job.handler == "undo_code":
         return f"rollback {job.worker_id} 1"

@@ -18,7 +18,7 @@ from supervisor_core.common.times import to_text
 SHORT = 7  # letters of a hash, where people read it
 LONGEST_NAME = 200  # characters of a file's path, in a sentence
 
-SEEN = "state"
+STATE_PARAM = "state"
 """The parameter that holds a command on code to what a preview showed: its hash, of several checkouts all their hashes.
 It follows from the previews, and is no part of what was asked for."""
 
@@ -138,13 +138,13 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def named(things: Sequence[str], most: int) -> str:
+def list_names(things: Sequence[str], most: int) -> str:
     """The first of them, and how many there are beside."""
     said = ", ".join(one_line(thing, LONGEST_NAME) for thing in things[:most])
     return f"{said} and {len(things) - most} more" if len(things) > most else said
 
 
-def moved(what: str, before: str, after: str) -> str:
+def describe_move(what: str, before: str, after: str) -> str:
     """From where to where, as people read it."""
     return f"{what}, from {short(before)} to {short(after)}"
 
@@ -217,11 +217,11 @@ class CodePlan:
         return {
             "head": self.head.as_json(),
             "target": self.target,
-            "commits": as_list(self.commits),
+            "commits": commits_json(self.commits),
             "commit_count": self.commit_count,
-            "skipped": as_list(self.skipped),
-            "kept": as_list(self.kept),
-            "dropped": as_list(self.dropped),
+            "skipped": commits_json(self.skipped),
+            "kept": commits_json(self.kept),
+            "dropped": commits_json(self.dropped),
             "changes": list(self.changes[:LISTED_FILES]),
             "files": [change.as_json() for change in self.files[:LISTED_FILES]],
             "file_count": len(self.files),
@@ -231,6 +231,6 @@ class CodePlan:
         }
 
 
-def as_list(commits: Sequence[Commit]) -> list[dict[str, Any]]:
+def commits_json(commits: Sequence[Commit]) -> list[dict[str, Any]]:
     """Commits for results, the first of them."""
     return [commit.as_json() for commit in commits[:LISTED_COMMITS]]

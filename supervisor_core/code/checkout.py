@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.code.change_plan import FileChange, named, new_paths, short
-from supervisor_core.code.git.history import in_the_way, resolve, top_of, tree_of
+from supervisor_core.code.change_plan import FileChange, list_names, new_paths, short
+from supervisor_core.code.git.history import find_blocking_files, resolve_commit, top_of, tree_of
 from supervisor_core.code.git.runner import CodeState, Git
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import CODE_HANDLERS
@@ -30,7 +30,7 @@ class CodeRefused(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Checkout:
     """One checkout, and all workers of this host that run from it."""
 
     git: Git
@@ -61,21 +61,21 @@ class Site:
         return [worker.id for worker in self.workers]
 
 
-def site_of(host: HostContext, worker: WorkerSettings) -> Site:
+def checkout_of(host: HostContext, worker: WorkerSettings) -> Checkout:
     """The site of this worker."""
     top = host.drive.call(top_of, worker.code.path)
     sharing = host.drive.call(_sharing, host.config, top)
-    return Site(Git(top, extra=identity(host.config), deadline=host.deadline), worker, sharing)
+    return Checkout(Git(top, extra=commit_environment(host.config), deadline=host.deadline), worker, sharing)
 
 
-def identity(config: SupervisorConfig) -> dict[str, str]:
+def commit_environment(config: SupervisorConfig) -> dict[str, str]:
     """Who the commits are by: it is configured for the supervisor, and not taken from the host."""
     name, email = config.git.author_name, config.git.author_email
     roles = ("AUTHOR", "COMMITTER")
     return {f"GIT_{role}_NAME": name for role in roles} | {f"GIT_{role}_EMAIL": email for role in roles}
 
 
-def check_changeable(site: Site, *, drops_changes: bool = False) -> CodeState:
+def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeState:
     """How the checkout stands; `CodeRefused` where nothing may be changed in it as it is."""
     code, top = site.code, site.top
     state = site.git.state(code.remote, code.branch)
@@ -100,27 +100,27 @@ def check_changeable(site: Site, *, drops_changes: bool = False) -> CodeState:
         )
     if state.unmerged:
         raise CodeRefused(
-            f"In {top}, {named(state.unmerged, NAMED)} hold conflicts that nobody has resolved.",
+            f"In {top}, {list_names(state.unmerged, NAMED)} hold conflicts that nobody has resolved.",
             remedy=f"Resolve them, or drop what is not committed: git -C {top} reset --hard",
         )
     if state.in_submodules:
         raise CodeRefused(
-            f"In {top}, the submodule {named(state.in_submodules, NAMED)} has changes that no commit has.",
+            f"In {top}, the submodule {list_names(state.in_submodules, NAMED)} has changes that no commit has.",
             remedy="Commit them there or put them aside (git stash) first; nothing here could keep them.",
         )
     if state.changes and not drops_changes:
         raise CodeRefused(
-            f"{top} has changes that no commit has: {named(state.changes, NAMED)}.",
+            f"{top} has changes that no commit has: {list_names(state.changes, NAMED)}.",
             remedy="Commit them or put them aside (git stash) first.",
         )
     return state
 
 
-def check_free(site: Site, changes: Sequence[FileChange]) -> None:
+def check_free(site: Checkout, changes: Sequence[FileChange]) -> None:
     """`CodeRefused` where something lies in the way of files that would come."""
-    if found := in_the_way(site.git, new_paths(changes)):
+    if found := find_blocking_files(site.git, new_paths(changes)):
         raise CodeRefused(
-            f"In {site.top}, {named(found, NAMED)} would be overwritten, and git does not know what is in there.",
+            f"In {site.top}, {list_names(found, NAMED)} would be overwritten, and git does not know what is in there.",
             remedy="Move it out of the way first.",
         )
 
@@ -130,7 +130,7 @@ def _sharing(config: SupervisorConfig, top: Path) -> tuple[WorkerSettings, ...]:
     return tuple(sorted(sharing, key=lambda worker: worker.id))
 
 
-def check_unmoved(site: Site, head: str, changes: Sequence[str], files: Sequence[FileChange]) -> None:
+def check_unmoved(site: Checkout, head: str, changes: Sequence[str], files: Sequence[FileChange]) -> None:
     """`CodeRefused` where the checkout is not any more what it was when this was planned.
 
     Asked once its workers are at rest: one that ends may write what it knows into the very folder that it runs from.
@@ -140,7 +140,8 @@ def check_unmoved(site: Site, head: str, changes: Sequence[str], files: Sequence
         raise CodeRefused(f"Somebody committed in {site.top} meanwhile; nothing was changed.", remedy="Ask again.")
     if new := sorted(set(state.changes) - set(changes)):
         raise CodeRefused(
-            f"In {site.top}, {named(new, NAMED)} changed while its workers were stopped; nothing else was changed.",
+            f"In {site.top}, {list_names(new, NAMED)} changed while its workers were stopped; nothing else was "
+            "changed.",
             remedy="Look at that first: what no commit has would be lost.",
         )
     check_free(site, files)
@@ -173,7 +174,7 @@ class CodeChange:
         return WHAT.get(self.handler, "the undo")
 
 
-def change_to_undo(host: HostContext, site: Site, head: str, task_id: str | None) -> CodeChange:
+def change_to_undo(host: HostContext, site: Checkout, head: str, task_id: str | None) -> CodeChange:
     """The update or rollback with this id; without one the newest, unless that is an undo.
 
     It can be undone where nothing came on top of it, or where all that came on top cancels out.
@@ -200,24 +201,24 @@ def change_to_undo(host: HostContext, site: Site, head: str, task_id: str | None
     return newest
 
 
-def nothing_on_top(site: Site, change: CodeChange, head: str) -> bool:
+def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
     """Whether the files are as this change left them."""
     git = site.git
     return head == change.after or (
-        bool(resolve(git, change.after)) and tree_of(git, head) == tree_of(git, change.after)
+        bool(resolve_commit(git, change.after)) and tree_of(git, head) == tree_of(git, change.after)
     )
 
 
-def _instead(host: HostContext, site: Site, head: str) -> str:
+def _instead(host: HostContext, site: Checkout, head: str) -> str:
     """What can be done where the newest change is an undo: take it back, or go one change further."""
     again = f" To take it back: rollback {site.worker.id} 1."
     for change in _changes(host, site):
-        if change.handler != "undo_code" and nothing_on_top(site, change, head):
+        if change.handler != "undo_code" and has_nothing_on_top(site, change, head):
             return f"{again} To undo {change.what} before it as well: undo {site.worker.id} {change.task_id}."
     return again
 
 
-def _changed_by(host: HostContext, site: Site, task_id: str) -> CodeChange | None:
+def _changed_by(host: HostContext, site: Checkout, task_id: str) -> CodeChange | None:
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
     from supervisor_core.jobs import rows as jobs  # late: a pass that has nothing to do must not pay for it
@@ -227,7 +228,7 @@ def _changed_by(host: HostContext, site: Site, task_id: str) -> CodeChange | Non
     return next((change for job in ours if (change := _change(job))), None)
 
 
-def _changes(host: HostContext, site: Site) -> Iterator[CodeChange]:
+def _changes(host: HostContext, site: Checkout) -> Iterator[CodeChange]:
     """All that changed the code, newest first."""
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
@@ -244,7 +245,7 @@ def _changes(host: HostContext, site: Site) -> Iterator[CodeChange]:
         start += PAGE
 
 
-def done_together(host: HostContext, job: Job, site: Site) -> Outcome | None:
+def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | None:
     """What came of the same command for another worker that runs from the same checkout; None where it is the first.
 
     What is done to a checkout is done once for each command, whoever of its workers comes first.

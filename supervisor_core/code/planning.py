@@ -17,33 +17,33 @@ from typing import Any, NamedTuple
 
 from supervisor_core.code.change_plan import (
     LISTED_COMMITS,
-    SEEN,
+    STATE_PARAM,
     CodePlan,
     Commit,
     FileChange,
     count,
-    named,
+    list_names,
     short,
     state_hash,
 )
 from supervisor_core.code.checkout import (
+    Checkout,
     CodeChange,
     CodeRefused,
-    Site,
     change_to_undo,
     check_changeable,
     check_free,
-    nothing_on_top,
+    has_nothing_on_top,
 )
 from supervisor_core.code.git.changes import fetch, merge, revert
 from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
+    count_commits,
     files_between,
-    how_many,
+    find_removed_commit,
     is_shallow,
-    left_out,
-    resolve,
+    resolve_commit,
     tree_of,
 )
 from supervisor_core.code.git.runner import Git, GitError, GitLateError
@@ -59,7 +59,7 @@ OWN_COMMITS = 1000
 """So many commits that the remote has not are looked at; a checkout that has more is hardly one of this remote."""
 
 
-def plan_of(host: HostContext, site: Site, handler: str, params: Mapping[str, Any]) -> CodePlan:
+def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[str, Any]) -> CodePlan:
     """What this command would do."""
     match handler:
         case "update_code":
@@ -76,15 +76,15 @@ def plan_of(host: HostContext, site: Site, handler: str, params: Mapping[str, An
     raise ValueError(f"{handler} does not change code")
 
 
-def plan_update(host: HostContext, site: Site, command: str, *, reset: bool) -> CodePlan:
+def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool) -> CodePlan:
     """Ask the remote what it has, and compare."""
     git, code = site.git, site.code
     check_changeable(site, drops_changes=reset)
     with host.unlocked():
         newest = fetch(git, code.remote, code.branch)
     state = check_changeable(site, drops_changes=reset)
-    own_count = how_many(git, f"{newest}..{state.head}")
-    coming = how_many(git, f"{state.head}..{newest}")
+    own_count = count_commits(git, f"{newest}..{state.head}")
+    coming = count_commits(git, f"{state.head}..{newest}")
     own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []
     if own and not reset:
         _check_not_rewritten(site, newest, state.head)
@@ -117,7 +117,7 @@ def plan_update(host: HostContext, site: Site, command: str, *, reset: bool) -> 
     )
 
 
-def plan_rollback(site: Site, back: int) -> CodePlan:
+def plan_rollback(site: Checkout, back: int) -> CodePlan:
     """Resolve the newest commits along the first parents, and look what taking each of them back would touch."""
     git = site.git
     state = check_changeable(site)
@@ -143,14 +143,14 @@ def plan_rollback(site: Site, back: int) -> CodePlan:
     )
 
 
-def plan_undo(host: HostContext, site: Site, task_id: str | None) -> CodePlan:
+def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePlan:
     """Find what is to be taken back, and make sure that nothing came on top of it."""
     git = site.git
     state = check_changeable(site)
     change = change_to_undo(host, site, state.head, task_id)
-    if not resolve(git, change.before):
+    if not resolve_commit(git, change.before):
         raise GitError(f"{short(change.before)}, to which {change.task_id} would be undone, is not there any more.")
-    if not nothing_on_top(site, change, state.head):
+    if not has_nothing_on_top(site, change, state.head):
         raise _something_on_top(site, change, state.head)
     files = files_between(git, state.head, change.before)
     check_free(site, files)
@@ -161,7 +161,7 @@ def plan_undo(host: HostContext, site: Site, task_id: str | None) -> CodePlan:
         head=_commit(git, state.head),
         target=change.before,
         commits=() if same else tuple(made),
-        commit_count=0 if same else how_many(git, f"{change.before}..{state.head}"),
+        commit_count=0 if same else count_commits(git, f"{change.before}..{state.head}"),
         files=tuple(files),
         undone_task_id="" if same and not change.packages else change.task_id,
         undone=change.what,
@@ -170,10 +170,10 @@ def plan_undo(host: HostContext, site: Site, task_id: str | None) -> CodePlan:
     )
 
 
-def _check_not_rewritten(site: Site, newest: str, head: str) -> None:
+def _check_not_rewritten(site: Checkout, newest: str, head: str) -> None:
     code = site.code
-    if once := left_out(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
-        gone = count(how_many(site.git, f"{newest}..{once}"), "commit")
+    if once := find_removed_commit(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
+        gone = count(count_commits(site.git, f"{newest}..{once}"), "commit")
         raise CodeRefused(
             f"The history of {code.remote}/{code.branch} was rewritten: {gone} that this checkout has from it "
             f"(up to {short(once)}) {'is' if gone.startswith('1 ') else 'are'} not in it any more. A merge would "
@@ -182,7 +182,7 @@ def _check_not_rewritten(site: Site, newest: str, head: str) -> None:
         )
 
 
-def _too_far(site: Site, back: int, there: int) -> CodeRefused:
+def _too_far(site: Checkout, back: int, there: int) -> CodeRefused:
     cut = " Its history was cut off when it was cloned." if is_shallow(site.git) else ""
     can = f"at most {count(there, 'commit')}" if there else "none"
     return CodeRefused(
@@ -191,7 +191,7 @@ def _too_far(site: Site, back: int, there: int) -> CodeRefused:
     )
 
 
-def _something_on_top(site: Site, change: CodeChange, head: str) -> CodeRefused:
+def _something_on_top(site: Checkout, change: CodeChange, head: str) -> CodeRefused:
     on_top = commits(site.git, f"{change.after}..{head}", most=3)
     what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(head)} is checked out)"
     return CodeRefused(
@@ -200,14 +200,14 @@ def _something_on_top(site: Site, change: CodeChange, head: str) -> CodeRefused:
     )
 
 
-def _beside(site: Site, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
+def _beside(site: Checkout, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
     """What is worth knowing of a rollback beside its commits."""
     if reverted and not files:
         yield "Taken together this changes no file: these commits cancel out. Every file stays as it is now."
     yield from _packages_stay(site, files)
 
 
-def _packages_stay(site: Site, files: Sequence[FileChange]) -> Iterator[str]:
+def _packages_stay(site: Checkout, files: Sequence[FileChange]) -> Iterator[str]:
     changed = {change.path for change in files} | {change.was for change in files}
     named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
     for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
@@ -225,7 +225,7 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
             towards = short(commit.parents[0])
             notes.append(f"{short(commit.hash)} is a merge: all that it brought in goes, back to {towards}.")
         if commit.takes_back:
-            taken = [_commit(git, commit.takes_back)] if resolve(git, commit.takes_back) else []
+            taken = [_commit(git, commit.takes_back)] if resolve_commit(git, commit.takes_back) else []
             what = str(taken[0]) if taken else short(commit.takes_back)
             whose = "your rollback" if commit.task_id else "the revert"
             notes.append(f"{short(commit.hash)}: this undoes {whose} of {what}, which is in force again then.")
@@ -237,7 +237,7 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
 def _undo_notes(change: CodeChange) -> tuple[str, ...]:
     what = f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}."
     packages = [str(each) for one in change.packages for each in one.get("changed", ())]
-    said = [f"Packages go back, too; it had done this: {named(packages, NAMED_PACKAGES)}."] if packages else []
+    said = [f"Packages go back, too; it had done this: {list_names(packages, NAMED_PACKAGES)}."] if packages else []
     said += [f"What was changed and in no commit then stays aside: git stash apply {change.changes}"] * bool(
         change.changes
     )
@@ -251,7 +251,7 @@ def _commit(git: Git, name: str) -> Commit:
 MESSAGE = "A trial of the supervisor; nothing comes of it."
 
 
-class Tried(NamedTuple):
+class TrialResult(NamedTuple):
     """What a trial has shown."""
 
     conflict: str = ""
@@ -260,10 +260,10 @@ class Tried(NamedTuple):
     """Why it could not be tried, which says nothing of whether it would go through."""
 
 
-def tried(host: HostContext, site: Site, plan: CodePlan) -> Tried:
+def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
     """What would come of it; nothing is to be said where it goes through, and where there is nothing to try."""
     if not plan.is_tried:
-        return Tried()
+        return TrialResult()
     paths = {change.path for change in (*plan.files, *plan.on_the_way)}
     try:
         with temporary_worktree(site.git, host.config.state_dir, plan.head.hash, paths) as there:
@@ -273,31 +273,31 @@ def tried(host: HostContext, site: Site, plan: CodePlan) -> Tried:
                 for commit in plan.commits:
                     revert(there, commit, MESSAGE)
     except (TrialError, GitLateError) as error:
-        return Tried(problem=str(error))
+        return TrialResult(problem=str(error))
     except SupervisorError as error:
-        return Tried(conflict=str(error))
+        return TrialResult(conflict=str(error))
     except OSError as error:
-        return Tried(problem=f"It could not be tried: {error}")
-    return Tried()
+        return TrialResult(problem=f"It could not be tried: {error}")
+    return TrialResult()
 
 
-def state_of(host: HostContext, site: Site, plan: CodePlan, params: Mapping[str, Any]) -> str:
+def preview_state(host: HostContext, site: Checkout, plan: CodePlan, params: Mapping[str, Any]) -> str:
     """The hash of what a preview shows: the code, who runs from it, who is paused, and what was asked for.
 
     Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
     whether the other workers follow after a failure: nothing of that is done here.
     """
-    asked = {name: value for name, value in params.items() if name not in (SEEN, KEEP_GOING.name)}
+    asked = {name: value for name, value in params.items() if name not in (STATE_PARAM, KEEP_GOING.name)}
     paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
     facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
     return state_hash({**facts, **plan.facts()})
 
 
-def checked_plan(host: HostContext, job: Job, site: Site) -> CodePlan:
+def checked_plan(host: HostContext, job: Job, site: Checkout) -> CodePlan:
     """The plan of this job; `CodeRefused` where it is not any more what somebody saw and agreed to."""
-    plan = plan_of(host, site, job.handler, job.params)
-    seen = job.params.get(SEEN)
-    if seen and state_of(host, site, plan, job.params) not in str(seen).split(","):
+    plan = make_plan(host, site, job.handler, job.params)
+    seen = job.params.get(STATE_PARAM)
+    if seen and preview_state(host, site, plan, job.params) not in str(seen).split(","):
         raise CodeRefused(
             f"What was seen in the preview is not so any more: the code in {site.top}, its workers or their pauses "
             "have changed since. Nothing was done.",

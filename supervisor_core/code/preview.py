@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import Any
 
 from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
-from supervisor_core.code.checkout import Site, site_of
-from supervisor_core.code.planning import plan_of, state_of, tried
+from supervisor_core.code.checkout import Checkout, checkout_of
+from supervisor_core.code.planning import make_plan, preview_state, try_plan
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import SupervisorError
@@ -234,16 +234,16 @@ def preview(host: HostContext, command: Command) -> list[Preview]:
     """One preview for each checkout that this command would work on, within `PREVIEW_SECONDS`."""
     deadline = time.monotonic() + PREVIEW_SECONDS
     host = replace(host, deadline=deadline)
-    sites: dict[str, Site] = {}
+    sites: dict[str, Checkout] = {}
     for worker_id in command.workers:
-        site = site_of(host, host.config.worker(worker_id))
+        site = checkout_of(host, host.config.worker(worker_id))
         sites.setdefault(str(site.top), site)
     looks = [(site, _looks.submit(_preview, host, site, command)) for site in sites.values()]
     wait([look for _, look in looks], timeout=max(deadline + ENDING_SECONDS - time.monotonic(), 0))
     return [_ended(host, site, command, look) for site, look in looks]
 
 
-def _ended(host: HostContext, site: Site, command: Command, look: Future[Preview]) -> Preview:
+def _ended(host: HostContext, site: Checkout, command: Command, look: Future[Preview]) -> Preview:
     """What came of a look; one that is still under way is left behind, and refused."""
     if look.done():
         return look.result()
@@ -252,23 +252,23 @@ def _ended(host: HostContext, site: Site, command: Command, look: Future[Preview
     return replace(_before(host, site, command), refused=late)
 
 
-def _preview(host: HostContext, site: Site, command: Command) -> Preview:
+def _preview(host: HostContext, site: Checkout, command: Command) -> Preview:
     handler, base = CATALOG[command.name].handler or "", _before(host, site, command)
     try:
-        plan = plan_of(host, site, handler, command.params)
+        plan = make_plan(host, site, handler, command.params)
     except SupervisorError as error:
         return replace(base, refused=str(error))
-    shown = tried(host, site, plan)
+    shown = try_plan(host, site, plan)
     return replace(
         base,
         plan=plan,
         conflict=shown.conflict,
         untried=shown.problem,
-        state=state_of(host, site, plan, command.params),
+        state=preview_state(host, site, plan, command.params),
     )
 
 
-def _before(host: HostContext, site: Site, command: Command) -> Preview:
+def _before(host: HostContext, site: Checkout, command: Command) -> Preview:
     workers = tuple(worker_now(host, worker) for worker in site.workers)
     return Preview(command.name, str(site.top), site.code.branch, workers)
 

@@ -15,14 +15,14 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from supervisor_core.code.change import Turn, start_again
-from supervisor_core.code.change_plan import LISTED_COMMITS, as_list, named, new_paths, short
-from supervisor_core.code.checkout import Site, site_of
+from supervisor_core.code.change import WorkerRestart, start_again
+from supervisor_core.code.change_plan import LISTED_COMMITS, commits_json, list_names, new_paths, short
+from supervisor_core.code.checkout import Checkout, checkout_of
 from supervisor_core.code.checkout_lock import checkout_shared
-from supervisor_core.code.git.changes import OPERATION_SECONDS, kept, kept_changes
-from supervisor_core.code.git.history import commits, files_between, in_the_way, is_ancestor, resolve
-from supervisor_core.code.git.runner import CodeState, GitError, git_at_work
-from supervisor_core.code.packages.environments import packages_left
+from supervisor_core.code.git.changes import OPERATION_SECONDS, kept_changes, kept_commit
+from supervisor_core.code.git.history import commits, files_between, find_blocking_files, is_ancestor, resolve_commit
+from supervisor_core.code.git.runner import CodeState, GitError, is_git_running
+from supervisor_core.code.packages.environments import describe_packages
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import SupervisorError
@@ -43,26 +43,26 @@ LOOK_SECONDS = 0.1
 NAMED_FILES = 5
 
 
-class Left(NamedTuple):
+class InterruptedCode(NamedTuple):
     """What a command left behind that was cut off."""
 
     words: str
     details: Mapping[str, Any]
 
 
-def code_as_it_is(host: HostContext, job: Job) -> Left:
+def describe_code(host: HostContext, job: Job) -> InterruptedCode:
     """The commits and the files as they are, against what they were when the command began."""
     try:
-        site = site_of(host, host.config.worker(job.worker_id))
+        site = checkout_of(host, host.config.worker(job.worker_id))
         state = _settled(site)
-        before = kept(site.git, job.task_id)
+        before = kept_commit(site.git, job.task_id)
         made = commits(site.git, f"{before}..{state.head}", most=LISTED_COMMITS) if before else []
         unclean = _unclean(site, job, before, state)
         changes = kept_changes(site.git, job.task_id)
-        left = packages_left(host, job, site) if job.handler == "update_code_deps" else None
+        left = describe_packages(host, job, site) if job.handler == "update_code_deps" else None
     except (SupervisorError, OSError) as error:
-        return Left(f"How its code stands could not be seen. {error}", {})
-    details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": as_list(made)}
+        return InterruptedCode(f"How its code stands could not be seen. {error}", {})
+    details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": commits_json(made)}
     details |= {"starting_commit": before or state.head, "final_commit": state.head}
     details["kept_as"] = {"changes": changes} if changes else {}
     details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
@@ -73,21 +73,25 @@ def code_as_it_is(host: HostContext, job: Job) -> Left:
         details["packages"] = left.packages
         back = f" To have them as before: undo {site.worker.id} {job.task_id}."
         packages = left.words + (back if left.differ and before in ("", state.head) else "")
-    return Left(" ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details)
+    return InterruptedCode(
+        " ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details
+    )
 
 
-def start_all_again(host: HostContext, job: Job) -> dict[str, Any]:
+def start_workers(host: HostContext, job: Job) -> dict[str, Any]:
     """Start whoever runs from there and does not run now, unless they rest: the command may have stopped them."""
     try:
-        site = site_of(host, host.config.worker(job.worker_id))
+        site = checkout_of(host, host.config.worker(job.worker_id))
     except (SupervisorError, OSError):
-        return {}  # `code_as_it_is` has said so
-    return {worker.id: start_again(host, Turn(worker, None), stop_reason(job)).as_json() for worker in site.workers}
+        return {}  # `describe_code` has said so
+    return {
+        worker.id: start_again(host, WorkerRestart(worker, None), stop_reason(job)).as_json() for worker in site.workers
+    }
 
 
-def _settled(site: Site) -> CodeState:
+def _settled(site: Checkout) -> CodeState:
     deadline = time.monotonic() + SETTLE_SECONDS
-    while git_at_work(site.top) and time.monotonic() < deadline:
+    while is_git_running(site.top) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
     state = site.git.state(site.code.remote, site.code.branch)
     if not state.head:
@@ -95,7 +99,7 @@ def _settled(site: Site) -> CodeState:
     return state
 
 
-def _moved(site: Site, job: Job, before: str, state: CodeState) -> str:
+def _moved(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     head = f"{short(state.head)} {state.subject}"
     if not before:
         return f"Its code was not touched; it is at {head}."
@@ -107,7 +111,7 @@ def _moved(site: Site, job: Job, before: str, state: CodeState) -> str:
     return f"Its code had gone from {short(before)} to {head}. To have it as before: {back}."
 
 
-def _unclean(site: Site, job: Job, before: str, state: CodeState) -> str:
+def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     """What is half done in the checkout, and what to do about it; empty where it is clean."""
     if state.lock is None and not state.under_way and not state.changes:
         return ""
@@ -116,10 +120,10 @@ def _unclean(site: Site, job: Job, before: str, state: CodeState) -> str:
         return f"Git was cut off in {top}: when no git runs there, delete {state.lock}, then: {back}"
     if state.under_way:
         return f"In {top} a {state.under_way} was begun and not ended. To take that back: {back}"
-    return f"In {top}, {named(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
+    return f"In {top}, {list_names(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
 
 
-def _back(site: Site, job: Job, before: str, state: CodeState) -> str:
+def _back(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     """The command after which the checkout is what is committed in it.
 
     New files that were written, and git was cut off before it knew them, would be in the way of the next attempt.
@@ -127,18 +131,18 @@ def _back(site: Site, job: Job, before: str, state: CodeState) -> str:
     """
     reset = f"git -C {shlex.quote(str(site.top))} reset --hard"
     went_to = _went_to(site, job, before) if before else ""
-    there = resolve(site.git, went_to) if went_to else ""
-    if there and in_the_way(site.git, new_paths(files_between(site.git, state.head, there))):
+    there = resolve_commit(site.git, went_to) if went_to else ""
+    if there and find_blocking_files(site.git, new_paths(files_between(site.git, state.head, there))):
         return f"{reset} {there} && {reset} {state.head}"
     return f"{reset} {state.head}"
 
 
-def _went_to(site: Site, job: Job, before: str) -> str:
+def _went_to(site: Checkout, job: Job, before: str) -> str:
     """The commit whose files it was about to write, in whose places nothing lay; empty where that is not sure."""
     if job.handler == "rollback_code":
         return f"{before}~{job.params.get('commits_back') or 1}"
     if job.handler == "undo_code":
-        return kept(site.git, str(job.params.get("task_id")))
+        return kept_commit(site.git, str(job.params.get("task_id")))
     remote = f"refs/remotes/{site.code.remote}/{site.code.branch}"
     straight = job.params.get("reset") or is_ancestor(site.git, before, remote)
     return remote if straight else ""  # a merge leaves out what this checkout has taken back; that was not looked at
@@ -176,15 +180,15 @@ def report_interrupted(
 def _what_is_known(job: Job, host: HostContext, told: Callable[[], object], *, plans: bool) -> Outcome | None:
     """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
     to exit first, so that this names no process that is about to go."""
-    left = Left("", {})
+    left = InterruptedCode("", {})
     if job.worker_id not in host.config.workers:
-        left = Left(f"{job.worker_id} is not in the configuration any more.", {})
+        left = InterruptedCode(f"{job.worker_id} is not in the configuration any more.", {})
     elif tier_of(job.handler) == Tier.CODE:
         with checkout_shared(host, host.config.worker(job.worker_id), wait=True, told=told) as ours:
             if not ours:
                 return None
-            left = code_as_it_is(host, job)
-            left = left._replace(details={**left.details, "workers": start_all_again(host, job)})
+            left = describe_code(host, job)
+            left = left._replace(details={**left.details, "workers": start_workers(host, job)})
     worker = host.config.workers.get(job.worker_id)
     found = find_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
     pause = host.pauses.read(job.worker_id)
@@ -216,7 +220,7 @@ def _in_words(found: FoundWorker) -> str:
     return f"runs as pid {found.identity.pid}"
 
 
-def _what_next(job: Job, left: Left) -> str:
+def _what_next(job: Job, left: InterruptedCode) -> str:
     """Whether asking again as it stands would do what was asked for."""
     if job.handler == "rollback_code" and left.details.get("commits"):
         back = f"git -C {left.details['checkout']['folder']} reset --hard {left.details['before']}"

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from supervisor_core.code.change import Made, change_code
-from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, Commit, as_list, count, moved, revert_message
-from supervisor_core.code.checkout import Site, done_together, site_of
-from supervisor_core.code.git.changes import keep, push, revert
-from supervisor_core.code.git.history import resolve
+from supervisor_core.code.change import CodeResult, change_code
+from supervisor_core.code.change_plan import (
+    LISTED_FILES,
+    CodePlan,
+    Commit,
+    commits_json,
+    count,
+    describe_move,
+    revert_message,
+)
+from supervisor_core.code.checkout import Checkout, checkout_of, sibling_outcome
+from supervisor_core.code.git.changes import keep_commit, push, revert
+from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.code.planning import checked_plan
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
@@ -24,8 +32,8 @@ def rollback_code(host: HostContext, job: Job) -> Outcome:
     those before it stay, and the checkout is left clean.
     """
     try:
-        site = site_of(host, host.config.worker(job.worker_id))
-        if earlier := done_together(host, job, site):
+        site = checkout_of(host, host.config.worker(job.worker_id))
+        if earlier := sibling_outcome(host, job, site):
             return earlier
         host.progress("looking at the code")
         plan = checked_plan(host, job, site)
@@ -51,13 +59,13 @@ class Rollback:
 
     host: HostContext
     job: Job
-    site: Site
+    site: Checkout
     plan: CodePlan
 
-    def apply(self) -> Made:
+    def apply(self) -> CodeResult:
         """Revert each; stop at the first that fails."""
         git, job, plan = self.site.git, self.job, self.plan
-        keep(git, job.task_id, plan.head.hash)
+        keep_commit(git, job.task_id, plan.head.hash)
         done: list[Commit] = []
         for number, commit in enumerate(plan.commits, 1):
             self.host.progress(f"taking back {commit} ({number} of {len(plan.commits)})")
@@ -66,30 +74,30 @@ class Rollback:
             except SupervisorError as error:
                 return self._failed(done, commit, error)
             done.append(commit)
-        after = resolve(git, "HEAD")
+        after = resolve_commit(git, "HEAD")
         what = f"{self.site.are} rolled back by {count(len(done), 'commit')}"
         if plan.skipped:
             what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
         details = _details(plan, done, after, None, job)
-        return Made(details, moved(what, plan.head.hash, after))
+        return CodeResult(details, describe_move(what, plan.head.hash, after))
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and an undo is at hand."""
 
-    def afterwards(self, made: Made) -> Made:
+    def afterwards(self, made: CodeResult) -> CodeResult:
         """The remote may have it, too."""
-        return pushed_if_wanted(self.host, self.site, made)
+        return push_if_wanted(self.host, self.site, made)
 
-    def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> Made:
-        after = resolve(self.site.git, "HEAD") or self.plan.head.hash
+    def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> CodeResult:
+        after = resolve_commit(self.site.git, "HEAD") or self.plan.head.hash
         kept = f"{count(len(done), 'commit')} before it {_was(done)} taken back" if done else "nothing was taken back"
         again = f" To have all as it was: undo {self.site.worker.id} {self.job.task_id}." if done else ""
         words = f"{error} It ended there: {kept}, and the checkout is as that left it.{again}"
         details = _details(self.plan, done, after, commit, self.job, words)
-        return Made(details, moved("the rollback failed half way", self.plan.head.hash, after), words)
+        return CodeResult(details, describe_move("the rollback failed half way", self.plan.head.hash, after), words)
 
 
-def pushed_if_wanted(host: HostContext, site: Site, made: Made) -> Made:
+def push_if_wanted(host: HostContext, site: Checkout, made: CodeResult) -> CodeResult:
     """Give the remote what was made here, where it is configured so. That it does not take it fails nothing."""
     code = site.code
     if not code.push_rollbacks:
@@ -118,7 +126,7 @@ def _details(
         "success": error is None,
         "error": error,
         "label": job.label,
-        "commits": as_list(done),
+        "commits": commits_json(done),
         "files": [change.as_json() for change in plan.files[:LISTED_FILES]] if error is None else [],
         "notes": list(plan.notes),
     }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from supervisor_core.code.change import Made, change_code
-from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, as_list, short, undo_message
-from supervisor_core.code.checkout import Site, done_together, site_of
-from supervisor_core.code.git.changes import commit_tree, fast_forward, keep
+from supervisor_core.code.change import CodeResult, change_code
+from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, commits_json, short, undo_message
+from supervisor_core.code.checkout import Checkout, checkout_of, sibling_outcome
+from supervisor_core.code.git.changes import commit_tree, fast_forward, keep_commit
 from supervisor_core.code.git.history import tree_of
 from supervisor_core.code.packages.environments import put_back_packages
 from supervisor_core.code.planning import checked_plan
-from supervisor_core.code.rollback import pushed_if_wanted
+from supervisor_core.code.rollback import push_if_wanted
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import capitalize
@@ -22,8 +22,8 @@ from supervisor_core.workers.context import HostContext
 
 def undo_code(host: HostContext, job: Job) -> Outcome:
     """Have the code as it was before an update or a rollback; refused where something came on top of it."""
-    site = site_of(host, host.config.worker(job.worker_id))
-    if earlier := done_together(host, job, site):
+    site = checkout_of(host, host.config.worker(job.worker_id))
+    if earlier := sibling_outcome(host, job, site):
         return earlier
     host.progress("looking at the code")
     plan = checked_plan(host, job, site)
@@ -39,13 +39,13 @@ class Undo:
 
     host: HostContext
     job: Job
-    site: Site
+    site: Checkout
     plan: CodePlan
 
-    def apply(self) -> Made:
+    def apply(self) -> CodeResult:
         """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""
         git, plan, job = self.site.git, self.plan, self.job
-        keep(git, job.task_id, plan.head.hash)
+        keep_commit(git, job.task_id, plan.head.hash)
         self.host.progress(f"undoing {plan.undone_task_id}: back to the files of {short(plan.target)}")
         tree, after = tree_of(git, plan.target), plan.head.hash
         if tree != tree_of(git, after):  # else it had installed something and brought no code
@@ -61,16 +61,16 @@ class Undo:
             words += f"by {short(after)} every file is as it was in {short(plan.target)}"
         said = self._packages()
         details = {**_details(plan, after, job), "packages_said": said or None}
-        return Made(details, f"{words}{said}")
+        return CodeResult(details, f"{words}{said}")
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
 
-    def afterwards(self, made: Made) -> Made:
+    def afterwards(self, made: CodeResult) -> CodeResult:
         """The remote may have it, too."""
         if made.details["before"] == made.details["after"]:
             return replace(made, details={**made.details, "pushed": False})
-        return pushed_if_wanted(self.host, self.site, made)
+        return push_if_wanted(self.host, self.site, made)
 
     def _packages(self) -> str:
         """What an update had installed goes as well; in words, what came of that."""
@@ -89,7 +89,7 @@ def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
         "restored_commit": plan.target,
         "before": plan.head.hash,
         "after": after,
-        "commits": as_list(plan.commits),
+        "commits": commits_json(plan.commits),
         "files": [change.as_json() for change in plan.files[:LISTED_FILES]],
         "file_count": len(plan.files),
         "label": job.label,

@@ -7,14 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supervisor_core.code.change import Made, change_code
-from supervisor_core.code.change_plan import LISTED_FILES, CodePlan, as_list, count, merge_message, moved, named, short
-from supervisor_core.code.checkout import CodeRefused, Site, done_together, site_of
-from supervisor_core.code.git.changes import fast_forward, keep, keep_changes, merge, reset, restore_changes
-from supervisor_core.code.git.history import resolve
+from supervisor_core.code.change import CodeResult, change_code
+from supervisor_core.code.change_plan import (
+    LISTED_FILES,
+    CodePlan,
+    commits_json,
+    count,
+    describe_move,
+    list_names,
+    merge_message,
+    short,
+)
+from supervisor_core.code.checkout import Checkout, CodeRefused, checkout_of, sibling_outcome
+from supervisor_core.code.git.changes import fast_forward, keep_changes, keep_commit, merge, reset, restore_changes
+from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.code.git.runner import GitError
-from supervisor_core.code.packages.environments import NAMED, Environment, environments_of, write_down
-from supervisor_core.code.planning import checked_plan, tried
+from supervisor_core.code.packages.environments import NAMED, PythonEnvironment, environments_of, record_snapshots
+from supervisor_core.code.planning import checked_plan, try_plan
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import sentence
@@ -26,8 +35,8 @@ log = logging.getLogger(__name__)
 
 def update_code(host: HostContext, job: Job) -> Outcome:
     """Bring the code up to its remote. With nothing to bring, nobody is touched."""
-    site = site_of(host, host.config.worker(job.worker_id))
-    if earlier := done_together(host, job, site):
+    site = checkout_of(host, host.config.worker(job.worker_id))
+    if earlier := sibling_outcome(host, job, site):
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:
@@ -37,8 +46,8 @@ def update_code(host: HostContext, job: Job) -> Outcome:
 
 def update_code_deps(host: HostContext, job: Job) -> Outcome:
     """Do the same, and install what the code then requires; with nothing to bring, only that."""
-    site = site_of(host, host.config.worker(job.worker_id))
-    if earlier := done_together(host, job, site):
+    site = checkout_of(host, host.config.worker(job.worker_id))
+    if earlier := sibling_outcome(host, job, site):
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:  # and no worker of it has requirements
@@ -48,17 +57,17 @@ def update_code_deps(host: HostContext, job: Job) -> Outcome:
         return change_code(host, job, site, plan, WithPackages(Update(host, job, site, plan), environments))
 
 
-def _up_to_date(job: Job, site: Site, plan: CodePlan) -> Outcome:
+def _up_to_date(job: Job, site: Checkout, plan: CodePlan) -> Outcome:
     beside = f"; {_own(plan, site)}" if plan.kept else ""
     words = f"{site.are} up to date, at {plan.head}{beside}"
     return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
 
 
-def _looked_at(host: HostContext, job: Job, site: Site) -> CodePlan:
+def _looked_at(host: HostContext, job: Job, site: Checkout) -> CodePlan:
     """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
     host.progress(f"asking {site.code.remote} what is new")
     plan = checked_plan(host, job, site)
-    shown = tried(host, site, plan)
+    shown = try_plan(host, site, plan)
     if shown.problem:  # then it is seen at the merge itself, which takes itself back
         log.warning("%s", shown.problem)
     if shown.conflict:
@@ -75,15 +84,15 @@ class Update:
 
     host: HostContext
     job: Job
-    site: Site
+    site: Checkout
     plan: CodePlan
     _kept: dict[str, str] = field(default_factory=dict)
     """What was dropped, by what it is; where it is kept."""
 
-    def apply(self) -> Made:
+    def apply(self) -> CodeResult:
         """Go there."""
         git, plan, job = self.site.git, self.plan, self.job
-        self._kept["head"] = keep(git, job.task_id, plan.head.hash)
+        self._kept["head"] = keep_commit(git, job.task_id, plan.head.hash)
         coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
         self.host.progress(f"{self._how()} {short(plan.target)}{coming}")
         if job.params.get("reset"):
@@ -94,11 +103,11 @@ class Update:
             merge(git, plan.target, _message(self.site, plan, job))
         else:
             fast_forward(git, plan.target)
-        after = resolve(git, "HEAD")
+        after = resolve_commit(git, "HEAD")
         way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
         what = f"{self.site.are} {way}"
-        words = f"{moved(what, plan.head.hash, after)}{self._beside()}"
-        return Made({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
+        words = f"{describe_move(what, plan.head.hash, after)}{self._beside()}"
+        return CodeResult({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
 
     def _reset(self) -> None:
         try:
@@ -111,23 +120,23 @@ class Update:
                 raise GitError(f"{error} What was changed and in no commit is kept as {kept}.") from None
             raise
 
-    def take_back(self) -> Callable[[str], Made]:
+    def take_back(self) -> Callable[[str], CodeResult]:
         """The code as it was, with what was changed in it."""
         return self.put_back
 
-    def afterwards(self, made: Made) -> Made:
+    def afterwards(self, made: CodeResult) -> CodeResult:
         """Nothing more."""
         return made
 
-    def put_back(self, why: str) -> Made:
+    def put_back(self, why: str) -> CodeResult:
         """Have it so; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
-        given_up = resolve(git, "HEAD")
+        given_up = resolve_commit(git, "HEAD")
         reset(git, head)
         self._restore()
         details = {**_details(self.plan, head, self.job), "tried": given_up}
         said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
-        return Made(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
+        return CodeResult(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
 
     def _restore(self) -> None:
         if name := self._kept.get("changes"):
@@ -152,17 +161,19 @@ class WithPackages:
     """An update, then what it requires; where that fails, the code and the packages are put back."""
 
     update: Update
-    environments: Sequence[Environment]
+    environments: Sequence[PythonEnvironment]
 
-    def apply(self) -> Made:
+    def apply(self) -> CodeResult:
         """Go there, and install."""
         update, plan = self.update, self.update.plan
         if plan.leaves_code:
-            made = Made(_details(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}")
+            made = CodeResult(
+                _details(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}"
+            )
         else:
             made = update.apply()
         try:
-            write_down(update.host, update.job.task_id, self.environments)
+            record_snapshots(update.host, update.job.task_id, self.environments)
             for environment in self.environments:
                 for each in environment.installations:
                     what = each.named(update.site)
@@ -172,30 +183,32 @@ class WithPackages:
             packages = [each.changed() for each in self.environments]
         except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
             return self._put_back(f"What the code requires could not be installed. {error}")
-        return Made({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
+        return CodeResult({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
 
-    def take_back(self) -> Callable[[str], Made]:
+    def take_back(self) -> Callable[[str], CodeResult]:
         """The code and the packages as they were."""
         return self._put_back
 
-    def afterwards(self, made: Made) -> Made:
+    def afterwards(self, made: CodeResult) -> CodeResult:
         """Nothing more."""
         return made
 
-    def _put_back(self, why: str) -> Made:
+    def _put_back(self, why: str) -> CodeResult:
         """The code first: what is installed from a folder of it is then what it was."""
         update = self.update
         update.host.progress("putting the code and the packages back")
         if update.plan.leaves_code:
             head = update.plan.head
             said = f"the code is at {short(head.hash)}, as before"
-            made = Made(_details(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was.")
+            made = CodeResult(
+                _details(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was."
+            )
         else:
             made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
         return replace(made, error=f"{made.error} {said}")
 
-    def _code_put_back(self, why: str) -> Made:
+    def _code_put_back(self, why: str) -> CodeResult:
         """That it failed is told, and keeps nobody from the packages."""
         update, head = self.update, self.update.plan.head.hash
         try:
@@ -203,27 +216,29 @@ class WithPackages:
         except (SupervisorError, OSError) as error:
             failed = f"{sentence(why)} Putting the code back failed as well. {error}"
         try:
-            after = resolve(update.site.git, "HEAD")
+            after = resolve_commit(update.site.git, "HEAD")
         except SupervisorError:
             after = ""
         details = _details(update.plan, after or head, update.job)
         said = (
-            moved("the code went", head, after) if after not in ("", head) else "whether the code is as it was is open"
+            describe_move("the code went", head, after)
+            if after not in ("", head)
+            else "whether the code is as it was is open"
         )
-        return Made(details, said, failed)
+        return CodeResult(details, said, failed)
 
 
 def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:
     changed = list(dict.fromkeys(each for one in packages for each in one["changed"]))
-    return f"packages: {named(changed, NAMED)}" if changed else "all that it requires was installed already"
+    return f"packages: {list_names(changed, NAMED)}" if changed else "all that it requires was installed already"
 
 
-def _own(plan: CodePlan, site: Site) -> str:
+def _own(plan: CodePlan, site: Checkout) -> str:
     stay = "stays" if len(plan.kept) == 1 else "stay"
     return f"{count(len(plan.kept), 'commit')} of this checkout that {site.code.remote} has not {stay} in force"
 
 
-def _message(site: Site, plan: CodePlan, job: Job) -> str:
+def _message(site: Checkout, plan: CodePlan, job: Job) -> str:
     branch = f"{site.code.remote}/{site.code.branch}"
     return merge_message(branch, len(plan.kept), job.audit_label, job.task_id)
 
@@ -235,11 +250,11 @@ def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:
         "before": plan.head.hash,
         "after": after,
         "target": plan.target,
-        "commits": as_list(plan.commits) if moved_on else [],
+        "commits": commits_json(plan.commits) if moved_on else [],
         "commit_count": plan.commit_count if moved_on else 0,
         "files": [change.as_json() for change in plan.files[:LISTED_FILES]] if moved_on else [],
         "file_count": len(plan.files) if moved_on else 0,
-        "kept": as_list(plan.kept),
-        "dropped": as_list(plan.dropped) if moved_on else [],
+        "kept": commits_json(plan.kept),
+        "dropped": commits_json(plan.dropped) if moved_on else [],
         "label": job.label,
     }

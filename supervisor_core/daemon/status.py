@@ -15,7 +15,7 @@ from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
 from supervisor_core.code.git.head import versions
-from supervisor_core.code.watch.rules import Watched
+from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
@@ -28,7 +28,7 @@ from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.storage.store import Ledger
@@ -176,7 +176,9 @@ def _waiting(actor: WorkerActor) -> dict[str, Any]:
     return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}
 
 
-def watched_workers(parts: DaemonContext, reconciler: Reconciler, worker_ids: Collection[str]) -> dict[str, Watched]:
+def watched_workers(
+    parts: DaemonContext, reconciler: Reconciler, worker_ids: Collection[str]
+) -> dict[str, WatchedWorker]:
     """Those of them that are configured. In a thread: it blocks as a look does."""
     config = parts.host.config
     looked = reconciler.observer.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
@@ -184,13 +186,13 @@ def watched_workers(parts: DaemonContext, reconciler: Reconciler, worker_ids: Co
     return {seen.worker.id: _watched(seen, shown[seen.worker.id], config.state_dir) for seen in looked}
 
 
-def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -> Watched:
+def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -> WatchedWorker:
     """What is so of one that runs, the judgement of its health says; of any other, its actor knows more."""
     state = WorkerState(document["state"])
     runs = state is WorkerState.RUNNING
     # One from the future was noted by a clock that was wrong.
     again = [moment for moment in starts.read_starts(state_dir, seen.worker.id) if moment <= seen.at]
-    return Watched(
+    return WatchedWorker(
         state,
         seen.verdict.health,
         seen.verdict.fine if runs else bool(document["fine"]),
@@ -236,7 +238,7 @@ class LiveView:
         """The commit of each worker's checkout, where it's known."""
         return await self._blocking(versions, self._context.host, self._reconciler.managed.workers())
 
-    async def newest_output(self, workers: Sequence[str], count: int) -> list[Written]:
+    async def newest_output(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
         """The newest lines that these workers wrote."""
         host = self._context.host
         return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
@@ -247,7 +249,7 @@ class LiveView:
         documents = await self._blocking(worker_documents, self._context, self._reconciler, statuses)
         return await self._blocking(self._explain, self._context.host, statuses, documents, worker_ids)
 
-    def watched(self, worker_ids: Collection[str]) -> dict[str, Watched]:
+    def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
         """The same look at these workers alone. It blocks."""
         return watched_workers(self._context, self._reconciler, worker_ids)
 

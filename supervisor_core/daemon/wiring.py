@@ -23,7 +23,7 @@ from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.services.monitoring import SetMonitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.intake.approvals.observed_state import observer
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
@@ -82,7 +82,7 @@ def build_scheduler(
     )
 
 
-ReadOutput = Callable[[Sequence[str], int], Awaitable[list[Written]]]
+ReadOutput = Callable[[Sequence[str], int], Awaitable[list[WorkerLog]]]
 """The newest lines that these workers wrote, so many of each."""
 
 Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]

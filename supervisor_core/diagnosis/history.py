@@ -22,7 +22,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
 from supervisor_core.commands.phrases import Phrase, format_span
 from supervisor_core.common.text import times
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.diagnosis.why.explanation import came_of, named
+from supervisor_core.diagnosis.why.explanation import describe_command, describe_outcome
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
@@ -40,7 +40,7 @@ TOLD = 12
 WORDS = {Condition.UNKNOWN: "not known", Condition.RESTART_LIMIT: "given up"}
 
 
-class Sort(StrEnum):
+class MarkKind(StrEnum):
     """What a mark stands for."""
 
     DEPLOY = "deploy"
@@ -52,7 +52,7 @@ class Mark:
     """Something that somebody had done to the worker."""
 
     at: datetime
-    sort: Sort
+    sort: MarkKind
     name: str
     """`rollback`."""
     words: Phrase
@@ -60,7 +60,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class HeartbeatSample:
     """How old the heartbeat was."""
 
     at: datetime
@@ -76,7 +76,7 @@ class History:
     until: datetime
     stretches: tuple[ConditionSpan, ...]
     uptime: Uptime
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[HeartbeatSample, ...] = ()
     limit_seconds: float = 0.0
     """How old the heartbeat may be; 0: none is expected."""
     marks: tuple[Mark, ...] = ()
@@ -125,7 +125,9 @@ def word_of(condition: Condition) -> str:
     return WORDS.get(condition, condition.value.replace("_", " "))
 
 
-def from_flips(samples: Sequence[Sample], stretches: Sequence[ConditionSpan], limit: float) -> tuple[Sample, ...]:
+def from_flips(
+    samples: Sequence[HeartbeatSample], stretches: Sequence[ConditionSpan], limit: float
+) -> tuple[HeartbeatSample, ...]:
     """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
     turned stale when it was as old as its limit."""
     found = list(samples)
@@ -134,8 +136,8 @@ def from_flips(samples: Sequence[Sample], stretches: Sequence[ConditionSpan], li
         after = bisect_left(moments, stretch.since)
         measured = after < len(moments) and moments[after] <= stretch.until
         if stretch.condition is Condition.STALE and limit and not measured:
-            found.append(Sample(stretch.since, limit))
-            found.append(Sample(stretch.until, limit + stretch.length.total_seconds()))
+            found.append(HeartbeatSample(stretch.since, limit))
+            found.append(HeartbeatSample(stretch.until, limit + stretch.length.total_seconds()))
     return tuple(sorted(found, key=lambda each: each.at))
 
 
@@ -210,7 +212,9 @@ def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since:
     done = [job for job in jobs.recent_for(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
     limit = config.workers[worker_id].heartbeat_max_age_seconds
     ages = (
-        [Sample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)] if limit else []
+        [HeartbeatSample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)]
+        if limit
+        else []
     )
     marks = sorted((_mark(job, worker_id) for job in done), key=lambda mark: mark.at)
     return History(
@@ -232,8 +236,10 @@ def _changes(job: Job, since: datetime, until: datetime) -> bool:
 
 
 def _mark(job: Job, worker_id: str) -> Mark:
-    sort = Sort.DEPLOY if job.handler in CODE_HANDLERS else Sort.COMMAND
-    return Mark(_at(job), sort, job.command, (f"{named(job, worker_id)} by ", job.issuer, *came_of(job)))
+    sort = MarkKind.DEPLOY if job.handler in CODE_HANDLERS else MarkKind.COMMAND
+    return Mark(
+        _at(job), sort, job.command, (f"{describe_command(job, worker_id)} by ", job.issuer, *describe_outcome(job))
+    )
 
 
 def _at(job: Job) -> datetime:

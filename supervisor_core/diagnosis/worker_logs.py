@@ -31,7 +31,7 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WorkerLog:
     """What one worker wrote last."""
 
     worker_id: str
@@ -50,7 +50,7 @@ class NewestLines:
     def __init__(self) -> None:
         self._threads = DaemonThreads("logs", AT_ONCE)
 
-    def __call__(self, drive: Drive, config: SupervisorConfig, workers: Sequence[str], count: int) -> list[Written]:
+    def __call__(self, drive: Drive, config: SupervisorConfig, workers: Sequence[str], count: int) -> list[WorkerLog]:
         """So many lines of each of these workers, in their order, oldest line first."""
         deadline, masking = time.monotonic() + SECONDS, masking_of(config)
         wanted = [config.worker(worker_id) for worker_id in workers]
@@ -64,21 +64,21 @@ class NewestLines:
             except FutureTimeout:
                 future.cancel()
                 words = f"It could not be read within {SECONDS:g} s: its disk hangs. Look at the mount."
-                found.append(Written(worker.id, str(written_to(config, worker)), problem=words))
+                found.append(WorkerLog(worker.id, str(written_to(config, worker)), problem=words))
         return found
 
 
 def _written(
     drive: Drive, config: SupervisorConfig, worker: WorkerSettings, *, count: int, most: int, masking: Masking
-) -> Written:
+) -> WorkerLog:
     path = str(written_to(config, worker))
     try:
         tail = _tail(drive, config, worker, count, most, masking)
     except FileNotFoundError:
-        return Written(worker.id, path, nothing=True)
+        return WorkerLog(worker.id, path, nothing=True)
     except (SupervisorError, OSError) as error:
-        return Written(worker.id, path, problem=masking.text(str(error)))
-    return Written(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=not tail.lines)
+        return WorkerLog(worker.id, path, problem=masking.text(str(error)))
+    return WorkerLog(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=not tail.lines)
 
 
 def _tail(

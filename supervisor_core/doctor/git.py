@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from supervisor_core.code.git.runner import CodeState, Git, GitError, NoCheckout, git_version
+from supervisor_core.code.git.runner import CodeState, Git, GitError, NoCheckoutError, git_version
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.doctor.checks import CheckResult
@@ -21,7 +21,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
     for worker in config.workers.values():
         try:
             state = Git(worker.code.path).state(worker.code.remote, worker.code.branch, each_seconds)
-        except NoCheckout as error:
+        except NoCheckoutError as error:
             if "path" in worker.code.model_fields_set:
                 remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
                 troubles.append((f"{worker.id}: {error.message}", remedy))

@@ -27,7 +27,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from supervisor_core.code.watch.rules import Watched
+from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.threads import DaemonThreads
@@ -61,7 +61,7 @@ class SchedulerDoors:
     blocking: Blocking
     filed: Callable[[], None]
     """To be called when commands have been filed."""
-    look: Callable[[Collection[str]], Mapping[str, Watched]]
+    look: Callable[[Collection[str]], Mapping[str, WatchedWorker]]
     """How these workers are right now; it blocks."""
     resting: Callable[[], bool] = lambda: False
     """Whether monitoring is paused."""

@@ -28,7 +28,7 @@ from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
@@ -108,7 +108,7 @@ async def _times(config: SupervisorConfig, ledger: Ledger) -> dict[str, list[flo
         looked = await asyncio.to_thread(observe_workers, host, list(config.workers.values()))
         return await asyncio.to_thread(explainer, host, looked, [each.as_json() for each in looked], wanted)
 
-    async def written(workers: Sequence[str], count: int) -> list[Written]:
+    async def written(workers: Sequence[str], count: int) -> list[WorkerLog]:
         return await asyncio.to_thread(newest, host.drive, config, workers, count)
 
     rules = AccessRules(config.slack, config.teams, config.workers, "T0TEAM")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.views.blocks import Content, context, join_lines, section
 from bot.views.text import escape, fit, in_code
-from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 
 ROOM, HEAD = 12_300, 330
 """Characters of all texts of one message, and of the one above each worker's lines. What is left is for the lines."""
@@ -25,7 +25,7 @@ FILE_BYTES = 1_800_000
 """Of the lines of all workers in the file: less than a file may have, so that the newest are never cut."""
 
 
-def logs(found: Sequence[Written], *, filed: bool) -> Content:
+def logs(found: Sequence[WorkerLog], *, filed: bool) -> Content:
     """The message; `filed`: what does not fit comes as a file."""
     shown = found[:WORKERS]
     room = _room(len(shown))
@@ -42,7 +42,7 @@ def logs(found: Sequence[Written], *, filed: bool) -> Content:
     return {"text": fit("\n".join(text), TEXT), "blocks": blocks}
 
 
-def fits(found: Sequence[Written]) -> bool:
+def fits(found: Sequence[WorkerLog]) -> bool:
     """True where the message has room for every line as it was written."""
     room = _room(len(found))
     return len(found) <= WORKERS and all(
@@ -52,7 +52,7 @@ def fits(found: Sequence[Written]) -> bool:
     )
 
 
-def logs_file(found: Sequence[Written]) -> str:
+def logs_file(found: Sequence[WorkerLog]) -> str:
     """All lines, worker after worker."""
     room = FILE_BYTES // max(len(found), 1)
     parts = []
@@ -70,7 +70,7 @@ def logs_file(found: Sequence[Written]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _head(written: Written, shown: int) -> str:
+def _head(written: WorkerLog, shown: int) -> str:
     name, path = f"*{escape(written.worker_id)}*", f"`{fit(escape(written.path.replace('`', '')), PATH)}`"
     if written.problem:
         return (
@@ -91,7 +91,7 @@ def _room(workers: int) -> int:
     return (ROOM - shown * HEAD) // shown
 
 
-def _lines(written: Written, room: int) -> list[str]:
+def _lines(written: WorkerLog, room: int) -> list[str]:
     return [in_code(line, min(LINE, room)) or " " for line in written.lines]
 
 
@@ -110,7 +110,7 @@ def _newest(lines: Sequence[str], room: int) -> list[str]:
     return list(lines[len(lines) - kept :])
 
 
-def _size(written: Written) -> str:
+def _size(written: WorkerLog) -> str:
     size = float(written.size_bytes)
     for unit in ("bytes", "kB"):
         if size < 1000:

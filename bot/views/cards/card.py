@@ -12,7 +12,7 @@ from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, votes_text
 from bot.views.cards.progress import degraded_watch, progress_bar, step_lines, watch_lines
 from bot.views.text import escape, fit, in_code, mention, requester, shorten
-from supervisor_core.code.change_plan import SEEN, count, short
+from supervisor_core.code.change_plan import STATE_PARAM, count, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
@@ -245,7 +245,7 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: CardContext) -
     if not failed:
         return _afterwards(jobs[0]) if len(jobs) == 1 else ""
     look, again = _command(failed, "status"), _again(failed)
-    if any(SEEN in job.params for job in failed) and about.details is None:
+    if any(STATE_PARAM in job.params for job in failed) and about.details is None:
         return f"How it is now: {look}."  # asked for by what a preview showed: a new one comes first
     if about.details is not None:
         again += "; what it would do by then is shown first"

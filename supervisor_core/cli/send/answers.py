@@ -34,7 +34,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import SPANS, History, histories, history_text
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation, PastEvent
-from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.workers.context import open_doors, open_drive
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
@@ -121,7 +121,7 @@ def logs(command: Command, config: str | None, *, as_json: bool) -> int:
     return 1 if any(written.problem for written in found) else 0
 
 
-def _lines(written: Written, *, named: bool) -> str:
+def _lines(written: WorkerLog, *, named: bool) -> str:
     head = [f"==> {written.worker_id}: {written.path} <=="] if named else []
     if written.problem:
         return "\n".join([*head, f"{written.worker_id}: what it wrote can't be read. {written.problem}"])

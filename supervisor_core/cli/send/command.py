@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, shell_issuer, wake
-from supervisor_core.cli.table import Steps
+from supervisor_core.cli.table import StepPrinter
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
@@ -101,7 +101,7 @@ def _follow(
     awake: bool,
 ) -> int:
     """Wait for the outcome, and show the steps on the way there."""
-    steps = None if options.json else Steps(sent_at, several=len(issued.workers) > 1)
+    steps = None if options.json else StepPrinter(sent_at, several=len(issued.workers) > 1)
     try:
         results = _wait(config, ledger, issued.task_id, seconds, steps)
     except KeyboardInterrupt:
@@ -167,7 +167,7 @@ def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> in
 
 
 def _wait(
-    config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float, steps: Steps | None
+    config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float, steps: StepPrinter | None
 ) -> list[dict[str, Any]] | None:
     """The outcomes; None where the time was up. Outlives a restart of the daemon. `steps` are shown as they come."""
     deadline = time.monotonic() + seconds

@@ -69,9 +69,11 @@ def _form(status: dict[str, Any], options: argparse.Namespace, *, services: bool
         from supervisor_core.cli.status.views import plain_lines
 
         return "\n".join(plain_lines(status))
-    from supervisor_core.cli.status.views import View
+    from supervisor_core.cli.status.views import StatusText
 
     terminal = sys.stdout.isatty()
     width = os.get_terminal_size().columns or None if terminal else None
     coloured = terminal and not (os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt")
-    return View(width, time.strftime("%Y-%m-%d", time.gmtime()), coloured=coloured).status(status, services=services)
+    return StatusText(width, time.strftime("%Y-%m-%d", time.gmtime()), coloured=coloured).status(
+        status, services=services
+    )

@@ -33,7 +33,7 @@ _STATUS_WORDS = {
 """By the status of its life: what that means, and what else to know. The reason goes between."""
 
 
-class View:
+class StatusText:
     """How wide the terminal is (None: there is none), which day it is in UTC, and whether colours are wanted."""
 
     __slots__ = ("_coloured", "_today", "_width")

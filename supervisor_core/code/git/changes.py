@@ -7,9 +7,16 @@ import re
 import shlex
 import time
 
-from supervisor_core.code.change_plan import Commit, named, new_paths, short
-from supervisor_core.code.git.history import files_between, git_folder, has_submodules, in_the_way, remotes, resolve
-from supervisor_core.code.git.runner import Git, GitError, as_told, what_it_said, without_credentials
+from supervisor_core.code.change_plan import Commit, list_names, new_paths, short
+from supervisor_core.code.git.history import (
+    files_between,
+    find_blocking_files,
+    git_folder,
+    has_submodules,
+    remotes,
+    resolve_commit,
+)
+from supervisor_core.code.git.runner import Git, GitError, git_message, safe_message, without_credentials
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import printable
@@ -57,29 +64,29 @@ class ConflictError(GitError):
     """Two changes of the same lines do not fit together."""
 
 
-def keep(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
+def keep_commit(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
     """Keep a commit from being forgotten, under the command's id; the ref's name. The first word on it stays."""
     name = _kept_as(git, task_id, what)
-    if not resolve(git, name):
+    if not resolve_commit(git, name):
         _must(git, "update-ref", name, commit, "")
     return name
 
 
-def kept(git: Git, task_id: str) -> str:
+def kept_commit(git: Git, task_id: str) -> str:
     """The head before the command with this id changed it; empty where it changed nothing here."""
-    return resolve(git, _kept_as(git, task_id))
+    return resolve_commit(git, _kept_as(git, task_id))
 
 
 def keep_changes(git: Git, task_id: str) -> str:
     """Keep what is changed and not committed, under the command's id; the ref's name, empty where nothing is."""
     made = _must(git, "stash", "create", f"Before {task_id}").output.strip()
-    return keep(git, task_id, made, what=CHANGES) if made else ""
+    return keep_commit(git, task_id, made, what=CHANGES) if made else ""
 
 
 def kept_changes(git: Git, task_id: str) -> str:
     """The name under which the command with this id kept what was changed; empty where it kept nothing."""
     name = _kept_as(git, task_id, CHANGES)
-    return name if resolve(git, name) else ""
+    return name if resolve_commit(git, name) else ""
 
 
 def restore_changes(git: Git, name: str) -> None:
@@ -93,14 +100,14 @@ def kept_refs(git: Git) -> list[str]:
     return ran.output.splitlines() if ran.ok else []
 
 
-def keepers(name: str) -> list[str]:
+def task_ids_of_ref(name: str) -> list[str]:
     """The ids of the commands that may have kept this ref. An id may itself hold the words between the parts."""
     rest = name.removeprefix(KEPT_REFS).removesuffix(CHANGES)
     parts = rest.split(IN_WORKTREE)
     return [IN_WORKTREE.join(parts[:count]) for count in range(1, len(parts) + 1)] + [name.removeprefix(KEPT_REFS)]
 
 
-def drop_kept(git: Git, name: str) -> bool:
+def delete_kept_ref(git: Git, name: str) -> bool:
     """Delete a ref that a command kept; whether that was done."""
     return name.startswith(KEPT_REFS) and git.run("update-ref", "-d", name).ok
 
@@ -125,7 +132,7 @@ def fetch(git: Git, remote: str, branch: str) -> str:
         raise _locked(git, ran, remote, branch)
     if not ran.ok:
         raise _unreachable(git, ran, remote, branch)
-    return resolve(git, place)
+    return resolve_commit(git, place)
 
 
 def fast_forward(git: Git, commit: str) -> None:
@@ -179,9 +186,9 @@ def revert(git: Git, commit: Commit, message: str) -> str:
     # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
-        log.warning("the revert of %s keeps git's own message: %s", commit.hash, what_it_said(worded))
+        log.warning("the revert of %s keeps git's own message: %s", commit.hash, git_message(worded))
     attempt.bring_submodules_along()
-    return resolve(git, "HEAD")
+    return resolve_commit(git, "HEAD")
 
 
 def commit_tree(git: Git, tree: str, message: str) -> str:
@@ -195,7 +202,7 @@ def push(git: Git, remote: str, branch: str) -> None:
     ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
         said = [line.split("\t")[-1] for line in ran.output.split("\n") if line.startswith("!")]
-        why = f"{remote} did not take it: {' '.join([*map(as_told, said), _why(ran)])}"
+        why = f"{remote} did not take it: {' '.join([*map(safe_message, said), _why(ran)])}"
         raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
 
 
@@ -214,7 +221,7 @@ def tidy(git: Git) -> None:
         log.warning("%s could not be tidied: %s", git.folder, error)
         return
     if not ran.ok:
-        why = f"it took more than {TIDY_SECONDS:g} s" if ran.timed_out else what_it_said(ran)
+        why = f"it took more than {TIDY_SECONDS:g} s" if ran.timed_out else git_message(ran)
         log.warning("%s could not be tidied: %s", git.folder, why)
 
 
@@ -226,15 +233,15 @@ class _Attempt:
 
     def __init__(self, git: Git, commit: str) -> None:
         self._git = git
-        self._before = resolve(git, "HEAD")
+        self._before = resolve_commit(git, "HEAD")
         self._new = new_paths(files_between(git, self._before, commit))
-        self._lay = set(in_the_way(git, self._new))
+        self._lay = set(find_blocking_files(git, self._new))
 
     def take_back(self) -> None:
         """Have the checkout be exactly what it was before. Where not even that works, the words say so."""
         git, before = self._git, self._before
-        left = [path for path in in_the_way(git, self._new) if path not in self._lay]
-        if not left and resolve(git, "HEAD") == before and _is_clean(git):
+        left = [path for path in find_blocking_files(git, self._new) if path not in self._lay]
+        if not left and resolve_commit(git, "HEAD") == before and _is_clean(git):
             return
         _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
         ran = _operation(git, "reset", "--quiet", "--hard", before)
@@ -251,7 +258,7 @@ class _Attempt:
         if ran is not None and not ran.ok:
             self.take_back()
             which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
-            who = f"The submodule {named(which, NAMED_FILES)}" if which else "A submodule"
+            who = f"The submodule {list_names(which, NAMED_FILES)}" if which else "A submodule"
             raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
 
 
@@ -292,14 +299,14 @@ def _in_conflict(git: Git) -> list[str]:
 
 def _failed(conflict: str, what: str, ran: ProgramResult, files: list[str]) -> GitError:
     if files:
-        return ConflictError(f"{conflict}, in {named(files, NAMED_FILES)}.")
+        return ConflictError(f"{conflict}, in {list_names(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 
 
 def _unreachable(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
-    said = what_it_said(ran)
+    said = git_message(ran)
     if ran.timed_out:
-        address = as_told(git.unhurried().run("remote", "get-url", remote).output)
+        address = safe_message(git.unhurried().run("remote", "get-url", remote).output)
         return GitError(
             f"The remote {remote} ({address}) didn't answer within {ran.seconds:.2g} s.",
             remedy="Check the network and the remote's server, then try again.",
@@ -323,12 +330,12 @@ def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
     """Its remote has answered, and what it has can't be written down."""
     if there := LOCK_FILE.search(ran.errors):
         return GitError(
-            f"Another git is at work on {remote}/{branch} in {git.folder}, or was cut off: {as_told(there[1])} is "
+            f"Another git is at work on {remote}/{branch} in {git.folder}, or was cut off: {safe_message(there[1])} is "
             "there.",
             remedy="If no git runs there, delete that file.",
         )
     return GitError(
-        f"What {remote}/{branch} is now can't be written down in {git.folder}. Git says: {what_it_said(ran)}",
+        f"What {remote}/{branch} is now can't be written down in {git.folder}. Git says: {git_message(ran)}",
         remedy="Look at the folder refs/remotes in its git folder, and at whose it is.",
     )
 
@@ -349,7 +356,7 @@ def _must(git: Git, *words: str) -> ProgramResult:
 def _why(ran: ProgramResult) -> str:
     if ran.timed_out:
         return f"it did not end within {OPERATION_SECONDS:g} s."
-    return what_it_said(ran)
+    return git_message(ran)
 
 
 def _patiently(git: Git, *words: str) -> ProgramResult:

@@ -17,7 +17,7 @@ from supervisor_core.code.git.runner import GIT_SECONDS, LONGEST_SUBJECT, READIN
 from supervisor_core.common.text import one_line
 
 if TYPE_CHECKING:
-    from supervisor_core.code.git.repository import Commands
+    from supervisor_core.code.git.repository import GitCommands
 
 BITE = 200  # paths on one command line
 SUBMODULE = "160000"  # its mode in a tree
@@ -36,7 +36,7 @@ def top_of(folder: Path) -> Path:
     return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
 
 
-def resolve(git: Git, name: str) -> str:
+def resolve_commit(git: Git, name: str) -> str:
     """The full hash of the commit that this names; empty where it names none."""
     words = ("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
@@ -55,7 +55,7 @@ def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> li
 
     Git itself reads what GitPython can't: repositories with SHA-256 names, shallow clones, odd commits.
     """
-    from supervisor_core.code.git.repository import UnreadableError, read_commits
+    from supervisor_core.code.git.repository import UnreadableCommitError, read_commits
 
     chosen = [f"--max-count={most}", "--first-parent" if first_parents else "--topo-order", *which, "--"]
     with _commands(git) as commands:
@@ -64,12 +64,12 @@ def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> li
             return []
         try:
             return read_commits(git, hashes)
-        except UnreadableError:
+        except UnreadableCommitError:
             said = commands.log("-z", "--no-show-signature", f"--format={_FORMAT}", *chosen)
     return [_commit(record) for record in said.split("\0") if record]
 
 
-def how_many(git: Git, *which: str) -> int:
+def count_commits(git: Git, *which: str) -> int:
     """How many commits a range has."""
     with _commands(git) as commands:
         return int(commands.rev_list(*which, "--", count=True))
@@ -86,7 +86,7 @@ def files_between(git: Git, before: str, after: str) -> list[FileChange]:
     return [_file(header, fields) for header in fields if header]
 
 
-def in_the_way(git: Git, paths: Iterable[str]) -> list[str]:
+def find_blocking_files(git: Git, paths: Iterable[str]) -> list[str]:
     """What git does not know, and lies where files of these paths are to be written.
 
     Ignored files count: git itself would overwrite them without a word.
@@ -115,7 +115,7 @@ def common_ancestor(git: Git, one: str, other: str) -> str:
     return ""
 
 
-def left_out(git: Git, upstream: str, head: str) -> str:
+def find_removed_commit(git: Git, upstream: str, head: str) -> str:
     """The newest commit that the remote once had, that `head` still holds, and that the remote has taken out of its
     branch since; empty where it took nothing out. What the remote once had is known for as long as git keeps its log.
     """
@@ -157,7 +157,7 @@ def has_submodules(git: Git) -> bool:
     return bool(git.run("config", "--get-regexp", r"^submodule\..*\.(url|active)$").output.strip())
 
 
-def _commands(git: Git) -> AbstractContextManager[Commands]:
+def _commands(git: Git) -> AbstractContextManager[GitCommands]:
     """Open GitPython's commands, which raise our own errors."""
     from supervisor_core.code.git.repository import open_commands
 

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from supervisor_core.code.change_plan import Commit
-from supervisor_core.code.git.runner import LONGEST_SUBJECT, READING_SECONDS, Git, GitError, GitFailedError, as_told
+from supervisor_core.code.git.runner import (
+    LONGEST_SUBJECT,
+    READING_SECONDS,
+    Git,
+    GitError,
+    GitFailedError,
+    safe_message,
+)
 from supervisor_core.common.text import one_line
 
 # GitPython runs `git version` when it's imported, without a limit and with our environment. This isn't a program, so
@@ -37,11 +44,11 @@ MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeErr
 """GitPython's errors for a commit that it can't parse, such as one in an encoding that Python doesn't know."""
 
 
-class UnreadableError(Exception):
+class UnreadableCommitError(Exception):
     """GitPython can't read this; git itself may."""
 
 
-class Commands(git.Git):
+class GitCommands(git.Git):
     """Git's commands as methods, each run to its end by our runner."""
 
     def __init__(self, runner: Git) -> None:
@@ -82,25 +89,25 @@ class Commands(git.Git):
             end = said.find(b"\n", at)
             header = said[at:end].split()
             if len(header) != 3 or header[0] != each.encode():
-                raise UnreadableError(f"{each} isn't there")
+                raise UnreadableCommitError(f"{each} isn't there")
             begin, at = end + 1, end + 1 + int(header[2]) + 1
             yield header[1], said[begin : at - 1]
 
 
 @contextlib.contextmanager
-def open_commands(runner: Git) -> Iterator[Commands]:
+def open_commands(runner: Git) -> Iterator[GitCommands]:
     """Open the commands of a checkout, which raise our own errors."""
     try:
-        yield Commands(runner)
+        yield GitCommands(runner)
     except GitCommandError as error:
         cause = error.__cause__
-        raise (cause if isinstance(cause, GitError) else GitFailedError(as_told(str(error)))) from None
+        raise (cause if isinstance(cause, GitError) else GitFailedError(safe_message(str(error)))) from None
 
 
-class Objects(git.GitCmdObjectDB):
+class GitObjects(git.GitCmdObjectDB):
     """Objects that were read before. GitPython's own would keep `git cat-file` running to ask it for each."""
 
-    def __init__(self, root_path: str, commands: Commands) -> None:
+    def __init__(self, root_path: str, commands: GitCommands) -> None:
         super().__init__(root_path, commands)
         self._commands = commands
         self._loaded: dict[bytes, tuple[bytes, bytes]] = {}
@@ -120,21 +127,21 @@ class Objects(git.GitCmdObjectDB):
         return OStream(binsha, kind, len(content), io.BytesIO(content))
 
 
-class Repository(git.Repo):
+class CheckoutRepository(git.Repo):
     """A checkout as GitPython's objects see it."""
 
-    odb: Objects
+    odb: GitObjects
 
     def __init__(self, runner: Git) -> None:
-        self.GitCommandWrapperType = lambda _: Commands(runner)  # type: ignore[assignment,misc]
+        self.GitCommandWrapperType = lambda _: GitCommands(runner)  # type: ignore[assignment,misc]
         try:
-            super().__init__(runner.folder, odbt=Objects, expand_vars=False)
+            super().__init__(runner.folder, odbt=GitObjects, expand_vars=False)
         except (InvalidGitRepositoryError, NoSuchPathError) as error:
-            raise UnreadableError(str(error)) from None
+            raise UnreadableCommitError(str(error)) from None
 
     def config_reader(self, *_: object, **__: object) -> NoReturn:
         """Refused: the repository's configuration may include any file, and only git reads it."""
-        raise UnreadableError("the configuration is read by git alone")
+        raise UnreadableCommitError("the configuration is read by git alone")
 
     @property
     def is_cut(self) -> bool:
@@ -148,24 +155,24 @@ def read_commits(runner: Git, hashes: Sequence[str]) -> list[Commit]:
     GitPython doesn't know SHA-256 objects, shallow clones, and a few headers and encodings of commits.
     """
     if any(len(name) != SHA1_LETTERS for name in hashes):
-        raise UnreadableError("the objects have SHA-256 names")
-    with contextlib.closing(Repository(runner)) as repository:
+        raise UnreadableCommitError("the objects have SHA-256 names")
+    with contextlib.closing(CheckoutRepository(runner)) as repository:
         if repository.is_cut:
-            raise UnreadableError("the history is cut off")
+            raise UnreadableCommitError("the history is cut off")
         try:
             repository.odb.load(hashes)
             return [_commit(repository, git.Commit(repository, bytes.fromhex(name))) for name in hashes]
         except MISREAD as error:
-            raise UnreadableError(str(error)) from error
+            raise UnreadableCommitError(str(error)) from error
 
 
-def _commit(repository: Repository, found: git.Commit) -> Commit:
+def _commit(repository: CheckoutRepository, found: git.Commit) -> Commit:
     message = found.message
     headers, _, content = repository.odb.content(found.binsha).partition(b"\n\n")
     if b"\nencoding " in headers:  # GitPython overlooks it
-        raise UnreadableError(f"the encoding of {found.hexsha}")
+        raise UnreadableCommitError(f"the encoding of {found.hexsha}")
     if not isinstance(message, str) or content.decode(found.encoding, "replace") != message:
-        raise UnreadableError(f"the headers of {found.hexsha}")
+        raise UnreadableCommitError(f"the headers of {found.hexsha}")
     subject, body = subject_and_body(message)
     return Commit(
         hash=found.hexsha,

@@ -96,7 +96,7 @@ class GitFailedError(GitError):
     """A git command failed or was late."""
 
 
-class NoCheckout(GitError):
+class NoCheckoutError(GitError):
     """There is no checkout."""
 
 
@@ -202,7 +202,7 @@ class Git:
         if ran.timed_out:
             raise GitFailedError(f"`git {name}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
         if not ran.ok:
-            raise GitFailedError(f"`git {name}` in {self.folder} failed: {what_it_said(ran)}")
+            raise GitFailedError(f"`git {name}` in {self.folder} failed: {git_message(ran)}")
         if ran.truncated:
             raise GitError(f"`git {name}` in {self.folder} has more to say than can be read.")
         return ran.output
@@ -246,7 +246,7 @@ class Git:
             said = self.ask("rev-parse", *words, timeout=timeout)
         except GitError as error:
             if "not a git repository" in error.message or "cannot change to" in error.message:
-                raise NoCheckout(f"{self.folder} is no git checkout.") from None
+                raise NoCheckoutError(f"{self.folder} is no git checkout.") from None
             if "dubious ownership" in error.message:
                 trust = f"Let git trust it: git config --global --add safe.directory {self.folder}"
                 raise GitError(f"{self.folder} belongs to another user, so git refuses it.", remedy=trust) from None
@@ -272,7 +272,7 @@ def git_version() -> str:
     return said.strip().removeprefix("git version ")
 
 
-def git_at_work(folder: Path) -> bool:
+def is_git_running(folder: Path) -> bool:
     """Whether a git works in this folder or below that nobody sits in front of, as one that outlives its supervisor.
 
     Its lock does not tell: it is given back before the branch is moved, and stays where git is killed.
@@ -288,12 +288,12 @@ def git_at_work(folder: Path) -> bool:
     return False
 
 
-def what_it_said(ran: ProgramResult) -> str:
+def git_message(ran: ProgramResult) -> str:
     """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
-    return as_told(ran.errors or ran.output) or "It said nothing."
+    return safe_message(ran.errors or ran.output) or "It said nothing."
 
 
-def as_told(words: str) -> str:
+def safe_message(words: str) -> str:
     """Words of git or its remote as one line without credentials. A remote may say anything, an escape sequence too."""
     return one_line(without_credentials(" ".join(words.split())), LONGEST_ERROR)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from supervisor_core.code.git.changes import OPERATION_SECONDS
 from supervisor_core.code.git.history import git_folder
-from supervisor_core.code.git.runner import Git, GitError, what_it_said
+from supervisor_core.code.git.runner import Git, GitError, git_message
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.host.programs import ProgramResult
@@ -74,7 +74,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
             _clear(patient, folder)
 
 
-def clear_left(git: Git, state_dir: Path) -> None:
+def remove_stale_trials(git: Git, state_dir: Path) -> None:
     """Remove what programs left here that were killed, unless a trial is under way."""
     folder = state_dir / FOLDER
     if not folder.is_dir() or not any(each.is_dir() for each in folder.iterdir()):
@@ -85,7 +85,7 @@ def clear_left(git: Git, state_dir: Path) -> None:
 
 def _must(ran: ProgramResult) -> None:
     if not ran.ok:
-        why = f"it took more than {SECONDS:g} s" if ran.timed_out else what_it_said(ran)
+        why = f"it took more than {SECONDS:g} s" if ran.timed_out else git_message(ran)
         raise TrialError(f"It could not be tried in a worktree of its own: {why}")
 
 

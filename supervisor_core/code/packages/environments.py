@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from supervisor_core.code.change_plan import CodePlan, named
-from supervisor_core.code.checkout import CodeRefused, Site
+from supervisor_core.code.change_plan import CodePlan, list_names
+from supervisor_core.code.checkout import Checkout, CodeRefused
 from supervisor_core.code.git.history import has_file
-from supervisor_core.code.packages.pip import Packages, pip_at_work
-from supervisor_core.code.packages.values import PackagesError, Restored, Snapshot, differences
+from supervisor_core.code.packages.pip import Packages, is_pip_running
+from supervisor_core.code.packages.values import PackagesError, PackageSnapshot, RestoreResult, differences
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
@@ -50,7 +50,7 @@ class Installation:
         """The file; two workers may name the same one, by other paths."""
         return Path(os.path.normpath(self.worker.code.path.resolve() / self.worker.code.requirements))
 
-    def named(self, site: Site) -> str:
+    def named(self, site: Checkout) -> str:
         """The file as people of this checkout call it."""
         place = self.file
         return place.relative_to(site.top).as_posix() if place.is_relative_to(site.top) else str(place)
@@ -62,11 +62,11 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class PythonEnvironment:
     """One environment, what is installed into it, one after the other, and how it was before."""
 
     installations: tuple[Installation, ...]
-    before: Snapshot
+    before: PackageSnapshot
 
     @property
     def packages(self) -> Packages:
@@ -81,7 +81,7 @@ class Environment:
     def check(self) -> None:
         """`PackagesError` where what was installed breaks what was there."""
         if problems := self.packages.new_problems(self.before):
-            raise PackagesError(f"What was installed breaks what was there: {named(problems, NAMED)}.")
+            raise PackagesError(f"What was installed breaks what was there: {list_names(problems, NAMED)}.")
 
     def put_back(self) -> str:
         """Have the packages as they were; in words, what came of that."""
@@ -95,9 +95,9 @@ class Environment:
         return changes_since(self.before, self.packages)
 
 
-def changes_since(before: Snapshot, packages: Packages) -> dict[str, Any]:
+def changes_since(before: PackageSnapshot, packages: Packages) -> dict[str, Any]:
     """What is different now in an environment, for results and for an undo."""
-    found = differences(before, Snapshot(packages.snapshot().versions))
+    found = differences(before, PackageSnapshot(packages.snapshot().versions))
     return {
         "python": packages.python,
         "changed": [str(each) for each in found],
@@ -107,7 +107,7 @@ def changes_since(before: Snapshot, packages: Packages) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def environments_of(host: HostContext, site: Site) -> Iterator[list[Environment]]:
+def environments_of(host: HostContext, site: Checkout) -> Iterator[list[PythonEnvironment]]:
     """Each environment once, as it is now, with nobody else of ours at work in it.
 
     Those of other checkouts may share it: what one of them installs, the other would take for its own mistake.
@@ -118,10 +118,10 @@ def environments_of(host: HostContext, site: Site) -> Iterator[list[Environment]
     with contextlib.ExitStack() as held:
         for python, its in by_python.items():
             held.enter_context(locked(host, python, its[0].worker))
-        yield [Environment(tuple(its), its[0].packages.snapshot()) for its in by_python.values()]
+        yield [PythonEnvironment(tuple(its), its[0].packages.snapshot()) for its in by_python.values()]
 
 
-def installations_of(host: HostContext, site: Site) -> list[Installation]:
+def installations_of(host: HostContext, site: Checkout) -> list[Installation]:
     """All that the checkout names for its workers, by their Pythons: each file once for each Python."""
     found: dict[tuple[str, Path], Installation] = {}
     for worker in site.workers:
@@ -132,7 +132,7 @@ def installations_of(host: HostContext, site: Site) -> list[Installation]:
     return [found[key] for key in sorted(found)]
 
 
-def check_requirements(site: Site, installations: Sequence[Installation], plan: CodePlan) -> None:
+def check_requirements(site: Checkout, installations: Sequence[Installation], plan: CodePlan) -> None:
     """`CodeRefused` where the code that would come does not have the file that names what it requires, or there is no
     such Python. Whether that one has a pip is not asked: it takes long.
     """
@@ -153,7 +153,7 @@ def check_requirements(site: Site, installations: Sequence[Installation], plan: 
             )
 
 
-def put_back_packages(host: HostContext, site: Site, told: Sequence[Mapping[str, Any]]) -> str:
+def put_back_packages(host: HostContext, site: Checkout, told: Sequence[Mapping[str, Any]]) -> str:
     """Take back what an earlier update installed, as far as nobody has changed it since; what came of it, in words."""
     said = []
     for one in told:
@@ -167,11 +167,11 @@ def put_back_packages(host: HostContext, site: Site, told: Sequence[Mapping[str,
             was, left = one["before"], one["after"]
             ours = {name: before for name, before in was.items() if now.get(name, "") == left.get(name)}
             versions = {name: requirement for name, requirement in {**now, **ours}.items() if requirement}
-            said.append(str(_restored(doors, Snapshot(versions))))
+            said.append(str(_restored(doors, PackageSnapshot(versions))))
     return " ".join(dict.fromkeys(said))
 
 
-def _restored(doors: Sequence[tuple[Packages, WorkerSettings]], before: Snapshot) -> Restored:
+def _restored(doors: Sequence[tuple[Packages, WorkerSettings]], before: PackageSnapshot) -> RestoreResult:
     """What came of it. What one worker's arguments for pip do not find, those of another may."""
     for packages, worker in doors:
         restored = packages.restore(before, worker.code.pip_timeout_seconds)
@@ -195,7 +195,7 @@ FOLDER = "packages"
 LOOK_SECONDS = 0.2
 
 
-class PackagesLeft(NamedTuple):
+class InterruptedPackages(NamedTuple):
     """What an installation left behind that was cut off."""
 
     words: str
@@ -208,7 +208,7 @@ class PackagesLeft(NamedTuple):
         return any(one["changed"] for one in self.packages)
 
 
-def write_down(host: HostContext, task_id: str, environments: Sequence[Environment]) -> None:
+def record_snapshots(host: HostContext, task_id: str, environments: Sequence[PythonEnvironment]) -> None:
     """Have it on the disk what is installed. No arguments for pip: they may hold a password."""
     told = [
         {
@@ -227,12 +227,12 @@ def write_down(host: HostContext, task_id: str, environments: Sequence[Environme
         raise PackagesError(f"What is installed now could not be written down in {path.parent}. {error}") from None
 
 
-def packages_left(host: HostContext, job: Job, site: Site) -> PackagesLeft | None:
+def describe_packages(host: HostContext, job: Job, site: Checkout) -> InterruptedPackages | None:
     """What differs from what this command wrote down; None where it had not come so far."""
     try:
         before = read_json(_path(host, job.task_id))
     except (SupervisorError, OSError) as error:
-        return PackagesLeft(f"Which packages it had changed is not known. {error}", [])
+        return InterruptedPackages(f"Which packages it had changed is not known. {error}", [])
     if before is None:
         return None
     unknown, found = [], []
@@ -242,22 +242,24 @@ def packages_left(host: HostContext, job: Job, site: Site) -> PackagesLeft | Non
         except SupervisorError as error:
             unknown.append(f"Which packages of {one['python']} it had changed is not known. {error}")
     changed = list(dict.fromkeys(each for one in found for each in one["changed"]))
-    said = [f"Packages: {named(changed, NAMED)}."] if changed else []
+    said = [f"Packages: {list_names(changed, NAMED)}."] if changed else []
     if not changed and not unknown:
         said = ["Its packages are as they were."]
-    return PackagesLeft(" ".join(said + unknown), [one for one in found if one["changed"]])
+    return InterruptedPackages(" ".join(said + unknown), [one for one in found if one["changed"]])
 
 
-def _differs(host: HostContext, site: Site, one: Mapping[str, Any]) -> dict[str, Any]:
+def _differs(host: HostContext, site: Checkout, one: Mapping[str, Any]) -> dict[str, Any]:
     python = str(one["python"])
     worker = next((each for each in site.workers if host.config.python_for(each) == python), site.worker)
     with locked(host, python, worker):
         deadline = time.monotonic() + worker.code.pip_timeout_seconds
-        while pip_at_work(python):
+        while is_pip_running(python):
             if time.monotonic() > deadline:
                 raise PackagesError(f"A pip still works on {python}.")
             time.sleep(LOOK_SECONDS)
-        return changes_since(Snapshot(one["versions"]), Packages(python, Path(one["folder"]), worker.code.pip_args))
+        return changes_since(
+            PackageSnapshot(one["versions"]), Packages(python, Path(one["folder"]), worker.code.pip_args)
+        )
 
 
 def _path(host: HostContext, task_id: str) -> Path:

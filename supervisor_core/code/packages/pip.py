@@ -17,8 +17,8 @@ from supervisor_core.code.packages.values import (
     Difference,
     NoPipError,
     PackagesError,
-    Restored,
-    Snapshot,
+    PackageSnapshot,
+    RestoreResult,
     brings_back,
     complaint,
     differences,
@@ -67,9 +67,9 @@ class Packages:
         self._environment = pip_environment(os.environ if environ is None else environ)
         self._masking = masking_for(self._pip_args, self._environment)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> PackageSnapshot:
         """What is installed now; `PackagesError` where pip can't say."""
-        return Snapshot(self._versions(), self._problems())
+        return PackageSnapshot(self._versions(), self._problems())
 
     def install(self, requirements: str, timeout: float) -> None:
         """Install what a file of the checkout asks for; `PackagesError` with pip's own words where that fails.
@@ -81,12 +81,12 @@ class Packages:
         if not ran.ok:
             raise failure(ran, self.python, "install", timeout, self._masking)
 
-    def new_problems(self, before: Snapshot) -> tuple[str, ...]:
+    def new_problems(self, before: PackageSnapshot) -> tuple[str, ...]:
         """What `pip check` complains of now and did not before. The same lack in other versions is none of these."""
         known = set(map(complaint, before.problems))
         return tuple(problem for problem in self._problems() if complaint(problem) not in known)
 
-    def restore(self, before: Snapshot, timeout: float) -> Restored:
+    def restore(self, before: PackageSnapshot, timeout: float) -> RestoreResult:
         """Bring back exactly the versions of a snapshot, as far as they are still to be had; look again, and tell.
 
         What is new is uninstalled, and what changed or is gone is installed by its version, without what it requires.
@@ -98,7 +98,7 @@ class Packages:
         new = [each.name for each in found if not each.before]
         old = [each.before for each in found if brings_back(each.before)]
         if not new and not old:
-            return Restored(left=found)
+            return RestoreResult(left=found)
         # First away with the new: what an old one shares with it would go as well.
         forcing = [word for word in self._pip_args if word == FORCING]
         reasons = self._each(["uninstall", "--yes", *forcing], new, deadline)
@@ -106,7 +106,7 @@ class Packages:
         left = differing(before.versions, self._versions())
         names = {each.name for each in left}
         back = tuple(each for each in found if each.name not in names)
-        return Restored(back, left, " ".join(dict.fromkeys(reasons)) if left else "")
+        return RestoreResult(back, left, " ".join(dict.fromkeys(reasons)) if left else "")
 
     def _each(self, words: list[str], requirements: list[str], deadline: float) -> list[str]:
         """Run pip for all of these; where that fails, for one after the other: why it failed."""
@@ -184,7 +184,7 @@ class Packages:
         return path  # as it is: what it includes lies beside it, and not where it may point to
 
 
-def pip_at_work(python: str) -> bool:
+def is_pip_running(python: str) -> bool:
     """Whether a process of this host runs with the very words that we start pip with, for this Python."""
     import psutil  # seldom needed
 
@@ -201,9 +201,9 @@ def pip_at_work(python: str) -> bool:
 __all__ = [
     "Difference",
     "NoPipError",
+    "PackageSnapshot",
     "Packages",
     "PackagesError",
-    "Restored",
-    "Snapshot",
+    "RestoreResult",
     "differences",
 ]

@@ -30,7 +30,7 @@ _COMPLAINT = re.compile(r"(\S+) \S+ (?:has requirement|requires) (.+?), (?:but y
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class PackageSnapshot:
     """What is installed in an environment at one moment. It holds no password, so it may be kept and shown."""
 
     versions: Mapping[str, str]
@@ -48,14 +48,14 @@ class Difference:
     now: str
 
     def __str__(self) -> str:
-        before, now = short(self.before), short(self.now)
+        before, now = short_requirement(self.before), short_requirement(self.now)
         if not before:
             return f"{self.name} {now} is new"
         return f"{self.name} {before} became {now}" if now else f"{self.name} {before} is gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """What came of bringing packages back."""
 
     put_back: tuple[Difference, ...] = ()
@@ -74,12 +74,14 @@ class Restored:
         if self.complete:
             return "All packages are as they were."
         each = "; ".join(
-            f"{one.name}: {short(one.before) or 'none'} wanted, {short(one.now) or 'none'} present" for one in self.left
+            f"{one.name}: {short_requirement(one.before) or 'none'} wanted, "
+            f"{short_requirement(one.now) or 'none'} present"
+            for one in self.left
         )
         return " ".join(filter(None, (f"Not put back: {each}.", self.reason)))
 
 
-def differences(before: Snapshot, now: Snapshot) -> tuple[Difference, ...]:
+def differences(before: PackageSnapshot, now: PackageSnapshot) -> tuple[Difference, ...]:
     """What differs between two looks, by name."""
     return differing(before.versions, now.versions)
 
@@ -101,7 +103,7 @@ def brings_back(requirement: str) -> bool:
     return bool(by_address and MASK not in requirement and _PINNED_ADDRESS.fullmatch(by_address[2]))
 
 
-def short(requirement: str) -> str:
+def short_requirement(requirement: str) -> str:
     """A requirement without its name, for somebody who is told the name anyway."""
     match = _BY_VERSION.fullmatch(requirement) or _BY_ADDRESS.fullmatch(requirement)
     return match[2] if match else requirement
@@ -109,7 +111,7 @@ def short(requirement: str) -> str:
 
 def read_freeze(output: str) -> Mapping[str, str]:
     """What `pip freeze` lists, by normalised names and without logins."""
-    return MappingProxyType({normalised(name): _shown(line) for name, line in _named(output.splitlines())})
+    return MappingProxyType({normalize_name(name): _shown(line) for name, line in _named(output.splitlines())})
 
 
 def _named(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -127,7 +129,7 @@ def _named(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         remarked = ""
 
 
-def normalised(name: str) -> str:
+def normalize_name(name: str) -> str:
     """The one spelling of a package's name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -139,7 +141,7 @@ def _shown(line: str) -> str:
 def complaint(problem: str) -> tuple[str, ...]:
     """What a line of `pip check` is about: who lacks what, in whichever versions they are there."""
     match = _COMPLAINT.match(problem)
-    return (normalised(match[1]), match[2]) if match else (problem,)
+    return (normalize_name(match[1]), match[2]) if match else (problem,)
 
 
 LONGEST_WORDS = 600

@@ -61,7 +61,7 @@ class Bake:
     """Why it ended so, as words without a stop; empty while it is watched, and where it is well."""
 
 
-class Watched(NamedTuple):
+class WatchedWorker(NamedTuple):
     """How a watched worker is at the moment, as `status` judges it."""
 
     state: WorkerState
@@ -81,7 +81,7 @@ class Watched(NamedTuple):
     """Its last lives that ended by themselves, the newest last."""
 
 
-class Verdict(NamedTuple):
+class BakeVerdict(NamedTuple):
     """Where a bake goes from watching, and why."""
 
     state: BakeState
@@ -89,7 +89,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class BakedChange:
     """What a command that has ended did to the code under its workers."""
 
     task_id: str
@@ -101,14 +101,14 @@ class Change:
     """Who was started with it, by a command that succeeded; not who rests."""
 
 
-def change_of(job: Job) -> Change | None:
+def change_of(job: Job) -> BakedChange | None:
     """The change that this job made, whatever it was told to be; None where the code and its packages are as before."""
     if job.outcome is None or job.finished_at is None or not _changed(job.outcome.details):
         return None
     told = job.outcome.details.get("workers")
     turns = told if isinstance(told, Mapping) else {}
     started = [each for each, turn in turns.items() if isinstance(turn, Mapping) and turn.get("new_pid") is not None]
-    return Change(
+    return BakedChange(
         job.task_id,
         job.worker_id,
         job.finished_at,
@@ -125,12 +125,12 @@ def _changed(details: Mapping[str, Any]) -> bool:
     return isinstance(told, list) and any(isinstance(one, Mapping) and one.get("changed") for one in told)
 
 
-def overtakes(change: Change, bake: Bake) -> bool:
+def overtakes(change: BakedChange, bake: Bake) -> bool:
     """Whether this worker runs with something else since."""
     return change.task_id != bake.task_id and bake.worker_id in change.touched and change.at > bake.since
 
 
-def recovered(bake: Bake, worker: Watched | None, now: datetime) -> bool:
+def recovered(bake: Bake, worker: WatchedWorker | None, now: datetime) -> bool:
     """Whether a worker that had degraded is well again: it runs and has been steady for long enough."""
     if worker is None or not worker.fine or worker.paused or worker.state is not WorkerState.RUNNING:
         return False
@@ -138,28 +138,28 @@ def recovered(bake: Bake, worker: Watched | None, now: datetime) -> bool:
     return now - begun >= STEADY
 
 
-def judge(bake: Bake, worker: Watched | None, now: datetime, grace: timedelta) -> Verdict | None:
+def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timedelta) -> BakeVerdict | None:
     """Where this bake goes; None while it goes on. `worker` is None where there is no such worker any more.
 
     Within the `grace` after its start a worker is not held to be unwell, even beyond the end of the bake; one that
     does not keep running is, at once.
     """
     if now > bake.until + grace + LATE:
-        return Verdict(BakeState.ENDED, "nobody watched it to the end: no supervisor was at work")
+        return BakeVerdict(BakeState.ENDED, "nobody watched it to the end: no supervisor was at work")
     if worker is None:
-        return Verdict(BakeState.ENDED, "it is not in the configuration any more")
+        return BakeVerdict(BakeState.ENDED, "it is not in the configuration any more")
     if worker.paused or not worker.wanted:
-        return Verdict(BakeState.ENDED, worker.reason)
+        return BakeVerdict(BakeState.ENDED, worker.reason)
     kills = _kills_alone(bake, worker)
     if kills and worker.state is not WorkerState.RUNNING:
         over = worker.given_up or now >= bake.until
-        return Verdict(BakeState.ENDED, _killed_words(kills)) if over else None
+        return BakeVerdict(BakeState.ENDED, _killed_words(kills)) if over else None
     if not kills and (why := _why_down(bake, worker)):
-        return Verdict(BakeState.DEGRADED, why)
+        return BakeVerdict(BakeState.DEGRADED, why)
     if worker.state in (WorkerState.STARTING, WorkerState.STOPPING):
         return None
     if worker.state is WorkerState.STOPPED:
-        return Verdict(BakeState.ENDED, worker.reason)
+        return BakeVerdict(BakeState.ENDED, worker.reason)
     return _of_running(bake, worker, now, grace)
 
 
@@ -167,13 +167,13 @@ def _killed_words(count: int) -> str:
     return f"it was ended by a signal from outside {times(count)}, which says nothing about its code"
 
 
-def _kills_alone(bake: Bake, worker: Watched) -> int:
+def _kills_alone(bake: Bake, worker: WatchedWorker) -> int:
     """How often it was ended since the change, where every end came from outside; 0 where one was its own."""
     since = [life for life in worker.lives if life.failed and life.ended_at > bake.since]
     return len(since) if all(life.exit_code is not None and from_outside(life) for life in since) else 0
 
 
-def _why_down(bake: Bake, worker: Watched) -> str:
+def _why_down(bake: Bake, worker: WatchedWorker) -> str:
     """Why it can be said at once that it does not live with it; empty where it can't."""
     down = worker.given_up or worker.state in (WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK)
     if down or (worker.state is WorkerState.STOPPED and not worker.fine):
@@ -182,15 +182,15 @@ def _why_down(bake: Bake, worker: Watched) -> str:
     return "it did not keep running, and was started again by itself" if again else ""
 
 
-def _of_running(bake: Bake, worker: Watched, now: datetime, grace: timedelta) -> Verdict | None:
+def _of_running(bake: Bake, worker: WatchedWorker, now: datetime, grace: timedelta) -> BakeVerdict | None:
     over = now >= bake.until
     if worker.fine:
-        return Verdict(BakeState.WELL) if over else None
+        return BakeVerdict(BakeState.WELL) if over else None
     if worker.health in (
         Health.UNKNOWN,
         Health.FROZEN,
     ):  # only what is known counts against it: the drive may be away, a signal may stop it
-        return Verdict(BakeState.ENDED, worker.reason) if over else None
+        return BakeVerdict(BakeState.ENDED, worker.reason) if over else None
     if now - (worker.started_at or bake.since) < grace:
         return None
-    return Verdict(BakeState.DEGRADED, worker.reason)
+    return BakeVerdict(BakeState.DEGRADED, worker.reason)

@@ -18,10 +18,10 @@ from sqlalchemy import Connection, RowMapping, func, insert, select
 from supervisor_core.code.watch.rules import (
     FOLLOWED,
     Bake,
+    BakedChange,
     BakeState,
-    Change,
-    Verdict,
-    Watched,
+    BakeVerdict,
+    WatchedWorker,
     change_of,
     judge,
     overtakes,
@@ -104,7 +104,7 @@ def first_end(connection: Connection) -> datetime | None:
     return moment
 
 
-def move(bake: Bake, verdict: Verdict, now: datetime) -> Step:
+def move(bake: Bake, verdict: BakeVerdict, now: datetime) -> Step:
     """watching → what came of it; the card tells of it. Whoever comes second changes nothing."""
     key = {"task_id": bake.task_id, "worker_id": bake.worker_id}
     values = {"decided_at": now, "reason": one_line(storable(verdict.reason), REASON) or None}
@@ -131,7 +131,7 @@ LOOK_SECONDS = 5.0
 RECOVERY_LOOK = timedelta(seconds=30)
 """Between two looks at who has degraded."""
 
-Look = Callable[[Collection[str]], Mapping[str, Watched]]
+Look = Callable[[Collection[str]], Mapping[str, WatchedWorker]]
 """How these workers are right now; who is not configured is missing in it. It blocks."""
 
 log = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ class BakingChore:
             if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(recover(bake, now), now):
                 log.info("%s is well again with its code", bake.worker_id)
 
-    def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, Watched] | None:
+    def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, WatchedWorker] | None:
         """How they are; None where nobody need look: each commit of this program calls for work."""
         if watching and not self._is_time(watching, now):
             return None
@@ -199,7 +199,7 @@ class BakingChore:
             return True
         return any(before < bake.until <= now for bake in watching)
 
-    def _judge(self, watching: Iterable[Bake], seen: Mapping[str, Watched], now: datetime) -> None:
+    def _judge(self, watching: Iterable[Bake], seen: Mapping[str, WatchedWorker], now: datetime) -> None:
         grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
         for bake in watching:
             verdict = judge(bake, seen.get(bake.worker_id), now, grace)
@@ -220,10 +220,10 @@ class BakingChore:
                 self._deal_with(job, change, length, now)
         self._known = frozenset(ended)
 
-    def _deal_with(self, job: Job, change: Change, length: timedelta, now: datetime) -> None:
+    def _deal_with(self, job: Job, change: BakedChange, length: timedelta, now: datetime) -> None:
         for bake in self._ledger.read(watched_now):
             if overtakes(change, bake):
-                verdict = Verdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} has changed the code since")
+                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} has changed the code since")
                 if self._ledger.step(move(bake, verdict, now), now):
                     self._tell(bake, verdict)
         bakes = self._bakes(change, change.at + length) if change.at + length > now else []
@@ -236,7 +236,7 @@ class BakingChore:
             with command_context(bake.task_id, job.label, bake.worker_id):
                 log.info("%s is watched for %g minutes", bake.worker_id, length.total_seconds() / 60)
 
-    def _bakes(self, change: Change, until: datetime) -> list[Bake]:
+    def _bakes(self, change: BakedChange, until: datetime) -> list[Bake]:
         """One for each who runs with it: by its own job, or by the one that changed the checkout under it."""
         asked = {
             job.worker_id for job in self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
@@ -253,7 +253,7 @@ class BakingChore:
             for worker_id in change.run_with_it
         ]
 
-    def _tell(self, bake: Bake, verdict: Verdict) -> None:
+    def _tell(self, bake: Bake, verdict: BakeVerdict) -> None:
         """The log says it, once."""
         job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
         with command_context(bake.task_id, job.label if job else None, bake.worker_id):
@@ -267,6 +267,6 @@ class BakingChore:
 
 
 def _way_back(job: Job) -> str:
-    from supervisor_core.code.change import way_back  # late: it brings git along, and is seldom needed
+    from supervisor_core.code.change import undo_words  # late: it brings git along, and is seldom needed
 
-    return way_back(job)
+    return undo_words(job)

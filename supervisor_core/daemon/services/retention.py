@@ -42,10 +42,10 @@ from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
 from supervisor_core.alerts.outside.webhook_documents import WEBHOOK
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.code.git.changes import drop_kept, keepers, kept_refs
+from supervisor_core.code.git.changes import delete_kept_ref, kept_refs, task_ids_of_ref
 from supervisor_core.code.git.history import top_of
 from supervisor_core.code.git.runner import Git
-from supervisor_core.code.git.worktree import clear_left
+from supervisor_core.code.git.worktree import remove_stale_trials
 from supervisor_core.code.packages.environments import FOLDER as PACKAGES
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.definitions import CODE_HANDLERS
@@ -423,16 +423,16 @@ def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
     """Refs whose command is in the audit trail, long over, and no job any more. Others' are left alone."""
     refs = kept_refs(git)
     for start in range(0, len(refs), REFS_AT_ONCE):
-        some = {ref: keepers(ref) for ref in refs[start : start + REFS_AT_ONCE]}
+        some = {ref: task_ids_of_ref(ref) for ref in refs[start : start + REFS_AT_ONCE]}
         ids = {task_id for found in some.values() for task_id in found}
         known = ledger.read(partial(commands_with_jobs, task_ids=ids))
         over = ledger.read(partial(commands_before, task_ids=ids, before=now - QUARTER))
         gone = [ref for ref, found in some.items() if not known & set(found) and over & set(found)]
-        yield sum(drop_kept(git, ref) for ref in gone), start + REFS_AT_ONCE < len(refs)
+        yield sum(delete_kept_ref(git, ref) for ref in gone), start + REFS_AT_ONCE < len(refs)
 
 
 def _trials(git: Git, state_dir: Path) -> Pieces:
-    clear_left(git, state_dir)
+    remove_stale_trials(git, state_dir)
     yield 0, False
 
 

@@ -44,7 +44,7 @@ KEPT_AT_HOME = 20
 NEXT_SECOND = 1.05  # seconds
 
 
-class Written(NamedTuple):
+class WrittenReport(NamedTuple):
     """Where a report is. `problem` says why it is not on the drive."""
 
     path: Path
@@ -66,7 +66,7 @@ def write_report(
     name: Callable[[], str],
     document: Mapping[str, Any],
     mode: int,
-) -> Written:
+) -> WrittenReport:
     """Write it, atomically and over no other report; `OSError` where it can't be written anywhere."""
     data = json_text(document).encode()
     digest = hashlib.sha256(data).hexdigest()
@@ -75,8 +75,8 @@ def write_report(
         path = _unused(lambda: logs / FOLDER / name(), partial(drive.call, drive_files.exists, drive.root))
         drive.call(drive_files.write, drive.root, path, data, mode)
     except (DriveUnavailable, OSError) as error:
-        return Written(_write_at_home(state_dir / FOLDER, name, data), digest, str(error))
-    return Written(path, digest)
+        return WrittenReport(_write_at_home(state_dir / FOLDER, name, data), digest, str(error))
+    return WrittenReport(path, digest)
 
 
 def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:

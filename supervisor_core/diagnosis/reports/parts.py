@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckout, git_version
+from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckoutError, git_version
 from supervisor_core.commands.flags import parse_name
 from supervisor_core.common.times import to_text
 from supervisor_core.config.models import FolderSettings
@@ -292,7 +292,7 @@ def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
     told = {"path": str(worker.code.path), "version": git_version()}
     try:
         state = Git(worker.code.path).state(worker.code.remote, worker.code.branch)
-    except NoCheckout as error:
+    except NoCheckoutError as error:
         return {**told, "checkout": False, "message": error.message}
     return {
         **told,

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.phrases import Phrase, format_span
-from supervisor_core.diagnosis.why.model import CodeChange, Facts
+from supervisor_core.diagnosis.why.model import RecentChange, WorkerFacts
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health
 from supervisor_core.workers.restarts.policy import from_outside
@@ -38,7 +38,7 @@ class ChangeEvidence:
     words: Phrase = ()
 
 
-def evidence(facts: Facts, change: CodeChange) -> ChangeEvidence:
+def evidence(facts: WorkerFacts, change: RecentChange) -> ChangeEvidence:
     """Weigh what is known against this change."""
     if facts.runs and facts.health is Health.FROZEN:
         return ChangeEvidence(Weight.NONE)
@@ -57,7 +57,7 @@ def evidence(facts: Facts, change: CodeChange) -> ChangeEvidence:
     return ChangeEvidence(Weight.SOME, (words,))
 
 
-def breaking_change(facts: Facts) -> CodeChange | None:
+def breaking_change(facts: WorkerFacts) -> RecentChange | None:
     """The newest change, if the trouble came with it, right after it or while it was watched, and not from outside."""
     change, since = facts.change, facts.trouble_since
     if change is None or since is None or facts.fine or since < change.job.filed_at:
@@ -68,7 +68,7 @@ def breaking_change(facts: Facts) -> CodeChange | None:
     return change if bad and not before and evidence(facts, change).weight else None
 
 
-def _touched(frames: Iterable[str], change: CodeChange) -> str:
+def _touched(frames: Iterable[str], change: RecentChange) -> str:
     """The innermost file of a traceback that the change touched; empty where there is none."""
     details: Mapping[str, object] = change.job.outcome.details if change.job.outcome else {}
     listed = details.get("files")

@@ -10,7 +10,15 @@ from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import one_line
-from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Facts, Finding, PastEvent, ending
+from supervisor_core.diagnosis.why.model import (
+    Cause,
+    Circumstance,
+    Explanation,
+    Finding,
+    PastEvent,
+    WorkerFacts,
+    ending,
+)
 from supervisor_core.diagnosis.why.rules import find_cause
 from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
@@ -27,7 +35,7 @@ QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE,
 """Nothing is wrong, so no line of its log is held against it."""
 
 
-def explain(facts: Facts) -> Explanation:
+def explain(facts: WorkerFacts) -> Explanation:
     """The whole."""
     found = find_cause(facts)
     lines = () if found.cause in QUIET else excerpts.important_lines(facts.lines, found.since)
@@ -44,7 +52,7 @@ def explain(facts: Facts) -> Explanation:
     )
 
 
-def _conditions(facts: Facts, found: Finding) -> Iterator[Circumstance]:
+def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
     """All that is so, and since when."""
     if facts.runs:
         yield Circumstance(f"runs as pid {facts.seen.pid}", facts.seen.started_at)
@@ -66,7 +74,7 @@ def _conditions(facts: Facts, found: Finding) -> Iterator[Circumstance]:
         yield Circumstance("monitoring is paused", facts.resting_since)
 
 
-def _before(facts: Facts, found: Finding) -> tuple[PastEvent, ...]:
+def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
     """The last things that happened until the trouble began; where all is well, until now."""
     until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
     commands = list(_commands(facts, until))
@@ -74,22 +82,22 @@ def _before(facts: Facts, found: Finding) -> tuple[PastEvent, ...]:
     return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
 
 
-def _commands(facts: Facts, until: datetime) -> Iterator[PastEvent]:
+def _commands(facts: WorkerFacts, until: datetime) -> Iterator[PastEvent]:
     """What people and schedules asked for, with what came of it."""
     for job in facts.jobs:
         definition = by_handler(job.handler)
         if definition is not None and definition.risk is not Risk.READS:
             # One that was asked for before, and came to its end after: what it did is part of the story.
             at = job.finished_at if job.finished_at and job.finished_at <= until else job.filed_at
-            yield PastEvent(at, (f"{named(job, facts.worker_id)} by ", job.issuer, *came_of(job)))
+            yield PastEvent(at, (f"{describe_command(job, facts.worker_id)} by ", job.issuer, *describe_outcome(job)))
 
 
-def named(job: Job, worker_id: str) -> str:
+def describe_command(job: Job, worker_id: str) -> str:
     """The command, as it concerns this worker: `rollback of mailer, which shares its code`."""
     return job.command if job.worker_id == worker_id else f"{job.command} of {job.worker_id}, which shares its code,"
 
 
-def came_of(job: Job) -> Phrase:
+def describe_outcome(job: Job) -> Phrase:
     """With its label, and the id by which the trail knows it."""
     if job.state is JobState.INTERRUPTED:
         came = ": interrupted"
@@ -103,7 +111,7 @@ def came_of(job: Job) -> Phrase:
     return (f"{label}{came} (", Verbatim(job.task_id), ")")
 
 
-def _settings(facts: Facts) -> Iterator[PastEvent]:
+def _settings(facts: WorkerFacts) -> Iterator[PastEvent]:
     new = facts.settings
     if new is not None:
         changes = ", ".join(new.changes)
@@ -111,12 +119,12 @@ def _settings(facts: Facts) -> Iterator[PastEvent]:
         yield PastEvent(new.begun_at, (words, new.by, " (", Verbatim(new.config_id), ")"))
 
 
-def _ends(facts: Facts) -> Iterator[PastEvent]:
+def _ends(facts: WorkerFacts) -> Iterator[PastEvent]:
     for life in facts.lives:
         yield PastEvent(life.ended_at, (ending(life),))
 
 
-def _flips(facts: Facts, commands: Sequence[PastEvent]) -> Iterator[PastEvent]:
+def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEvent]:
     """Changes of its condition that no end tells of already, and no command that was to bring them about."""
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)

@@ -30,7 +30,14 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.diagnosis.why.explanation import explain
-from supervisor_core.diagnosis.why.model import CodeChange, Disk, Explanation, Facts, NewSettings, Paused
+from supervisor_core.diagnosis.why.model import (
+    Disk,
+    Explanation,
+    KnownPause,
+    RecentChange,
+    RecentConfiguration,
+    WorkerFacts,
+)
 from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.excerpts import last_lines
@@ -149,11 +156,13 @@ class Explainer:
 
         return self._ledger.read(read)
 
-    def _recorded(self, seen: WorkerStatus, facts: Facts) -> Facts:
+    def _recorded(self, seen: WorkerStatus, facts: WorkerFacts) -> WorkerFacts:
         """With what the ledger knows of it."""
         worker_id, now = seen.worker.id, seen.at
 
-        def read(connection: Connection) -> tuple[list[Flip], list[Job], CodeChange | None, NewSettings | None]:
+        def read(
+            connection: Connection,
+        ) -> tuple[list[Flip], list[Job], RecentChange | None, RecentConfiguration | None]:
             found = flips.flips_of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
             asked = jobs.recent_for(connection, worker_id, now - SINCE, JOBS)
             change = _newest_change(connection, worker_id, now - SINCE)
@@ -185,7 +194,9 @@ class Explainer:
             return None
 
 
-def facts_of(config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str, Any], around: Surroundings) -> Facts:
+def facts_of(
+    config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str, Any], around: Surroundings
+) -> WorkerFacts:
     """What a look says of one worker, with what is so for all."""
     worker_id = seen.worker.id
     lives, _ = read_history(config.state_dir, worker_id)
@@ -193,7 +204,7 @@ def facts_of(config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str
     leader = seen.found.identity
     stuck = seen.observation.state is WorkerState.STUCK
     left = [str(member) for member in seen.found.leftovers] if stuck else []
-    return Facts(
+    return WorkerFacts(
         worker_id=worker_id,
         at=seen.at,
         state=WorkerState(document["state"]),
@@ -221,16 +232,16 @@ def facts_of(config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str
     )
 
 
-def _paused(seen: WorkerStatus) -> Paused | None:
+def _paused(seen: WorkerStatus) -> KnownPause | None:
     pause = seen.pause
     if pause is None:
         return None
     name = _name(pause.label)
     by = Issuer(pause.by, name) if pause.by else None
-    return Paused(by, _moment(pause.at), pause.label.partition(" - ")[2])
+    return KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
 
 
-def _with_job(paused: Paused | None, seen: WorkerStatus, asked: Sequence[Job]) -> Paused | None:
+def _with_job(paused: KnownPause | None, seen: WorkerStatus, asked: Sequence[Job]) -> KnownPause | None:
     """With the label as it was given: in the flag it may be cut."""
     if paused is None or seen.pause is None or not seen.pause.task_id:
         return paused
@@ -238,15 +249,15 @@ def _with_job(paused: Paused | None, seen: WorkerStatus, asked: Sequence[Job]) -
     return replace(paused, by=job.issuer, label=job.label or "") if job else paused
 
 
-def _newest_change(connection: Connection, worker_id: str, since: datetime) -> CodeChange | None:
+def _newest_change(connection: Connection, worker_id: str, since: datetime) -> RecentChange | None:
     """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
     own = [job for job in jobs.ended(connection, [worker_id], CODE_HANDLERS, JOBS) if _changed(job, since)]
-    found = [CodeChange(job, job.finished_at, worker_id) for job in own[:1] if job.finished_at]
+    found = [RecentChange(job, job.finished_at, worker_id) for job in own[:1] if job.finished_at]
     bake = bakes.newest_of(connection, worker_id, since)
     if bake is not None:
         job = jobs.find(connection, bake.task_id, bake.asked_for)
         if job is not None and job.finished_at is not None:
-            watched = CodeChange(job, job.finished_at, bake.asked_for, bake.state, bake.reason)
+            watched = RecentChange(job, job.finished_at, bake.asked_for, bake.state, bake.reason)
             found = [each for each in found if each.job.job_id != job.job_id]
             found.append(watched)
     if not found:
@@ -257,14 +268,14 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> C
     return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
 
 
-def _newest_settings(connection: Connection, worker_id: str, since: datetime) -> NewSettings | None:
+def _newest_settings(connection: Connection, worker_id: str, since: datetime) -> RecentConfiguration | None:
     """The newest configuration that restarted, started or stopped this worker, or with which it doesn't run."""
     wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1)
     for row in audit.search(connection, wanted):
         try:
             said = json.loads(row["details_json"])
             own = [each for each in said["changes"] if str(each).startswith(f"{worker_id}: ")]
-            return NewSettings(
+            return RecentConfiguration(
                 Issuer(row["actor"], row["label"] or ""),
                 from_text(said["begun_at"]),
                 from_text(row["created_at"]),
@@ -284,8 +295,8 @@ def _changed(job: Job, since: datetime) -> bool:
 
 
 def _with_log(
-    facts: Facts, config: SupervisorConfig, worker: WorkerSettings, end: FileEnd | str | None, masking: Masking
-) -> Facts:
+    facts: WorkerFacts, config: SupervisorConfig, worker: WorkerSettings, end: FileEnd | str | None, masking: Masking
+) -> WorkerFacts:
     if end is None or isinstance(end, str):
         words = f"{written_to(config, worker)} can't be read: {end or 'it took too long'}"
         return replace(facts, unknown=(*facts.unknown, masking.text(words)))

@@ -58,7 +58,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class KnownPause:
     """Who paused it; everything empty where a flag was made by hand."""
 
     by: Issuer | None = None
@@ -83,7 +83,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeChange:
+class RecentChange:
     """A command that changed the code that the worker runs from, and what came of watching it after that."""
 
     job: Job
@@ -98,7 +98,7 @@ class CodeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class NewSettings:
+class RecentConfiguration:
     """A configuration that restarted, started or stopped the worker, or with which it doesn't run."""
 
     by: Issuer
@@ -113,7 +113,7 @@ class NewSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class WorkerFacts:
     """What is known of one worker at one moment. What could not be found out is empty, and `unknown` names it."""
 
     worker_id: str
@@ -124,7 +124,7 @@ class Facts:
     reason: str
     fine: bool
     seen: Observation
-    paused: Paused | None = None
+    paused: KnownPause | None = None
     given_up: str = ""
     """Why it is quarantined, in words."""
     given_up_at: datetime | None = None
@@ -151,9 +151,9 @@ class Facts:
     """When the condition that is on record began."""
     flips: tuple[Flip, ...] = ()
     jobs: tuple[Job, ...] = ()
-    change: CodeChange | None = None
+    change: RecentChange | None = None
     """The newest change of its code."""
-    settings: NewSettings | None = None
+    settings: RecentConfiguration | None = None
     """The newest configuration that affected it."""
     lines: tuple[str, ...] = ()
     """The end of what it wrote, without secrets."""

@@ -17,7 +17,7 @@ from typing import Any
 from supervisor_core.commands.phrases import Part, Phrase
 from supervisor_core.common.errors import Verbatim
 from supervisor_core.common.text import sentence
-from supervisor_core.diagnosis.why.model import Cause, Facts, Finding
+from supervisor_core.diagnosis.why.model import Cause, Finding, WorkerFacts
 from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, WorkerState
 
@@ -332,7 +332,7 @@ RULES = (
 )
 
 
-def find_cause(facts: Facts) -> Finding:
+def find_cause(facts: WorkerFacts) -> Finding:
     """Apply the first rule that holds."""
     situation = Situation(facts)
     rule = next(rule for rule in RULES if rule.holds(situation))

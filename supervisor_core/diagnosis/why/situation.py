@@ -13,7 +13,7 @@ from supervisor_core.commands.phrases import Phrase, format_span
 from supervisor_core.common.errors import CommandText, Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weight, breaking_change, evidence
-from supervisor_core.diagnosis.why.model import Disk, Facts, NewSettings, ending, was_killed
+from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts, ending, was_killed
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health, progressed_at
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -36,7 +36,7 @@ class Situation:
 
     monitoring_resume = CommandText("monitoring resume")
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts
         self.name = facts.worker_id
         self.runs, self.down = facts.runs, not facts.runs
@@ -57,7 +57,7 @@ class Situation:
         return Command.for_worker(name, self.name)
 
     @property
-    def settings(self) -> NewSettings | None:
+    def settings(self) -> RecentConfiguration | None:
         """A configuration with which the trouble began, and after which no change of the code came."""
         facts, new, since = self.facts, self.facts.settings, self.settings_trouble_since
         if new is None or facts.fine or (self.runs and facts.health is Health.FROZEN):
@@ -70,10 +70,6 @@ class Situation:
     @property
     def settings_trouble_since(self) -> datetime | None:
         return self.facts.trouble_since or (None if self.runs else self.facts.since)
-
-    @property
-    def settings_since(self) -> datetime | None:
-        return self.settings_trouble_since or (self.settings and self.settings.begun_at)
 
     @property
     def settings_changes(self) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from supervisor_core.code.change_plan import SEEN
+from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right, Tier
@@ -201,4 +201,4 @@ def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
     if CATALOG[command.name].tier is not Tier.CODE:
         return command
     states = sorted({state for state in states_of(command.workers, seen).values() if state})
-    return replace(command, params={**command.params, SEEN: ",".join(states)})
+    return replace(command, params={**command.params, STATE_PARAM: ",".join(states)})

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.code.change_plan import SEEN, count, named, short, state_hash
+from supervisor_core.code.change_plan import STATE_PARAM, count, list_names, short, state_hash
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
@@ -36,7 +36,7 @@ def fingerprint(command: Command, previews: Sequence[Document]) -> str:
     """Another one as soon as the command is not exactly this one, or anything was seen differently."""
     facts = {
         "command": command.name,
-        "params": {name: value for name, value in command.params.items() if name != SEEN},
+        "params": {name: value for name, value in command.params.items() if name != STATE_PARAM},
         "workers": list(command.workers),
         "label": command.label,
         "states": states_of(command.workers, previews),
@@ -51,7 +51,7 @@ def objections(previews: Sequence[Document]) -> list[str]:
         if word := each.get("refused") or each.get("conflict"):
             found.setdefault(sentence(str(word)), []).extend(worker["id"] for worker in each["workers"])
     several = len(previews) > 1
-    return [f"{named(workers, NAMED)}: {words}" if several else words for words, workers in found.items()]
+    return [f"{list_names(workers, NAMED)}: {words}" if several else words for words, workers in found.items()]
 
 
 def does_nothing(preview: Document) -> bool:
@@ -64,7 +64,7 @@ def all_so_already(previews: Sequence[Document]) -> str:
     """That nothing is to be done anywhere, in words; empty where something is."""
     if not previews or not all(does_nothing(each) for each in previews):
         return ""
-    who = named([worker["id"] for each in previews for worker in each["workers"]], NAMED)
+    who = list_names([worker["id"] for each in previews for worker in each["workers"]], NAMED)
     return f"Nothing to do for {who}: it is so already. Nobody is stopped."
 
 
@@ -89,7 +89,9 @@ def effect(previews: Sequence[Document]) -> str:
 
 
 def _by_place(previews: Sequence[Document]) -> dict[str, Document]:
-    return {str(each.get("checkout") or named([w["id"] for w in each["workers"]], NAMED)): each for each in previews}
+    return {
+        str(each.get("checkout") or list_names([w["id"] for w in each["workers"]], NAMED)): each for each in previews
+    }
 
 
 def _moved(place: str, was: Document, now: Document) -> list[str]:
@@ -106,7 +108,7 @@ def _moved(place: str, was: Document, now: Document) -> list[str]:
         words.append(f"it would lead to {short(targets[1])} now, and not to {short(targets[0])}")
     changes = set(was.get("changes") or ()) ^ set(now.get("changes") or ())
     if changes and not now.get("refused"):
-        words.append(f"files of {place} were changed: {named(sorted(changes), NAMED)}")
+        words.append(f"files of {place} were changed: {list_names(sorted(changes), NAMED)}")
     if (was.get("installs") or []) != (now.get("installs") or []) and not now.get("refused"):
         words.append("what it installs is different")
     return words + _workers_moved(was, now)
@@ -127,7 +129,7 @@ def _workers_moved(was: Document, now: Document) -> list[str]:
 
 def _effect(preview: Document) -> str:
     workers = [worker["id"] for worker in preview["workers"]]
-    who = named(workers, NAMED)
+    who = list_names(workers, NAMED)
     if preview.get("checkout") is None:
         return f"{preview['command']} {who}"
     commits = count(int(preview.get("commit_count") or 0), "commit")

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from supervisor_core.code.change_plan import SEEN
+from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
@@ -240,7 +240,7 @@ class Approvals:
         previews = self._observe(command)
         if against := objections(previews):
             raise RequestRefused(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
-        seen = command.params.get(SEEN)
+        seen = command.params.get(STATE_PARAM)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
             raise RequestRefused(
                 "What was seen in the preview is not so any more. Nothing was done; look at a new preview."

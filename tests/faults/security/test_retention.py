@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Boolean, Integer, Table, insert, select, update
 from sqlalchemy.types import Float
 
-from supervisor_core.code.git.changes import keep, kept_refs
+from supervisor_core.code.git.changes import keep_commit, kept_refs
 from supervisor_core.code.git.runner import Git
 from supervisor_core.daemon.services import retention
 from supervisor_core.daemon.services.retention import (
@@ -321,11 +321,11 @@ def test_refs_go_with_the_jobs_of_their_commands_and_unknown_ones_stay(place: Co
     for number in range(CHANGES_KEPT + 2):
         task_id = f"t{number:02}"
         do_job(place.ledger, task_id)
-        keep(git, task_id, code.checkout.head)
-        keep(git, task_id, code.checkout.head, what="-changes")
+        keep_commit(git, task_id, code.checkout.head)
+        keep_commit(git, task_id, code.checkout.head, what="-changes")
     ids = {"handler": "rollback_code", "details_json": details}
     place.ledger.write(lambda connection: connection.execute(update(tables.jobs).values(**ids)))
-    keep(git, "of-another-ledger", code.checkout.head)
+    keep_commit(git, "of-another-ledger", code.checkout.head)
     _age_all(place)
     delivered(place.ledger)
     now = datetime.now(UTC)

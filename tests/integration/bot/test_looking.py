@@ -26,7 +26,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.processes.output.files import output_path
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -181,7 +181,7 @@ def test_lines_that_fit_come_without_a_file_and_more_with_one(config: Supervisor
     path = output_path(config.state_dir, "North")
     read_lines, drive = NewestLines(), open_drive(config)
 
-    async def read(workers: Any, count: int) -> list[Written]:
+    async def read(workers: Any, count: int) -> list[WorkerLog]:
         return read_lines(drive, config, workers, count)
 
     path.write_text("short\n" * 5)

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.code.watch import service as module
-from supervisor_core.code.watch.rules import Bake, BakeState, Watched
+from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker
 from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
@@ -36,8 +36,8 @@ COMES = {"new/file.txt": "new\n"}
 TEN_MINUTES = timedelta(minutes=10)
 SECOND = timedelta(seconds=1)
 LOOK = timedelta(seconds=LOOK_SECONDS)
-WELL = Watched(WorkerState.RUNNING, Health.HEALTHY, True, "running")
-DOWN = Watched(WorkerState.BACKING_OFF, Health.MISSING, False, "started again in 5 s: it lived 2.0 s")
+WELL = WatchedWorker(WorkerState.RUNNING, Health.HEALTHY, True, "running")
+DOWN = WatchedWorker(WorkerState.BACKING_OFF, Health.MISSING, False, "started again in 5 s: it lived 2.0 s")
 
 
 class Place:
@@ -45,7 +45,7 @@ class Place:
 
     def __init__(self, host: CodeHost, code: Clones) -> None:
         self.host, self.code = host, code
-        self.workers: dict[str, Watched] = dict.fromkeys(host.config.workers, WELL)
+        self.workers: dict[str, WatchedWorker] = dict.fromkeys(host.config.workers, WELL)
         self.looks: list[set[str]] = []
         self.broken: OSError | None = None
         self.chore = self.another()
@@ -54,7 +54,7 @@ class Place:
         """The one of the next daemon, which knows nothing but what is in the ledger."""
         return BakingChore(self.host.ledger, lambda: self.host.config, self.look)
 
-    def look(self, worker_ids: Collection[str]) -> Mapping[str, Watched]:
+    def look(self, worker_ids: Collection[str]) -> Mapping[str, WatchedWorker]:
         """How they are."""
         self.looks.append(set(worker_ids))
         if self.broken is not None:
@@ -172,7 +172,7 @@ def test_a_command_that_failed_is_not_followed_by_a_watch(place: Place) -> None:
 
 @pytest.mark.parametrize("worker", [DOWN, DOWN._replace(state=WorkerState.STUCK)])
 def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done(
-    place: Place, caplog: pytest.LogCaptureFixture, worker: Watched
+    place: Place, caplog: pytest.LogCaptureFixture, worker: WatchedWorker
 ) -> None:
     task_id, ended = place.update()
     head = place.code.checkout.head
@@ -423,7 +423,7 @@ def test_what_was_changed_of_late_is_found_by_an_index(place: Place) -> None:
 
 @pytest.mark.parametrize("worker", [WELL, DOWN])
 def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch, worker: Watched
+    place: Place, monkeypatch: pytest.MonkeyPatch, worker: WatchedWorker
 ) -> None:
     """With no tick: it is woken by the commit, and wakes by itself when somebody must be looked at."""
     monkeypatch.setattr(ticking, "Ticker", lambda _: Ticker(3600.0))

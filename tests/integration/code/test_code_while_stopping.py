@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.code.checkout import site_of
+from supervisor_core.code.checkout import checkout_of
 from supervisor_core.code.git.changes import merge
 from supervisor_core.code.git.runner import GitError
 from supervisor_core.commands.command import Outcome
@@ -105,7 +105,7 @@ def test_a_file_that_lay_there_before_a_merge_that_fails_is_not_removed(place: C
     (info / "attributes").write_text("*.broken filter=broken\n")
     head = code.checkout.head
     code.checkout.git("fetch", "--quiet")
-    site = site_of(place.host, place.config.worker("OrionMX"))
+    site = checkout_of(place.host, place.config.worker("OrionMX"))
     with pytest.raises(GitError):
         merge(site.git, code.colleague.head, "A merge that fails after its trial")
     assert (code.checkout.head, (code.checkout.folder / "kept.txt").read_text()) == (head, "of the worker\n")

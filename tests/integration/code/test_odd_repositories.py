@@ -190,9 +190,9 @@ def test_one_command_on_two_worktrees_keeps_what_each_of_them_was(tmp_path: Path
     linked = Repository(tmp_path / "linked", made.checkout.clock)
     made.checkout.git("worktree", "add", "--quiet", str(linked.folder), "main")
     for each in (made.checkout, linked):
-        git_changing.keep(Git(each.folder), "t1", each.head)
+        git_changing.keep_commit(Git(each.folder), "t1", each.head)
     assert made.checkout.head != linked.head
-    assert [git_changing.kept(Git(each.folder), "t1") for each in (made.checkout, linked)] == [
+    assert [git_changing.kept_commit(Git(each.folder), "t1") for each in (made.checkout, linked)] == [
         made.checkout.head,
         linked.head,
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.diagnosis.history import MOST, Sort, histories
+from supervisor_core.diagnosis.history import MOST, MarkKind, histories
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.heartbeats.files import HeartbeatAges
@@ -52,7 +52,7 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     assert held == [(Condition.DOWN, 4), (Condition.WELL, 18), (Condition.STALE, 2)]
     assert told.uptime.share == pytest.approx(18 / 24, abs=0.01)
     (mark,) = told.marks
-    assert (mark.sort, mark.name) == (Sort.COMMAND, "pause")
+    assert (mark.sort, mark.name) == (MarkKind.COMMAND, "pause")
     assert len(told.samples) >= 4
     assert (silent.known, silent.marks, silent.uptime.share) == (False, (), None)
     shown = home.supervisor("send", "history W0").stdout

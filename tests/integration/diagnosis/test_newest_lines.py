@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.diagnosis.worker_logs import NewestLines, Written
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.processes.records import STARTING, WorkerRecord, write_record
@@ -39,7 +39,7 @@ def captured(config: SupervisorConfig) -> Path:
     return path
 
 
-def read(config: SupervisorConfig, count: int = 20, drive: Drive | None = None) -> Written:
+def read(config: SupervisorConfig, count: int = 20, drive: Drive | None = None) -> WorkerLog:
     return NewestLines()(drive or open_drive(config), config, ["OrionMX"], count)[0]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from supervisor_core.alerts.flips import ConditionSpan, Flip, condition_spans, uptime
 from supervisor_core.commands.command import Issuer
-from supervisor_core.diagnosis.history import History, Mark, Sample, Sort, from_flips
+from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, from_flips
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
 UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -45,20 +45,20 @@ def history(
 
 def mark(ago: float, name: str, issuer: Issuer = ANNA, came: str = ": done") -> Mark:
     """Something that was asked for so many hours before the end."""
-    sort = Sort.DEPLOY if name in ("update", "rollback", "undo", "update-deps") else Sort.COMMAND
+    sort = MarkKind.DEPLOY if name in ("update", "rollback", "undo", "update-deps") else MarkKind.COMMAND
     return Mark(UNTIL - timedelta(hours=ago), sort, name, (f"{name} by ", issuer, came))
 
 
-def _samples(since: datetime, held: Sequence[ConditionSpan]) -> Iterator[Sample]:
+def _samples(since: datetime, held: Sequence[ConditionSpan]) -> Iterator[HeartbeatSample]:
     """A heartbeat of every half minute, sometimes of every minute; none while nothing runs."""
     at, number = since, 0
     while at < UNTIL:
         number += 1
         now = next((each for each in held if each.since <= at < each.until), None)
         if now is not None and now.condition is Condition.STALE:
-            yield Sample(at, LIMIT + (at - now.since).total_seconds())
+            yield HeartbeatSample(at, LIMIT + (at - now.since).total_seconds())
         elif now is not None and now.condition in (Condition.WELL, Condition.DEGRADED):
-            yield Sample(at, 28 + number * 7919 % 31 + (55 if number % 97 == 0 else 0))
+            yield HeartbeatSample(at, 28 + number * 7919 % 31 + (55 if number % 97 == 0 else 0))
         at += STEP
 
 

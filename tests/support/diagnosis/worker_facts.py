@@ -9,7 +9,7 @@ from typing import Any
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.diagnosis.why.model import CodeChange, Disk, Facts, Paused
+from supervisor_core.diagnosis.why.model import Disk, KnownPause, RecentChange, WorkerFacts
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.health import Health, Heartbeat, Observation, WorkerState
@@ -31,21 +31,21 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def running(**facts: Any) -> Facts:
+def running(**facts: Any) -> WorkerFacts:
     """One that runs and is well; `seen` are changes of what was observed."""
     beat = Heartbeat("running", ago(2))
     usual = Observation(WorkerState.RUNNING, pid=4711, started_at=ago(3 * 86400), heartbeat=beat)
     seen = usual._replace(**facts.pop("seen", {}))
-    made = Facts("OrionMX", NOW, WorkerState.RUNNING, Health.HEALTHY, "running, heartbeat 2 s ago", True, seen)
+    made = WorkerFacts("OrionMX", NOW, WorkerState.RUNNING, Health.HEALTHY, "running, heartbeat 2 s ago", True, seen)
     return replace(made, log="/nas/05_LOGS/workers/OrionMX.log", drive="/nas", **facts)
 
 
-def unwell(health: Health, reason: str, **facts: Any) -> Facts:
+def unwell(health: Health, reason: str, **facts: Any) -> WorkerFacts:
     """One that runs and is not well."""
     return running(health=health, reason=reason, fine=False, **facts)
 
 
-def down(*lives: WorkerRun, **facts: Any) -> Facts:
+def down(*lives: WorkerRun, **facts: Any) -> WorkerFacts:
     """One that ended by itself."""
     seen = {"state": WorkerState.STOPPED, "pid": None, "started_at": None, **facts.pop("seen", {})}
     usual = {"fine": False, "state": WorkerState.STOPPED, "health": Health.MISSING, "reason": "not running"}
@@ -85,11 +85,11 @@ def flip(new: Condition, at_ago: float, reason: str = "", old: Condition = Condi
 
 
 UPDATE = job("update_code", 150, label="new reader")
-CHANGE = CodeChange(UPDATE, ago(150), "OrionMX", BakeState.DEGRADED, undoable=True)
+CHANGE = RecentChange(UPDATE, ago(150), "OrionMX", BakeState.DEGRADED, undoable=True)
 FULL = Disk("the drive", "/nas", 12_288, 0.0)
 ROOMY = Disk("the state folder", "/var/lib/supervisor", 77_300_000_000, 60.0)
 
-TROUBLES: dict[str, Facts] = {
+TROUBLES: dict[str, WorkerFacts] = {
     "well": running(jobs=(job("restart_watcher", 3 * 86400, label="nightly"),)),
     "back": running(lives=(life(300), life(60)), lines=TRACEBACK, seen={"started_at": ago(55)}),
     "deploy": down(life(137), life(120), life(60), change=CHANGE, jobs=(UPDATE,), lines=TRACEBACK),
@@ -143,11 +143,11 @@ TROUBLES: dict[str, Facts] = {
         health=Health.UNKNOWN,
         reason="paused",
         seen={"paused": True},
-        paused=Paused(ANNA, ago(7200), "the disk is moved"),
+        paused=KnownPause(ANNA, ago(7200), "the disk is moved"),
         jobs=(job("pause", 7200, label="the disk is moved"),),
         lines=(),
     ),
-    "paused_by_hand": down(fine=True, reason="paused", seen={"paused": True}, paused=Paused(), lines=()),
+    "paused_by_hand": down(fine=True, reason="paused", seen={"paused": True}, paused=KnownPause(), lines=()),
     "quarantined": down(
         *(life(200 - 30 * number) for number in range(6)),
         given_up="quarantined: it was started by itself 5 times within the last hour",

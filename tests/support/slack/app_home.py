@@ -18,7 +18,7 @@ from supervisor_core.common.events import EventBus
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.storage.store import Ledger
 
 
@@ -40,7 +40,7 @@ def pages_of(
     async def monitoring(_rests: bool, _issuer: Issuer) -> str:
         raise AssertionError("nobody asked for that")
 
-    async def written(_workers: Sequence[str], _count: int) -> list[Written]:
+    async def written(_workers: Sequence[str], _count: int) -> list[WorkerLog]:
         raise AssertionError("nobody asked for that")
 
     async def explain(_workers: Collection[str]) -> list[Explanation]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.cli.logs import Layout, Search
-from supervisor_core.cli.status.views import View, plain_lines
+from supervisor_core.cli.logs import LogLayout, LogSearch
+from supervisor_core.cli.status.views import StatusText, plain_lines
 from supervisor_core.cli.table import folded, folded_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -144,12 +144,12 @@ LOG_LINES = (
 
 
 def view(document: dict[str, Any], width: int | None) -> str:
-    return View(width, TODAY).status(document)
+    return StatusText(width, TODAY).status(document)
 
 
 def logs() -> str:
-    found = Search().fitting(LOG_LINES)
-    return "\n".join(Layout(coloured=False).lines(found))
+    found = LogSearch().fitting(LOG_LINES)
+    return "\n".join(LogLayout(coloured=False).lines(found))
 
 
 CASES = {
@@ -207,7 +207,7 @@ def test_a_daemon_that_tells_no_more_than_it_must_is_shown_as_well() -> None:
 
 
 def test_only_marks_are_coloured_and_only_where_that_is_wanted() -> None:
-    bare, coloured = view(ILL, 80), View(80, TODAY, coloured=True).status(ILL)
+    bare, coloured = view(ILL, 80), StatusText(80, TODAY, coloured=True).status(ILL)
     assert "\x1b" not in bare
     assert coloured.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == bare
     assert coloured.count("\x1b[1;31m!!") == sum(line.startswith("!!") for line in bare.split("\n"))
@@ -252,4 +252,4 @@ def test_a_reason_stands_beside_where_it_fits_and_below_where_it_would_be_too_lo
 
 
 def test_the_services_are_left_out_where_workers_were_asked_for() -> None:
-    assert "SERVICE" not in View(80, TODAY).status(ILL, services=False)
+    assert "SERVICE" not in StatusText(80, TODAY).status(ILL, services=False)

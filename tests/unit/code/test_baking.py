@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from supervisor_core.code.watch.rules import (
     LATE,
     Bake,
+    BakedChange,
     BakeState,
-    Change,
-    Verdict,
-    Watched,
+    BakeVerdict,
+    WatchedWorker,
     change_of,
     judge,
     overtakes,
@@ -34,12 +34,12 @@ GRACE = timedelta(seconds=30)
 STARTED = SINCE - SECOND
 BAKE = Bake("task_1", "North", "TestHost", "North", SINCE, UNTIL)
 
-WELL = Watched(W.RUNNING, H.HEALTHY, True, "running, heartbeat 2 s ago", STARTED)
+WELL = WatchedWorker(W.RUNNING, H.HEALTHY, True, "running, heartbeat 2 s ago", STARTED)
 UNWELL = WELL._replace(health=H.DEGRADED, fine=False, reason="it reports an error: no disk")
 SILENT = UNWELL._replace(health=H.STALE)
 FROZEN = UNWELL._replace(health=H.FROZEN)
 UNKNOWN = UNWELL._replace(health=H.UNKNOWN, reason="running; the drive with its heartbeat can't be reached")
-DOWN = Watched(W.STOPPED, H.MISSING, False, "not running, though it should")
+DOWN = WatchedWorker(W.STOPPED, H.MISSING, False, "not running, though it should")
 BACKING_OFF = DOWN._replace(state=W.BACKING_OFF, reason="started again in 5 s: it lived 2.0 s")
 GIVEN_UP = DOWN._replace(state=W.QUARANTINED, reason="quarantined: too often", given_up=True)
 GIVEN_UP_AND_RUNS = WELL._replace(fine=False, given_up=True)
@@ -62,7 +62,7 @@ AT_REST = (PAUSED, PAUSED_DOWN, DISABLED, ENDED_WELL, None)
 ALL = (*AT_ONCE, *AT_REST, WELL, UNWELL, SILENT, FROZEN, UNKNOWN, AGAIN_BEFORE, STARTING, STOPPING)
 
 
-def said(worker: Watched | None, now: datetime, bake: Bake = BAKE) -> BakeState | None:
+def said(worker: WatchedWorker | None, now: datetime, bake: Bake = BAKE) -> BakeState | None:
     verdict = judge(bake, worker, now, GRACE)
     return verdict.state if verdict else None
 
@@ -87,7 +87,7 @@ def said(worker: Watched | None, now: datetime, bake: Bake = BAKE) -> BakeState 
     ],
 )
 def test_a_watched_worker_is_judged_as_it_is_and_by_the_time(
-    worker: Watched | None,
+    worker: WatchedWorker | None,
     at_first: BakeState | None,
     after_the_grace: BakeState | None,
     at_the_end: BakeState | None,
@@ -98,9 +98,9 @@ def test_a_watched_worker_is_judged_as_it_is_and_by_the_time(
 
 
 def test_what_is_said_has_the_reason_that_status_gives() -> None:
-    assert judge(BAKE, UNWELL, UNTIL, GRACE) == Verdict(B.DEGRADED, "it reports an error: no disk")
-    assert judge(BAKE, PAUSED, SINCE, GRACE) == Verdict(B.ENDED, "paused by bob")
-    assert judge(BAKE, WELL, UNTIL, GRACE) == Verdict(B.WELL)
+    assert judge(BAKE, UNWELL, UNTIL, GRACE) == BakeVerdict(B.DEGRADED, "it reports an error: no disk")
+    assert judge(BAKE, PAUSED, SINCE, GRACE) == BakeVerdict(B.ENDED, "paused by bob")
+    assert judge(BAKE, WELL, UNTIL, GRACE) == BakeVerdict(B.WELL)
     again = judge(BAKE, AGAIN, SINCE + SECOND, GRACE)
     assert again is not None
     assert "started again by itself" in again.reason
@@ -120,7 +120,7 @@ def test_where_nobody_knows_the_start_the_grace_is_counted_from_the_end_of_the_c
 
 
 @pytest.mark.parametrize("worker", ALL)
-def test_who_looks_long_after_the_end_blames_nothing_on_the_change(worker: Watched | None) -> None:
+def test_who_looks_long_after_the_end_blames_nothing_on_the_change(worker: WatchedWorker | None) -> None:
     now = UNTIL + GRACE + LATE
     verdict = judge(BAKE, worker, now + SECOND, GRACE)
     assert verdict is not None
@@ -131,10 +131,10 @@ SECONDS = st.integers(0, 600)
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> list[tuple[datetime, Watched | None]]:
+def looks(draw: st.DrawFn) -> list[tuple[datetime, WatchedWorker | None]]:
     """A worker as it was at some moments, one after the other."""
     moments = sorted(draw(st.sets(SECONDS, min_size=1, max_size=20)))
-    found: list[tuple[datetime, Watched | None]] = []
+    found: list[tuple[datetime, WatchedWorker | None]] = []
     for second in moments:
         worker = draw(st.sampled_from(ALL))
         if worker is not None and worker.state is W.RUNNING and draw(st.booleans()):
@@ -145,7 +145,7 @@ def looks(draw: st.DrawFn) -> list[tuple[datetime, Watched | None]]:
 
 @given(looks())
 def test_nobody_is_held_to_be_unwell_within_the_grace_after_a_start(
-    seen: list[tuple[datetime, Watched | None]],
+    seen: list[tuple[datetime, WatchedWorker | None]],
 ) -> None:
     for now, worker in seen:
         if worker is None or worker.state is not W.RUNNING or said(worker, now) is not B.DEGRADED:
@@ -156,7 +156,7 @@ def test_nobody_is_held_to_be_unwell_within_the_grace_after_a_start(
 
 @given(looks(), st.integers(0, 60))
 def test_it_is_well_at_its_end_alone_and_comes_to_one_end(
-    seen: list[tuple[datetime, Watched | None]], grace: int
+    seen: list[tuple[datetime, WatchedWorker | None]], grace: int
 ) -> None:
     for now, worker in seen:
         verdict = judge(BAKE, worker, now, timedelta(seconds=grace))
@@ -169,7 +169,7 @@ def test_it_is_well_at_its_end_alone_and_comes_to_one_end(
 
 
 @given(st.sampled_from(ALL), SECONDS)
-def test_who_is_fine_and_kept_running_has_not_degraded(worker: Watched | None, second: int) -> None:
+def test_who_is_fine_and_kept_running_has_not_degraded(worker: WatchedWorker | None, second: int) -> None:
     if worker is not None and worker.fine and worker.started_again_at is None:
         assert said(worker, SINCE + timedelta(seconds=second)) is not B.DEGRADED
 
@@ -213,7 +213,7 @@ def test_a_command_has_changed_something_where_other_commits_or_packages_run(
 
 def test_who_was_started_with_it_is_watched_and_who_rests_is_not() -> None:
     change = change_of(a_job({**MOVED, "workers": {"North": RUNS, "South": RUNS, "West": RESTS}}))
-    assert change == Change("task_2", "North", UNTIL, frozenset({"North", "South", "West"}), ("North", "South"))
+    assert change == BakedChange("task_2", "North", UNTIL, frozenset({"North", "South", "West"}), ("North", "South"))
 
 
 @pytest.mark.parametrize("workers", [None, [], {"North": "odd"}])
@@ -245,5 +245,5 @@ def test_a_job_that_has_not_ended_has_changed_nothing() -> None:
     ],
 )
 def test_a_newer_change_of_the_code_that_it_runs_from_overtakes(changed: dict[str, Any], overtaken: bool) -> None:
-    change = Change("task_2", "North", SINCE + SECOND, frozenset({"North"}), ("North",))
+    change = BakedChange("task_2", "North", SINCE + SECOND, frozenset({"North"}), ("North",))
     assert overtakes(replace(change, **changed), BAKE) is overtaken

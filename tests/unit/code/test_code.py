@@ -14,9 +14,9 @@ from supervisor_core.code.change_plan import (
     Commit,
     FileChange,
     count,
+    describe_move,
+    list_names,
     merge_message,
-    moved,
-    named,
     new_paths,
     revert_message,
     short,
@@ -110,11 +110,11 @@ def test_new_paths_are_those_where_nothing_of_the_kind_was() -> None:
 
 
 def test_names_are_cut_counted_and_never_break_a_line() -> None:
-    assert named(["a", "b"], 2) == "a, b"
-    assert named(["a", "b", "c", "d"], 2) == "a, b and 2 more"
-    assert named(["line\nbreak", "\x1b[2J"], 5) == r"line\nbreak, \x1b[2J"
+    assert list_names(["a", "b"], 2) == "a, b"
+    assert list_names(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert list_names(["line\nbreak", "\x1b[2J"], 5) == r"line\nbreak, \x1b[2J"
     assert [count(number, "commit") for number in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
-    assert moved("it went", A, B) == "it went, from aaaaaaa to bbbbbbb"
+    assert describe_move("it went", A, B) == "it went, from aaaaaaa to bbbbbbb"
 
 
 FACTS: dict[str, Any] = {"command": "rollback", "head": A, "target": B, "params": {"commits_back": 1}, "paused": []}

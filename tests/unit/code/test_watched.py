@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.watch.rules import Bake, BakeState, Watched, judge
+from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker, judge
 from supervisor_core.daemon.status import watched_workers
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.pauses import Pause
@@ -28,7 +28,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-def look(world: World, *worker_ids: str) -> dict[str, Watched]:
+def look(world: World, *worker_ids: str) -> dict[str, WatchedWorker]:
     return watched_workers(world.parts, world.reconciler, worker_ids or BOTH)
 
 

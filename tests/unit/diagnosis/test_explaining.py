@@ -23,7 +23,7 @@ from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.diagnosis.why.explanation import explain
-from supervisor_core.diagnosis.why.model import Cause, Paused
+from supervisor_core.diagnosis.why.model import Cause, KnownPause
 from supervisor_core.diagnosis.why.rules import RULES, value_of
 from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.conditions.rules import Condition
@@ -147,7 +147,7 @@ def test_what_is_more_fundamental_comes_first() -> None:
     order = [explain(everything).cause]
     everything = replace(everything, drive_problem="The drive hangs.")
     order.append(explain(everything).cause)
-    everything = replace(everything, paused=Paused(ANNA, ago(10), ""))
+    everything = replace(everything, paused=KnownPause(ANNA, ago(10), ""))
     order.append(explain(everything).cause)
     assert order == [Cause.DISK_FULL, Cause.DRIVE_AWAY, Cause.PAUSED]
     assert explain(replace(running(), disks=(FULL,))).cause is Cause.WELL, "a full disk alone makes no worker unwell"

@@ -26,7 +26,7 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
-from supervisor_core.diagnosis.history import History, Sample, from_flips, history_text, percent
+from supervisor_core.diagnosis.history import HeartbeatSample, History, from_flips, history_text, percent
 from supervisor_core.workers.conditions.rules import Condition
 from tests.support.diagnosis.history_charts import (
     LIMIT,
@@ -117,8 +117,11 @@ def test_an_uptime_is_never_rounded_up_to_the_whole() -> None:
 
 def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() -> None:
     held = (ConditionSpan(Condition.STALE, UNTIL - timedelta(hours=1), UNTIL),)
-    assert from_flips((), held, LIMIT) == (Sample(UNTIL - timedelta(hours=1), LIMIT), Sample(UNTIL, LIMIT + 3600))
-    measured = (Sample(UNTIL - timedelta(minutes=30), 2100.0),)
+    assert from_flips((), held, LIMIT) == (
+        HeartbeatSample(UNTIL - timedelta(hours=1), LIMIT),
+        HeartbeatSample(UNTIL, LIMIT + 3600),
+    )
+    measured = (HeartbeatSample(UNTIL - timedelta(minutes=30), 2100.0),)
     assert from_flips(measured, held, LIMIT) == measured
     assert from_flips((), held, 0.0) == ()
 

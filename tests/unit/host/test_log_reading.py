@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.cli.logs import LEVELS, Layout, Search
+from supervisor_core.cli.logs import LEVELS, LogLayout, LogSearch
 from supervisor_core.host.logging import events as event_files
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.logging.events import BLOCK_BYTES, EventFiles
@@ -60,7 +60,7 @@ def all_of(folder: Path, *, unfinished: bool = True) -> list[bytes]:
     return list(EventFiles(str(folder)).newest_first(unfinished=unfinished))
 
 
-def messages(search: Search, lines: list[bytes], most: int = 50) -> list[str]:
+def messages(search: LogSearch, lines: list[bytes], most: int = 50) -> list[str]:
     return [line.message for line in search.newest(reversed(lines), most)]
 
 
@@ -116,7 +116,7 @@ def test_the_newest_of_large_files_are_found_without_reading_all_of_them(
         (tmp_path / f"events.jsonl{end}").write_bytes((raw("x" * 100) + b"\n") * 20_000)
     monkeypatch.setattr(event_files, "open", Counted, raising=False)
     Counted.read_bytes = 0
-    assert len(Search().newest(EventFiles(str(tmp_path)).newest_first(unfinished=True), 50)) == 50
+    assert len(LogSearch().newest(EventFiles(str(tmp_path)).newest_first(unfinished=True), 50)) == 50
     assert 0 < Counted.read_bytes < 3 * BLOCK_BYTES  # its last line end, its head, and its last lines
 
 
@@ -125,7 +125,7 @@ def test_a_moment_ends_the_reading_as_well(tmp_path: Path, monkeypatch: pytest.M
     put(tmp_path, "", at(30, "new"))
     monkeypatch.setattr(event_files, "open", Counted, raising=False)
     Counted.read_bytes = 0
-    search = Search(since="2026-02-05T14:20", older_than_all="2026-02-05T14:19")
+    search = LogSearch(since="2026-02-05T14:20", older_than_all="2026-02-05T14:19")
     found = search.newest(EventFiles(str(tmp_path)).newest_first(unfinished=True), 50)
     assert [line.message for line in found] == ["new"]
     assert Counted.read_bytes < 3 * BLOCK_BYTES
@@ -133,7 +133,7 @@ def test_a_moment_ends_the_reading_as_well(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_line_a_little_out_of_order_does_not_hide_those_before_it() -> None:
     lines = [at(19, "early"), at(21, "one"), at(19, "late"), at(22, "two")]
-    search = Search(since="2026-02-05T14:20", older_than_all="2026-02-05T14:18")
+    search = LogSearch(since="2026-02-05T14:20", older_than_all="2026-02-05T14:18")
     assert messages(search, lines) == ["one", "two"]
 
 
@@ -272,7 +272,7 @@ def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: P
     """The real writer, rotating every few lines, and a reader that looks now and then."""
     handlers = logs.set_up(tmp_path, "supervisor.log", "INFO", 2_000, 5, to_stderr=False)
     files = EventFiles(str(tmp_path))
-    search = Search()
+    search = LogSearch()
     found = search.newest(files.newest_first(unfinished=False), 50)
     log = logging.getLogger("supervisor_core.under_test")
     try:
@@ -288,23 +288,23 @@ def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: P
 
 
 def test_the_newest_that_fit_come_oldest_first() -> None:
-    assert messages(Search(), [raw(f"{number}") for number in range(9)], 3) == ["6", "7", "8"]
-    assert messages(Search(), [raw("one")], 0) == []
+    assert messages(LogSearch(), [raw(f"{number}") for number in range(9)], 3) == ["6", "7", "8"]
+    assert messages(LogSearch(), [raw("one")], 0) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_level_means_this_and_worse(level: str) -> None:
     lines = [raw(each, level=each) for each in LEVELS]
-    assert messages(Search(level=level), lines) == list(LEVELS[LEVELS.index(level) :])
+    assert messages(LogSearch(level=level), lines) == list(LEVELS[LEVELS.index(level) :])
 
 
 def test_a_level_that_nobody_knows_is_not_hidden() -> None:
-    assert messages(Search(level="CRITICAL"), [raw("odd", level="Level 35")]) == ["odd"]
+    assert messages(LogSearch(level="CRITICAL"), [raw("odd", level="Level 35")]) == ["odd"]
 
 
 def test_a_moment_means_from_then_on() -> None:
     lines = [at(minute, str(minute)) for minute in (10, 20, 30)]
-    assert messages(Search(since="2026-02-05T14:20:00.000Z"), lines) == ["20", "30"]
+    assert messages(LogSearch(since="2026-02-05T14:20:00.000Z"), lines) == ["20", "30"]
 
 
 def test_a_worker_means_its_lines_and_those_of_its_tasks() -> None:
@@ -317,20 +317,20 @@ def test_a_worker_means_its_lines_and_those_of_its_tasks() -> None:
         raw("of nobody"),
         raw("also mine", worker_id="OrionMX"),
     ]
-    assert messages(Search("OrionMX"), lines) == ["before", "mine", "after", "also mine"]
-    assert messages(Search("OrionMX", level="ERROR"), lines) == ["after"]
-    assert [line.message for line in Search("OrionMX").fitting(lines)] == ["mine", "after", "also mine"]
+    assert messages(LogSearch("OrionMX"), lines) == ["before", "mine", "after", "also mine"]
+    assert messages(LogSearch("OrionMX", level="ERROR"), lines) == ["after"]
+    assert [line.message for line in LogSearch("OrionMX").fitting(lines)] == ["mine", "after", "also mine"]
 
 
 def test_lines_of_tasks_do_not_push_out_what_is_newer() -> None:
     lines = [raw("0", worker_id="A", task_id="t1"), *(raw(f"{number}", task_id="t1") for number in range(1, 6))]
-    assert messages(Search("A"), lines, 3) == ["3", "4", "5"]
-    assert messages(Search("A"), [*lines, *(raw("no", task_id="t2") for _ in range(9))], 3) == ["3", "4", "5"]
+    assert messages(LogSearch("A"), lines, 3) == ["3", "4", "5"]
+    assert messages(LogSearch("A"), [*lines, *(raw("no", task_id="t2") for _ in range(9))], 3) == ["3", "4", "5"]
 
 
 def test_once_it_is_known_whose_a_task_is_its_lines_count_and_no_more_is_read() -> None:
     lines = iter([raw("2", task_id="t1"), raw("1", task_id="t1"), raw("0", worker_id="A", task_id="t1"), b"", b"left"])
-    assert [line.message for line in Search("A").newest(lines, 3)] == ["0", "1", "2"]
+    assert [line.message for line in LogSearch("A").newest(lines, 3)] == ["0", "1", "2"]
     assert list(lines) == [b"left"]
 
 
@@ -348,21 +348,21 @@ BROKEN = {
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
 def test_a_broken_line_is_left_out_and_counted(line: bytes) -> None:
-    search = Search()
+    search = LogSearch()
     assert messages(search, [raw("one"), line, raw("two")]) == ["one", "two"]
     assert search.broken == 1
 
 
 @pytest.mark.parametrize("half", [raw("cut")[:40], b"\0" * 512])
 def test_the_line_right_behind_a_half_one_is_not_lost_with_it(half: bytes) -> None:
-    search = Search()
+    search = LogSearch()
     whole = raw('its message has {"timestamp" in it')
     (found,) = search.newest([half + whole], 50)
     assert (found.text, search.broken) == (whole.decode(), 1)
 
 
 def shown(*lines: bytes, coloured: bool = False) -> list[str]:
-    return Layout(coloured=coloured).lines(Search().fitting(lines))
+    return LogLayout(coloured=coloured).lines(LogSearch().fitting(lines))
 
 
 def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
@@ -377,9 +377,9 @@ def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
 
 
 def test_columns_keep_the_width_that_they_have_reached() -> None:
-    layout = Layout(coloured=False)
-    first = layout.lines(Search().fitting([raw("one", worker_id="a-long-name")]))
-    second = layout.lines(Search().fitting([raw("two", worker_id="short")]))
+    layout = LogLayout(coloured=False)
+    first = layout.lines(LogSearch().fitting([raw("one", worker_id="a-long-name")]))
+    second = layout.lines(LogSearch().fitting([raw("two", worker_id="short")]))
     assert first[0].index("one") == second[0].index("two")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git.runner import Git, GitError, NoCheckout, git_environment, git_version
+from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_environment, git_version
 from supervisor_core.demo.repository import Repository, make_repository
 
 ME = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org"}
@@ -75,7 +75,7 @@ def test_a_revert_that_was_not_ended_is_seen(made: Repository) -> None:
 
 def test_a_folder_that_is_no_checkout_or_not_there_says_so(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(NoCheckout, match="is no git checkout"):
+        with pytest.raises(NoCheckoutError, match="is no git checkout"):
             Git(folder).state("origin", "main")
 
 

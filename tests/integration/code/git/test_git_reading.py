@@ -16,12 +16,12 @@ from supervisor_core.code.git import repository as git_repository
 from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
+    count_commits,
     files_between,
+    find_removed_commit,
     has_file,
-    how_many,
     is_ancestor,
-    left_out,
-    resolve,
+    resolve_commit,
     tree_of,
 )
 from supervisor_core.code.git.runner import Git, GitError, GitLateError, git_environment
@@ -54,7 +54,7 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def reading(runner: Git, hashes: list[str]) -> list[Commit]:
         try:
             return read(runner, hashes)
-        except git_repository.UnreadableError as error:
+        except git_repository.UnreadableCommitError as error:
             reasons.append(str(error))
             raise
 
@@ -189,12 +189,12 @@ def test_a_repository_with_sha_256_names_is_read_by_git_itself(sha256: Repositor
     newest, older, *_ = commits(git, "HEAD", most=9)
     assert (newest.hash, newest.subject, len(newest.hash)) == (sha256.head, "Change 2", 64)
     assert unreadable == ["the objects have SHA-256 names"]
-    assert (resolve(git, "HEAD"), tree_of(git, "HEAD")) == (newest.hash, newest.tree)
-    assert (how_many(git, "HEAD"), common_ancestor(git, "HEAD", older.hash)) == (3, older.hash)
+    assert (resolve_commit(git, "HEAD"), tree_of(git, "HEAD")) == (newest.hash, newest.tree)
+    assert (count_commits(git, "HEAD"), common_ancestor(git, "HEAD", older.hash)) == (3, older.hash)
     assert (is_ancestor(git, older.hash, newest.hash), is_ancestor(git, newest.hash, older.hash)) == (True, False)
     assert (has_file(git, "HEAD", "2.txt"), has_file(git, "HEAD~1", "2.txt")) == (True, False)
     assert FileChange("A", "2.txt") in files_between(git, older.hash, newest.hash)
-    assert left_out(git, "refs/remotes/origin/main", "HEAD") == ""
+    assert find_removed_commit(git, "refs/remotes/origin/main", "HEAD") == ""
 
 
 def test_its_code_is_updated_rolled_back_and_undone(sha256: Repository, tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_git_that_hangs_ends_at_the_deadline_with_all_that_it_started(
     assert len(started) == 3
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 5, "all of them are gone")
     with pytest.raises(GitLateError):
-        resolve(git, "HEAD")
+        resolve_commit(git, "HEAD")
 
 
 def test_a_preview_with_a_git_that_hangs_is_refused_in_time(

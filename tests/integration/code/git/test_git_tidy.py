@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.code.git import changes as git_changing
-from supervisor_core.code.git.changes import fetch, keep, tidy
-from supervisor_core.code.git.history import resolve
+from supervisor_core.code.git.changes import fetch, keep_commit, tidy
+from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.code.git.runner import Git
 from tests.support.code.repositories import Clones, origin_and_checkout
 
@@ -35,12 +35,12 @@ def packs(made: Clones) -> int:
 def test_many_packs_become_one_and_what_a_command_kept_stays(made: Clones) -> None:
     git = Git(made.checkout.folder)
     dropped = made.checkout.commit({"own.txt": "own\n"})
-    name = keep(git, "t1", dropped)
+    name = keep_commit(git, "t1", dropped)
     made.checkout.git("reset", "--quiet", "--hard", "HEAD~1")
     made.checkout.git("reflog", "expire", "--expire=all", "--all")
     tidy(git)
     assert packs(made) == 1
-    assert resolve(git, name) == dropped
+    assert resolve_commit(git, name) == dropped
     assert made.checkout.status() == ""
 
 

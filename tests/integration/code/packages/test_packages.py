@@ -19,7 +19,7 @@ from supervisor_core.code.packages.pip import Packages
 from supervisor_core.code.packages.values import (
     Difference,
     PackagesError,
-    Restored,
+    RestoreResult,
     brings_back,
     complaint,
     differences,
@@ -146,7 +146,7 @@ def test_pip_that_waits_for_an_index_for_ever_is_ended_and_all_is_as_it_was(plac
         assert came.is_set()
         assert gone.wait(10), "the connection ended with pip"
         assert "s3cr3t" not in str(caught.value)
-        assert packages.restore(before, INSTALLING) == Restored()
+        assert packages.restore(before, INSTALLING) == RestoreResult()
     assert place.venv.versions() == {"alpha": "1.0"}
 
 
@@ -224,7 +224,7 @@ def test_restoring_that_has_no_time_says_so(place: Place) -> None:
 def test_nothing_is_run_where_nothing_differs(place: Place) -> None:
     """Its arguments would fail, if pip got them."""
     packages = place.packages(["--no-such-argument"])
-    assert packages.restore(packages.snapshot(), INSTALLING) == Restored()
+    assert packages.restore(packages.snapshot(), INSTALLING) == RestoreResult()
 
 
 def test_what_can_not_be_put_back_is_named_and_keeps_nothing_else_from_it(place: Place) -> None:

@@ -30,7 +30,7 @@ from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Command, Issuer, Outcome
-from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice, Vote
 from supervisor_core.jobs.model import Job, JobState, Progress
 from supervisor_core.storage.audit.search import AuditFilter
@@ -281,7 +281,11 @@ def test_a_page_of_the_audit_trail(
 
 @given(repeated(text, 20), text)
 def test_what_workers_wrote(lines: Sequence[str], said: str) -> None:
-    found = [Written("W", said, tuple(lines), 1), Written("V", said, problem=said), Written("U", said, nothing=True)]
+    found = [
+        WorkerLog("W", said, tuple(lines), 1),
+        WorkerLog("V", said, problem=said),
+        WorkerLog("U", said, nothing=True),
+    ]
     is_harmless(logs(found, filed=True))
 
 

@@ -30,7 +30,7 @@ from bot.views.cards.approval import ApprovalDetails as Waits
 from bot.views.files import MOST_BYTES
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.diagnosis.worker_logs import Written
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Terms
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import COLUMNS
@@ -92,7 +92,7 @@ def worker(worker_id: str = "OrionMX", **facts: Any) -> dict[str, Any]:
 
 
 ILL = worker("VegaMX", fine=False, health="stale", reason="no beat for 400 s")
-LINES = Written("OrionMX", "/nas/05_LOGS/workers/OrionMX.log", ("started", f"``` {HOSTILE}", "fed"), 4711)
+LINES = WorkerLog("OrionMX", "/nas/05_LOGS/workers/OrionMX.log", ("started", f"``` {HOSTILE}", "fed"), 4711)
 TEAM = TeamPicture(
     "archive",
     "keep the archive flowing",
@@ -129,7 +129,7 @@ CASES: Mapping[str, Callable[[], Content]] = {
     "audit_nobody": lambda: audit_page(asking(AuditFilter(issuer=HOSTILE), audit_command(by=HOSTILE)), [], nobody=True),
     "logs": lambda: logs([LINES], filed=False),
     "logs_of_several": lambda: logs(
-        [LINES, Written("New", "/x", nothing=True), Written("Far", "/y", problem="The drive at /nas hangs.")],
+        [LINES, WorkerLog("New", "/x", nothing=True), WorkerLog("Far", "/y", problem="The drive at /nas hangs.")],
         filed=True,
     ),
     "teams": lambda: teams(
@@ -192,7 +192,7 @@ def test_no_name_calls_or_links_anybody(text: str) -> None:
 
 
 def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
-    written = Written("W" * 64, "/p" * 2000, tuple(f"{number} {'&`<' * 600}" for number in range(1000)), 10**9)
+    written = WorkerLog("W" * 64, "/p" * 2000, tuple(f"{number} {'&`<' * 600}" for number in range(1000)), 10**9)
     for found in ([written], [written] * 5, [written] * 200):
         made = logs(found, filed=True)
         assert check_message(made, update=True) == []
