@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         read_watcher_heartbeat,
         write_supervisor_heartbeat_file,
     )
-    from supervisor_core.workers.heartbeats.rows import report_supervisor_heartbeat_to_database
+    from supervisor_core.workers.heartbeats.writer import report_supervisor_heartbeat_to_database
     from supervisor_core.workers.pauses import is_watcher_paused
     from supervisor_core.workers.planning import ActionKind, plan
     from supervisor_core.workers.status import Snapshot
@@ -65,7 +65,7 @@ _HOMES = {
     "plan": "workers.planning",
     "read_heartbeat_file": "workers.heartbeats.files",
     "read_watcher_heartbeat": "workers.heartbeats.files",
-    "report_supervisor_heartbeat_to_database": "workers.heartbeats.rows",
+    "report_supervisor_heartbeat_to_database": "workers.heartbeats.writer",
     "restart_watcher": "jobs.handlers",
     "resume_watcher": "jobs.handlers",
     "rollback_code": "code.rollback",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from supervisor_core.workers.heartbeats.rows import Execute
+    from supervisor_core.workers.heartbeats.writer import Execute
 
 LEDGER_FILE = "ledger.db"
 

@@ -79,6 +79,11 @@ class WorkerStatus:
         """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
         return hangs(self.observation, self.at)
 
+    @property
+    def problem(self) -> str:
+        """The problem in words; empty for a healthy worker."""
+        return "" if self.verdict.fine else f"{self.worker.id} is {self.verdict.health}: {self.verdict.reason}"
+
     def in_words(self) -> str:
         """Its state and health, in a word or two."""
         return in_words(self.observation.state, self.verdict, paused=self.pause is not None)

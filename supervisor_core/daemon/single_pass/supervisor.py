@@ -27,7 +27,7 @@ from supervisor_core.jobs.handler_checks import check_alone
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import FROZEN_SECONDS, Health
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
@@ -230,7 +230,7 @@ class Supervisor:
             log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
-            self.findings.failed(problem_text(after), level)
+            self.findings.failed(after.problem, level)
         if self._told:
             self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
 

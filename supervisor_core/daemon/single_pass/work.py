@@ -23,7 +23,7 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.storage import ledger_file
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.heartbeats.rows import Execute
+from supervisor_core.workers.heartbeats.writer import Execute
 
 if TYPE_CHECKING:
     from supervisor_core.storage.store import Ledger

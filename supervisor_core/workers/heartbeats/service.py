@@ -17,7 +17,7 @@ from supervisor_core.common.service_names import HEARTBEAT
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import problem_text, write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
 from supervisor_core.workers.status import WorkerStatus
 
 GATHER_SECONDS = 0.5
@@ -204,7 +204,7 @@ class HeartbeatService(Service):
 
     def _heartbeat(self, host: HostContext, worker_id: str, seen: WorkerStatus | None) -> SupervisorHeartbeat:
         not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
-        problems = [problem_text(seen) if seen else not_seen, self._troubles.get("drive", "")]
+        problems = [seen.problem if seen else not_seen, self._troubles.get("drive", "")]
         error = "; ".join(each for each in problems if each)
         return SupervisorHeartbeat(
             supervisor_id=host.config.supervisor.id,

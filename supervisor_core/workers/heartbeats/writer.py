@@ -1,19 +1,85 @@
-"""Heartbeats of a supervisor and its worker: written to the drive and the ledger, by a pass and by the daemon."""
+"""Writes the heartbeats of supervisors and workers: files on the drive, and rows of `workers_t`, one each, overwritten.
+
+The rows are plain SQL that SQLite's own driver and SQLAlchemy both take: a pass with nothing to do writes its rows
+without the import of SQLAlchemy, which would cost more than all else that it does.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
+from typing import Any, NamedTuple
 
+from supervisor_core.common.text import one_line
+from supervisor_core.common.times import to_text
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat, write_supervisor_heartbeat_file
-from supervisor_core.workers.heartbeats.rows import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
+from supervisor_core.workers.health import Heartbeat
+from supervisor_core.workers.heartbeats.files import (
+    LONGEST_SUMMARY,
+    SupervisorHeartbeat,
+    row_name,
+    write_supervisor_heartbeat_file,
+)
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import host_name
 
-log = logging.getLogger(__name__)
+HOSTNAME, STATUS = 255, 64
+"""Characters that the columns hold; a worker may write anything."""
+
+Execute = Callable[[str, dict[str, Any]], object]
+"""Runs a statement with named parameters: of a driver's connection, or SQLAlchemy's `exec_driver_sql`."""
+
+_UPSERT = """
+INSERT INTO workers_t (worker_id, last_heartbeat_at, pid, hostname, status, poll_seconds, status_summary)
+VALUES (:worker_id, :last_heartbeat_at, :pid, :hostname, :status, :poll_seconds, :status_summary)
+ON CONFLICT (worker_id) DO UPDATE SET
+  last_heartbeat_at = excluded.last_heartbeat_at, pid = excluded.pid, hostname = excluded.hostname,
+  status = excluded.status, poll_seconds = excluded.poll_seconds, status_summary = excluded.status_summary
+"""
+
+
+class HeartbeatRow(NamedTuple):
+    """One row of `workers_t`."""
+
+    worker_id: str
+    last_heartbeat_at: datetime | None
+    pid: int | None
+    hostname: str
+    status: str
+    poll_seconds: float | None
+    status_summary: str
+
+
+def row_of_worker(worker_id: str, beat: Heartbeat, summary: str) -> HeartbeatRow:
+    """The worker's own row, from its heartbeat file; the summary is what we think of it."""
+    return HeartbeatRow(worker_id, beat.at, beat.pid, beat.hostname, beat.status, beat.poll_seconds, summary)
+
+
+def put(execute: Execute, row: HeartbeatRow) -> None:
+    """Insert this row or update it, in the caller's transaction on the ledger."""
+    execute(_UPSERT, _values(row))
+
+
+def report_supervisor_heartbeat_to_database(
+    execute: Execute, heartbeat: SupervisorHeartbeat, *, pid: int, hostname: str
+) -> None:
+    """Insert or update the row of a worker's supervisor, in the caller's transaction on the ledger."""
+    status = "ok" if heartbeat.success else "error"
+    name = row_name(heartbeat.worker_id)
+    put(execute, HeartbeatRow(name, heartbeat.at, pid, hostname, status, None, heartbeat.summary()))
+
+
+def _values(row: HeartbeatRow) -> dict[str, Any]:
+    values: Mapping[str, Any] = row._asdict()
+    return {
+        **values,
+        "last_heartbeat_at": to_text(row.last_heartbeat_at) if row.last_heartbeat_at else None,
+        "hostname": one_line(row.hostname, HOSTNAME),
+        "status": one_line(row.status, STATUS),
+        "status_summary": one_line(row.status_summary, LONGEST_SUMMARY),
+    }
 
 
 def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat]) -> None:
@@ -40,8 +106,3 @@ def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: Work
     beat = seen.observation.heartbeat if seen else None
     if seen is not None and beat is not None:
         put(execute, row_of_worker(said.worker_id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
-
-
-def problem_text(seen: WorkerStatus) -> str:
-    """The problem of a worker; empty for a healthy one."""
-    return "" if seen.verdict.fine else f"{seen.worker.id} is {seen.verdict.health}: {seen.verdict.reason}"

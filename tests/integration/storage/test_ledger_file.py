@@ -24,7 +24,12 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import workers
 from supervisor_core.workers.health import Heartbeat
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.rows import Execute, put, report_supervisor_heartbeat_to_database, row_of_worker
+from supervisor_core.workers.heartbeats.writer import (
+    Execute,
+    put,
+    report_supervisor_heartbeat_to_database,
+    row_of_worker,
+)
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 SAID = SupervisorHeartbeat("TestHost", "OrionMX", NOW, True, None, ("pause",), "paused")
