@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import sampling
+from tests.support import memory_folder, sampling
 from tests.support.processes import process_backends
 from tests.support.storage import databases, recorded_schema
 
@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     full = config.getoption("--full")
     sampling.use(full=full)
     recorded_schema.use()
+    memory_folder.use()
     settings.load_profile("faults" if full else "test")
     if config.option.hypothesis_seed is None and (not full or sampling.SEED_VARIABLE in os.environ):
         config.option.hypothesis_seed = str(sampling.seed())

@@ -231,6 +231,7 @@ def test_the_second_look_decides_and_the_log_tells_of_both(home: Home) -> None:
     assert "OrionMX was stopped, missing before this pass, and is running, healthy now" in logged(home)
     (pid,) = home.running_copies("OrionMX")
     os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: home.running_copies("OrionMX") == [], message="it is gone")
     assert once(home) == 1
     assert heartbeat(home)["error"] == "OrionMX is missing: not running, though it should"
 

@@ -97,7 +97,7 @@ def breed(depth):
     while time.monotonic() < end:
         if depth and os.fork() == 0:
             breed(depth - 1)
-        time.sleep(0.02)
+        time.sleep(0.05)
     os._exit(0)
 for _ in range(2):
     if os.fork() == 0:
