@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from playground.tests.support.browser import chromium, olgas_page, row, say
 from slack_playground import Playground, Timings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FilePayload, Page
+    from playwright.sync_api import Browser, FilePayload, Locator, Page
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
 
@@ -35,8 +36,8 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture
-def slack() -> Iterator[Any]:
+@contextmanager
+def slack_with_a_bot() -> Iterator[Any]:
     with Playground.in_thread(page_app.MANIFEST, timings=Timings(ack=0.5)) as playground:
         playground.user("olga")
         playground.user("peter")
@@ -45,8 +46,21 @@ def slack() -> Iterator[Any]:
 
 
 @pytest.fixture
+def slack() -> Iterator[Any]:
+    with slack_with_a_bot() as made:
+        yield made
+
+
+@pytest.fixture
 def page(browser: Browser, slack: Any) -> Iterator[Page]:
     with olgas_page(browser, slack) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page_for_modals(browser: Browser) -> Iterator[Page]:
+    """One page for all tests that only look at a modal."""
+    with slack_with_a_bot() as made, olgas_page(browser, made) as opened:
         yield opened
 
 
@@ -237,16 +251,27 @@ def test_what_a_bot_says_is_said_to_a_screen_reader(page: Page, slack: Any) -> N
     page.locator("#say", has_text="spoken words").wait_for(state="attached")
 
 
-@pytest.mark.parametrize("name", blockkit_samples.VIEWS)
-def test_every_valid_view_is_drawn(name: str, page: Page, slack: Any) -> None:
-    view = blockkit_samples.VIEWS[name]
-    if view["type"] == "home":
-        bot(slack).views_publish(user_id=slack.user("olga").id, view=view)
-        page.get_by_role("navigation").get_by_role("button", name="deployer").click()
-        where = page.get_by_role("tabpanel")
-    else:
-        say(page, f"/view {name}")
-        where = page.get_by_role("dialog", name="A form")
+HOMES = [name for name, view in blockkit_samples.VIEWS.items() if view["type"] == "home"]
+MODALS = [name for name in blockkit_samples.VIEWS if name not in HOMES]
+
+
+def assert_drawn(where: Locator) -> None:
     where.locator(".block").first.wait_for()
     assert where.get_by_text("cannot draw").count() == 0
     assert where.get_by_text("could not be drawn").count() == 0
+
+
+@pytest.mark.parametrize("name", MODALS)
+def test_every_valid_modal_is_drawn(name: str, page_for_modals: Page) -> None:
+    say(page_for_modals, f"/view {name}")
+    modal = page_for_modals.get_by_role("dialog", name="A form")
+    assert_drawn(modal)
+    modal.press("Escape")
+    modal.wait_for(state="detached")
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_every_valid_home_is_drawn(name: str, page: Page, slack: Any) -> None:
+    bot(slack).views_publish(user_id=slack.user("olga").id, view=blockkit_samples.VIEWS[name])
+    page.get_by_role("navigation").get_by_role("button", name="deployer").click()
+    assert_drawn(page.get_by_role("tabpanel"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from slack_bolt import App
@@ -52,7 +53,18 @@ def running_sync(slack: Any, app: App) -> Iterator[SocketModeHandler]:
         slack.connected()
         yield handler
     finally:
+        _end_reading(handler)
         handler.close()
+
+
+def _end_reading(handler: SocketModeHandler) -> None:
+    """Wake the client's thread, which else waits 3 s for the next frame, and `close` for it."""
+    client = handler.client
+    client.auto_reconnect_enabled = False
+    client.current_session_state.terminated = True
+    if client.current_session is not None and client.current_session.sock is not None:
+        with suppress(OSError):
+            client.current_session.sock.shutdown(socket.SHUT_RDWR)
 
 
 BUTTONS = [
