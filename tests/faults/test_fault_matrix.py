@@ -1,7 +1,7 @@
-"""What is true after a fault: with ours, and printed beside it, with supervisord and circus in the same moment.
+"""What is true after a fault: with ours, and in full also with supervisord and circus, printed beside it.
 
-Only ours is held to it. What a peer does may hang on its timing, or get better: it is shown as it was found
-(`pytest -rP`, or all rows in one table: `python -m tests.benchmarks faults`).
+Only ours is held to it, so a sample is without the others. What a peer does may hang on its timing, or get better: it
+is shown as it was found (`pytest --full -rP`, or all rows in one table: `python -m tests.benchmarks faults`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,25 @@ import pytest
 
 from tests.support.daemon.peers import rows
 from tests.support.daemon.peers.matrix import HEADINGS, SYSTEMS, line, tried
+from tests.support.daemon.peers.ours import Ours
 from tests.support.daemon.peers.rows import Finding, Row
+from tests.support.sampling import in_full
 from tests.support.skips import skip_or_fail
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who lives is found through /proc")
+pytestmark = [
+    pytest.mark.sampled,
+    pytest.mark.skipif(sys.platform != "linux", reason="who lives is found through /proc"),
+]
+
+
+def found_with(*found_rows: Row) -> list[dict[str, Finding]]:
+    return tried(*found_rows, systems=SYSTEMS if in_full() else (Ours,))
 
 
 @pytest.fixture(scope="module")
 def unattended() -> dict[str, dict[str, Finding]]:
     """A frozen worker, both crash loops and one that is killed, watched at the same time."""
-    return dict(zip((row.fault for row in rows.UNATTENDED), tried(*rows.UNATTENDED), strict=True))
+    return dict(zip((row.fault for row in rows.UNATTENDED), found_with(*rows.UNATTENDED), strict=True))
 
 
 def holds(row: Row, found: Mapping[str, Finding]) -> None:
@@ -37,16 +46,16 @@ def test_the_peers_are_there_to_be_compared_with() -> None:
 
 
 def test_grandchildren_that_ignore_term_or_left_the_session_are_gone_when_we_say_stopped() -> None:
-    for row, found in zip(rows.STOPPING, tried(*rows.STOPPING), strict=True):
+    for row, found in zip(rows.STOPPING, found_with(*rows.STOPPING), strict=True):
         holds(row, found)
 
 
 def test_a_killed_supervisor_leaves_one_copy_and_its_successor_adopts_it() -> None:
-    holds(rows.SUCCESSOR, *tried(rows.SUCCESSOR))
+    holds(rows.SUCCESSOR, *found_with(rows.SUCCESSOR))
 
 
 def test_a_second_daemon_is_refused_and_harms_nothing() -> None:
-    holds(rows.SECOND_DAEMON, *tried(rows.SECOND_DAEMON))
+    holds(rows.SECOND_DAEMON, *found_with(rows.SECOND_DAEMON))
 
 
 def test_a_frozen_worker_is_noticed(unattended: dict[str, dict[str, Finding]]) -> None:

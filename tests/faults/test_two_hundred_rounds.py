@@ -26,7 +26,7 @@ from tests.support.homes import a_home
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
-ROUNDS = rounds(50, sample=12)
+ROUNDS = rounds(50, sample=6)
 COLD_EVERY = 10
 """So often a daemon is started from nothing, as by an operator; else its imports are done: half a second saved."""
 

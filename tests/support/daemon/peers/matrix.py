@@ -19,14 +19,16 @@ HEADINGS = f"| fault | {' | '.join(system.name for system in SYSTEMS)} |\n|{' --
 TROUBLE = (AssertionError, OSError, ValueError, subprocess.SubprocessError)
 
 
-def tried(*rows: Row, patience: float = PEERS_SECONDS) -> list[dict[str, Finding]]:
+def tried(
+    *rows: Row, patience: float = PEERS_SECONDS, systems: Sequence[type[System]] = SYSTEMS
+) -> list[dict[str, Finding]]:
     """What was found with each system, row by row: each has one daemon, and all rows are tried with it at once.
 
     Where that does not work, the trouble is what was found.
     """
-    with ThreadPoolExecutor(len(SYSTEMS)) as pool:
-        found = list(pool.map(lambda kind: _careful(kind, rows, patience), SYSTEMS))
-    return [{kind.name: each[n] for kind, each in zip(SYSTEMS, found, strict=True)} for n in range(len(rows))]
+    with ThreadPoolExecutor(len(systems)) as pool:
+        found = list(pool.map(lambda kind: _careful(kind, rows, patience), systems))
+    return [{kind.name: each[n] for kind, each in zip(systems, found, strict=True)} for n in range(len(rows))]
 
 
 def line(row: Row, found: Mapping[str, Finding]) -> str:
