@@ -24,6 +24,7 @@ from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState
 from supervisor_core.workers.conditions.rules import Condition, Target
 from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
+from tests.support.alerts.delivery import whole_round
 from tests.support.slack.counting_slack import Clock, CountingSlack
 
 NAMES = [f"W{number}" for number in range(1, 10)]
@@ -304,7 +305,7 @@ async def _goes_by(desk: AlertDesk, delivery: Delivery, clock: Clock, seconds: f
     """So long, by the desk's clock and by Slack's."""
     until, began = clock.at + seconds, (desk.now, clock.at)
     while True:
-        seconds = await delivery.round()
+        seconds = await whole_round(delivery)
         clock.at = min(clock.at + seconds, until)
         moment = began[0] + timedelta(seconds=clock.at - began[1])
         desk.wait((moment - desk.now).total_seconds())

@@ -27,6 +27,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
+from tests.support.alerts.delivery import whole_round
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
@@ -66,15 +67,15 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
-        await delivery.round()
+        await whole_round(delivery)
         slack.fault("error", "chat.update", error="message_not_found", times=2)
         pace.hold(f"chat.postMessage {ops.id}", 30)
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
-        await delivery.round()
+        await whole_round(delivery)
         assert "not to call chat.postMessage" in delivery.problem
         assert len(slack.calls("chat.postMessage")) == 1
         now += 30
-        await delivery.round()
+        await whole_round(delivery)
         assert len(slack.calls("chat.postMessage")) == 2
         assert delivery.problem == ""
 
@@ -87,11 +88,11 @@ async def test_a_post_that_is_refused_in_place_of_an_edit_holds_the_posts_of_its
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
-        await delivery.round()
+        await whole_round(delivery)
         slack.fault("error", "chat.update", error="message_not_found")
         slack.fault("ratelimited", "chat.postMessage", retry_after=30)
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
-        await delivery.round()
+        await whole_round(delivery)
         assert pace.wait((), f"chat.postMessage {ops.id}") > 25
 
 
@@ -114,7 +115,7 @@ async def test_one_that_slack_never_takes_keeps_no_other_channel_waiting(slack: 
             place = {"channel": slack.channel("ops").id}
             ledger.write(partial(order, task_id=f"good{number}", place=place))
         for _ in range(4):
-            await delivery.round()
+            await whole_round(delivery)
             now += 40
         assert cards(ledger) == {"bad": "pending", "good0": "sent", "good1": "sent", "good2": "sent"}
 
@@ -132,7 +133,7 @@ async def test_one_that_slack_never_takes_is_at_last_passed_by_in_its_own_channe
         for task in ("bad", "next"):
             ledger.write(partial(order, task_id=task, place={"channel": ops}))
         for tries in range(HOPELESS_ATTEMPTS + 3):
-            await delivery.round()
+            await whole_round(delivery)
             now += 40
             if tries < HOPELESS_ATTEMPTS:
                 assert cards(ledger) == {"bad": "pending", "next": "pending"}
@@ -153,7 +154,7 @@ async def test_a_thousand_announcements_that_nobody_takes_hide_no_card(slack: Pl
         ledger.order(messages)
         ledger.write(lambda connection: order(connection, "card", {"channel": ops}))
         for _ in range(4):
-            await delivery.round()
+            await whole_round(delivery)
             now += 2
         assert cards(ledger) == {"card": "sent"}
         assert len(slack.calls("chat.postMessage")) <= 4
@@ -247,12 +248,12 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
         slack.fault("ratelimited", "chat.postMessage", retry_after=3600)
         ledger.write(lambda connection: order(connection, "first", {"channel": general.id}))
         ledger.write(lambda connection: order(connection, "behind", {"channel": general.id}))
-        await delivery.round()
+        await whole_round(delivery)
         ledger.write(lambda connection: order(connection, "other", {"channel": ops.id}))
-        await delivery.round()
+        await whole_round(delivery)
         assert cards(ledger) == {"first": "pending", "behind": "pending", "other": "sent"}
         now += 61
-        await delivery.round()
+        await whole_round(delivery)
         assert set(cards(ledger).values()) == {"sent"}
 
 

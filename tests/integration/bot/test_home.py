@@ -33,6 +33,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
+from tests.support.alerts.delivery import whole_round
 from tests.support.daemon.reconciliation import until
 from tests.support.slack.app_home import pages_of
 from tests.support.slack.host_pictures import worker
@@ -109,7 +110,7 @@ class Host:
     async def deliver(self) -> None:
         """As much as may be sent at this moment."""
         for _ in range(100):
-            if await self.delivery.round() > SHORTEST_SECONDS:
+            if await whole_round(self.delivery) > SHORTEST_SECONDS:
                 return
 
     def row(self, user: str) -> Any:

@@ -23,6 +23,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import DETAILS
 from supervisor_core.storage.store import Ledger
+from tests.support.alerts.delivery import whole_round
 from tests.support.slack.counting_slack import START, Clock, CountingSlack
 
 CARDS, STEPS = 20, 300
@@ -85,7 +86,7 @@ async def _a_long_update(tmp_path: Path) -> None:
         while True:
             while coming and coming[0][0] <= clock.at:
                 coming.pop(0)[1]()
-            seconds = await delivery.round()
+            seconds = await whole_round(delivery)
             pending = ledger.read(partial(outbox.pending_messages, kinds=(jobs.CARD, DETAILS), now=datetime.now(UTC)))
             waits = {each.subject for each in pending}
             behind = {subject: behind.get(subject, clock.at) for subject in waits}

@@ -28,6 +28,7 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.alert_service import BEGINNING, AlertDesk
+from tests.support.alerts.delivery import whole_round
 
 SAID = ("chat.postMessage", "chat.update")
 _DATE = re.compile(r"<!date\^\d+\^[^|]*\|(?:\d{4}-\d\d-\d\d )([0-9:]+) UTC>")
@@ -113,7 +114,7 @@ class Day(AlertDesk):
     def tell(self) -> None:
         """A round of the delivery; another as soon as it wants one, while anything waits."""
         assert self._delivery is not None
-        seconds = self._runner.run(self._delivery.round())
+        seconds = self._runner.run(whole_round(self._delivery))
         self._write_down()
         waits = self.ledger.read(lambda connection: bool(outbox.pending_messages(connection, KINDS, self.now)))
         self._delivery_due = self.now + timedelta(seconds=seconds) if waits else None

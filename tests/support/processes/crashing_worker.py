@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.workers.restarts.policy import JITTER
-from tests.support.daemon.reconciliation import World, until
+from tests.support.daemon.reconciliation import STEP_SHARE, World, until
 
 LONG_SECONDS = 61.0
 SOON_SECONDS = 1.0
@@ -56,4 +56,6 @@ async def given_up(world: World, seconds: float = HOUR_SECONDS) -> int:
 
 
 def around(seconds: float) -> Any:
-    return pytest.approx(seconds, abs=seconds * JITTER + 0.2)
+    """This pause with any jitter, as `until` measures it."""
+    unseen = seconds * (1 + JITTER) * STEP_SHARE
+    return pytest.approx(seconds, abs=seconds * JITTER + unseen + 0.2)
