@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -122,12 +122,17 @@ def frozen_server(url: str) -> Iterator[None]:
     server = psutil.Process(int(pid_file.read_text().split()[0]))
     processes = [server, *server.children(recursive=True)]
     try:
-        for process in processes:
-            process.send_signal(signal.SIGSTOP)
+        signal_all(processes, signal.SIGSTOP)
         yield
     finally:
-        for process in processes:
-            process.send_signal(signal.SIGCONT)
+        signal_all(processes, signal.SIGCONT)
+
+
+def signal_all(processes: list[psutil.Process], number: int) -> None:
+    """PostgreSQL ends a process of its own at any time."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mariadb"], indirect=True)

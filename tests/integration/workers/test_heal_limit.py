@@ -39,7 +39,7 @@ def test_passes_start_a_worker_that_dies_as_often_as_configured_and_then_say_why
         for _ in range(2):
             assert heal().startswith("['started'] OrionMX could not be started: OrionMX died within")
         refused = heal()
-        assert refused.startswith("[] OrionMX could not be started: It was started by itself 2 times within the last")
+        assert refused.startswith("[] OrionMX could not be started: It was started by itself twice within the last")
         assert "workers.OrionMX.restart.max_per_hour allows no more" in refused
         note = home.state_dir / "workers" / "OrionMX.starts"
         assert len(json.loads(note.read_text())["starts"]) == 2, "what was refused does not count"
@@ -64,7 +64,7 @@ def test_starts_count_for_an_hour(tmp_path: Path) -> None:
     config, worker = configured(tmp_path / "host", 2)
     note_start(config.state_dir, worker, NOW)
     note_start(config.state_dir, worker, NOW + 30 * MINUTE)
-    with pytest.raises(TooManyStarts, match="2 times within the last hour"):
+    with pytest.raises(TooManyStarts, match="twice within the last hour"):
         note_start(config.state_dir, worker, NOW + 59 * MINUTE)
     note_start(config.state_dir, worker, NOW + WINDOW)
     with pytest.raises(TooManyStarts):
