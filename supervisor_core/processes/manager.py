@@ -1,7 +1,7 @@
 """The one door to worker processes: it starts, finds, watches and stops them.
 
-`HostProcesses` is the real one; the tests' fake passes the same contract tests. Modules that only `start` and `stop`
-need are imported when those are called.
+`HostProcesses` is the real one; `processes/fake.py` passes the same tests. Modules that only `start` and
+`stop` need are imported when those are called.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from supervisor_core.daemon.control.client import ask
 from supervisor_core.jobs import handlers as restart
 from supervisor_core.jobs.handlers import restart_watcher
 from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.waiting import wait_until
 
 BETWEEN_SECONDS = restart.BETWEEN_SECONDS

@@ -17,13 +17,13 @@ from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile, profile_of
+from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.records import record_path
 from tests.integration.processes.test_processes_start import ID, IDLE, Home
 from tests.integration.processes.test_processes_stop import DAEMON, DEAF
-from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.processes.process_backends import BACKENDS, swapped
 from tests.support.waiting import wait_until
 

@@ -17,6 +17,7 @@ from sqlalchemy import text
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import Heartbeat, WorkerState
@@ -25,7 +26,6 @@ from supervisor_core.workers.heartbeats.service import HeartbeatService, next_du
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
-from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.worker_statuses import worker_status
 
 PATIENCE_SECONDS = 20.0

@@ -24,8 +24,8 @@ from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import record_path
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
+from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from tests.support.homes import ROOT
-from tests.support.processes.fake_worker_adapter import FakeWorkerAdapter
 from tests.support.waiting import wait_until
 
 HEARD_SECONDS = 10.0

@@ -33,11 +33,11 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers import observation as frozen
+from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.restarts import history as past
 from supervisor_core.workers.status import WorkerSnapshot
 from tests.support.daemon.virtual_time import VirtualLoop
-from tests.support.processes.fake_worker_adapter import FakeWorkerAdapter
 
 T = TypeVar("T")
 BEGINNING = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)

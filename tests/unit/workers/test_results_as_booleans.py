@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host.programs import run_command
+from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
 from tests.support.intake.handler_hosts import FakeHost
-from tests.support.processes.fake_processes import FakeProcesses
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ class FakeProcesses:
         """True if exactly this process lives."""
         return self._lives.get(identity, Liveness.GONE)
 
-    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
+    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
         """True if the process has ended; nothing changes by waiting here."""
         return self.state(identity).ended
 

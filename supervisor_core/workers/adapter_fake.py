@@ -12,11 +12,11 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import KnownWorkers, WorkerEnded
-from tests.support.processes.fake_processes import FakeProcesses
 
 SLOWEST_SECONDS = 30.0  # a test that forgets to let a slow action go fails by this, and does not hang
 
@@ -114,7 +114,7 @@ class FakeWorkerAdapter:
             self._known.forget(worker)
         return report
 
-    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
+    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:  # noqa: ARG002 (looks itself)
         """Start it, under the same conditions as the real one."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "start"), self._lock:
@@ -134,7 +134,7 @@ class FakeWorkerAdapter:
             self._watched[identity] = worker_id
             return identity
 
-    def stop(self, worker_id: str, why: str = "") -> StopReport:
+    def stop(self, worker_id: str, why: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
         """End it."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "stop"):
@@ -209,7 +209,7 @@ class FakeWorkerAdapter:
             spec_hash=config.spec_hash(worker) if config else "",
         )
         record = self.processes.start(spec)
-        assert record.identity is not None
+        assert record.identity is not None  # noqa: S101 (who exists only here is always known)
         return record.identity
 
     def _stop(self, worker: WorkerSettings) -> StopReport:
