@@ -73,7 +73,7 @@ class Guide:
 
     @asynccontextmanager
     async def _changes(self, card: Card) -> AsyncIterator[Callable[[], Awaitable[tuple[float, list[str]]]]]:
-        """What stands on a card after each change, and how many seconds after its first appearance."""
+        """The text of a card after each change, with the seconds since it appeared."""
         world = self.stage.slack.server.world
         message = await card.message()
         queue = world.feed.listen(0)

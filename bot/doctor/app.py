@@ -161,9 +161,9 @@ def _of_daemon(service: Mapping[str, object]) -> CheckResult:
 
 
 async def _others(url: str) -> int:
-    """How many connections there are beside ours, which lives for its hello alone.
+    """The number of connections beside ours, which lives for its hello alone.
 
-    It is never read from again, so an envelope that Slack sends to it is not acknowledged, and Slack knows it lost.
+    It is never read again, so Slack knows that an envelope sent to it is lost.
     """
     async with ClientSession() as session:
         ours = Connection(session, url, _never, set(), AsyncWebClient().proxy)  # as the daemon would
@@ -174,7 +174,7 @@ async def _others(url: str) -> int:
 
 
 async def _never(_connection: Connection, _envelope: Envelope) -> None:
-    """What comes on a connection that is only looked at is not ours."""
+    """Ignore envelopes: this connection only counts the others."""
 
 
 def _clock(headers: Mapping[str, str], asked: datetime) -> CheckResult:

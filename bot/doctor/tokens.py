@@ -101,7 +101,7 @@ def _swapped(written: Mapping[str, str]) -> CheckResult | None:
 
 
 def _written_wrong(name: str, value: str) -> CheckResult | None:
-    """Why this value is no token of its kind; None where it is, or where there is none."""
+    """The failed result of a value that isn't a token of its kind."""
     prefix, copy = WANTED[name]
     if not value or value.startswith(prefix):
         return None

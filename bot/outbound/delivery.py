@@ -36,7 +36,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import FILE, PendingMessage
 
 LOOK_SECONDS = 2.0
-"""The net below the wakes: what another process ordered is told within so long."""
+"""The poll behind the wakes, for orders of another process."""
 
 SHORTEST_SECONDS = 0.05
 """Between two looks while something waits, so that no rounding of a wait becomes a busy loop."""
@@ -51,10 +51,10 @@ UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
 """Calls that are left behind, in all and of one method. Further ones of it wait for the first of those to end."""
 
 LAST_SECONDS = 2.0
-"""For what is left behind when the service stops; its rows are told by the next run."""
+"""For pending calls when the service stops; the next run sends their rows."""
 
 SHUT_SECONDS = 60.0
-"""How long nothing is tried in a channel that takes nothing from us: somebody must invite the bot first."""
+"""The pause of a channel that refuses our posts: somebody must invite the bot first."""
 
 DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
 """After so many tries a message that meets nothing but bad weather is blamed itself: at the first where others got
@@ -308,25 +308,25 @@ class Delivery:
 
 
 def _opened_at(message: PendingMessage) -> str:
-    """When a page was opened; everything else stays in the order in which it was ordered."""
+    """The time at which a page was opened; other messages keep their order."""
     return str(message.payload.get("at", "")) if message.kind == HOME else ""
 
 
 def _place(message: PendingMessage) -> str:
-    """The channel whose order a message belongs to; none for what is edited, or told to one person alone."""
+    """The channel in whose order a message is posted; none for edits and private messages."""
     if message.kind in (WHISPER, HOME) or message.address.get("ts"):
         return ""
     return str(message.payload.get("channel") or "")
 
 
 def _unreached(error: Exception, by: str) -> str:
-    """What is left alone for a while: a method that takes a call and never answers says nothing of the others."""
+    """The key to hold: a call that times out says nothing about other methods."""
     return by if isinstance(error, TimeoutError) else EVERYTHING
 
 
 def _line(message: PendingMessage) -> str:
-    """Those that go one after the other: posts of one channel, and beside them its files, which may be long on their
-    way. None for what is edited or told to one person alone."""
+    """The queue of a message: the posts of a channel, or its files, which may take long; none for edits and private
+    messages."""
     place = _place(message)
     return f"files {place}" if message.kind == FILE and place else place
 

@@ -31,8 +31,8 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 
 KEPT = timedelta(hours=1)
-"""So long after somebody last opened their page, or pressed something on it, it follows what happens. Slack does not
-say when they leave it; and each page that is kept takes its share of what may be published."""
+"""A page follows changes for this long after its reader's last action. Slack doesn't say when they leave it, and each
+followed page takes its share of the rate limit."""
 
 SETTLE_SECONDS = 0.2
 """From a change until pages are ordered: what happens together is one page."""
@@ -44,7 +44,7 @@ FORGOTTEN = timedelta(days=7)
 """After so long without a visit nobody expects to be where they were."""
 
 CHANGED_WITH = (CARD, ASKED, ALERT)
-"""Whatever is ordered anew with these is shown on pages, too."""
+"""Kinds of messages whose content pages show, too."""
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class HomeRefresher:
 
 
 def _at(payload: Mapping[str, Any]) -> datetime:
-    """When its reader last did something there; long ago, where that can't be read."""
+    """The time of its reader's last action; long ago where it can't be read."""
     try:
         return from_text(str(payload.get("at")))
     except ValueError:

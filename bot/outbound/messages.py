@@ -27,10 +27,10 @@ from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
 from supervisor_core.storage.steps import Message
 
 WHISPER = "whisper"
-"""For one person alone; told once, and never edited."""
+"""For one person alone; sent once, and never edited."""
 
 HOME = "home"
-"""Somebody's page, App Home, by their id: published anew when it is ordered anew, and always as all is by then."""
+"""A person's App Home, under their id: published at each order with the current state."""
 
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
@@ -109,7 +109,7 @@ def file_to_channel(request: Request, file: Attachment) -> Message:
 
 
 def _file_of(subject: str, about: str) -> str:
-    """Another subject than its card or its answer has: messages of one place are told apart by theirs."""
+    """A subject of its own: messages of one place differ by their subjects."""
     tail = f"/file{about}"
     return f"{subject[: SUBJECT - len(tail)]}{tail}"
 

@@ -47,7 +47,7 @@ ANNOUNCED_FOR = timedelta(days=1)
 a reply waits for a channel that is closed, and a private message for its person."""
 
 CLOCKS_SECONDS = 120.0
-"""How far apart our clock and Slack's may be when a message is looked for."""
+"""The clock difference to Slack that finding a message allows for."""
 
 UPLOAD_TRIES = 5
 """Tries before a file whose bytes Slack rejects is posted as text."""

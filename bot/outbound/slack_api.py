@@ -23,7 +23,7 @@ UPLOAD_SECONDS = 30
 OK = 200
 
 Address = Mapping[str, str]
-"""Where a message stands: `channel` and `ts`."""
+"""The address of a message: `channel` and `ts`."""
 
 
 class UploadError(Exception):

@@ -122,7 +122,7 @@ def _status(error: SlackApiError) -> int:
 
 
 MOST_ADMINS = 10
-"""Who has more of them has somebody who tells the others."""
+"""Admins beyond these hear it from the others."""
 
 OF_A_CHANNEL: Mapping[str, str] = {
     "channel_not_found": "it is not there, or is private and the bot is no member of it",
@@ -132,7 +132,7 @@ OF_A_CHANNEL: Mapping[str, str] = {
     "restricted_action_read_only_channel": "it is read-only",
     "restricted_action_thread_only_channel": "it takes nothing but replies in threads",
 }
-"""What Slack calls it, where it is about the channel and not about one message."""
+"""Slack's error codes that are about a channel, with their reasons."""
 
 KEYS = ("alert_channel", "approval_channel", "fallback_channel")
 

@@ -17,7 +17,7 @@ OPTION = 75  # characters of a button and of a choice
 Json = dict[str, Any]
 
 Content = dict[str, Any]
-"""What a message says: `text` and `blocks`, and both say the same."""
+"""A message: `text` and `blocks`, which say the same."""
 
 
 def text_message(text: str) -> Content:

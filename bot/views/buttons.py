@@ -23,7 +23,7 @@ PAGE = "page:"
 """Before the name of a command whose answer goes on: the value of the button is `NONCE WHERE ARGUMENTS`."""
 
 ON_ALERT = "alert."
-"""How the nonce of a button on an alert begins: what comes of it belongs into the alert's thread."""
+"""The beginning of the nonce of a button on an alert: its card belongs in the alert's thread."""
 
 SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
@@ -42,7 +42,7 @@ EFFECTS: Mapping[str, str] = {
     "schedule remove": "Its command is not given any more. What it has begun goes on.",
     "monitoring resume": "The supervisor looks after its workers again.",
 }
-"""What each command does that changes something; a button says it before it does anything."""
+"""The effect of each command, for the confirmation of its button."""
 
 MOST = 2000
 """Characters of a button's value."""

@@ -25,14 +25,14 @@ class Attachment:
     """With its ending, by which Slack shows it: `audit.csv`."""
     content: str | bytes
     rest: str
-    """Where all of it is, in Slack's markup: "`supervisor audit --csv` on OrionMX". It is said where something was cut,
-    or where Slack takes no file."""
+    """The place of the whole, in Slack's markup: "`supervisor audit --csv` on OrionMX". It is shown where something was
+    cut, or where Slack takes no file."""
     title: str = ""
     """As it is shown; empty: its name."""
     comment: str = ""
-    """What stands above it, in Slack's markup: data in it is escaped by whoever writes it."""
+    """The text above it, in Slack's markup, with its data escaped."""
     alt: str = ""
-    """What a picture shows, for whoever can't see it."""
+    """The description of a picture."""
 
     @property
     def data(self) -> bytes:
@@ -110,7 +110,7 @@ def file_text(file: Attachment, refused: str) -> Content:
 
 
 def _with_words(content: Content, said: str, rest: str) -> Content:
-    """With what became of it. A file that is whole says nothing of a rest."""
+    """Add the reason, and the place of the rest where something is cut."""
     words = f"{said} All of it: {fit(rest, REST)}" if rest else said
     text = fit(str(content["text"]), 2900 - len(words) - 1)
     return {"text": f"{text}\n{words}", "blocks": [*content["blocks"], context(words)]}

@@ -25,7 +25,7 @@ VALUE = "value"
 """The `action_id` of every field; its `block_id` says which it is."""
 
 MOST_OPTIONS = 100
-"""What one menu holds; with more the menu asks for those that fit what was typed so far."""
+"""Options of one menu; with more, the menu requests those that match the typed text."""
 
 OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
 
@@ -196,7 +196,7 @@ SUBMIT: Mapping[str, str] = {
     "rollback": "Roll back",
     "undo": "Undo",
 }
-"""What each form does when it is sent: its title, and its button."""
+"""The title and the submit button of each form."""
 
 
 @dataclass(frozen=True, slots=True)

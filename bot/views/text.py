@@ -94,7 +94,7 @@ def _date(at: datetime, form: str, fallback: str) -> str:
 NAME = 80  # characters
 
 MENTIONABLE = re.compile(r"[UW][A-Z0-9]{1,30}")
-"""The ids of people, as Slack gives them. What else stands in that place was made up, and is told as a name."""
+"""Slack's ids of people. Any other text in their place is shown as a name."""
 
 UNSTYLED = str.maketrans("", "", "*_~`")
 """A name is not styled; there is no escape for these."""

@@ -40,7 +40,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
 
 
 def _seen(worker: WorkerSettings, state: CodeState) -> tuple[list[tuple[str, str]], list[str]]:
-    """What keeps a checkout from being changed, each with a remedy; and what is worth a remark."""
+    """The problems that prevent a change of the checkout, each with a remedy; and remarks."""
     troubles, remarks = [], []
     if state.under_way:
         remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."

@@ -118,7 +118,7 @@ def check_database(config: SupervisorConfig) -> CheckResult:
 
 
 def _not_there_yet(url: str) -> bool:
-    """A file is made by whoever first writes to it; the folder must be there."""
+    """True for a SQLite file that the first write will create."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return False

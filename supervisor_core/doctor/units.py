@@ -123,14 +123,14 @@ def _read(path: Path) -> str:
 NAME = "service"
 STARTED_BY_SYSTEMD = "INVOCATION_ID"
 BEYOND_SECONDS = 7.0
-"""What a stop takes beyond the command in hand: the outcome is written, and a service that hangs is cut off."""
+"""The time of a stop beyond the running command: its outcome is written, and a hanging service is cut off."""
 
 PAGE = "docs/how-to/run-as-a-service.md"
 WANTED = {
     "KillMode": ("process", "its workers end when it ends"),
     "OOMPolicy": ("continue", "a worker that the kernel kills for its memory ends it, too"),
 }
-"""What must be set, and what happens where it is not."""
+"""The required settings, and the effect without each."""
 
 
 def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResult:
@@ -154,7 +154,7 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
 
 
 def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
-    """Where the daemon lives; where none runs, ourselves, if systemd has started us."""
+    """The unit of the daemon; where none runs, our own, if systemd started us."""
     # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
     pid = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
     if pid:
@@ -193,7 +193,7 @@ def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], nee
 
 
 def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str]]:
-    """What is wrong with a unit, and the setting that mends it. What an old systemd does not know is not missed."""
+    """The problems of a unit, each with the setting that fixes it; without properties that an old systemd lacks."""
     for name, (value, otherwise) in WANTED.items():
         if unit.get(name, value) != value:
             yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"

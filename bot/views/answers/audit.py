@@ -13,7 +13,7 @@ from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import TrailEntry
 
 NEWER, OLDER, FILE = "newer", "older", "csv"
-"""What the buttons say that lead from page to page; the last one is for all of it."""
+"""The words of the buttons between pages, and of the one for the whole file."""
 
 SHORT, MIDDLE, LONG = 60, 110, 200
 """Characters of one fact: ten entries of the longest facts are less than a message holds."""
@@ -41,7 +41,7 @@ class AuditQuery:
     wanted: AuditFilter
     nonce: str
     alone: bool = True
-    """Whether only the asker reads it: then people are mentioned, and nobody is called by that."""
+    """The answer is private, so mentions notify nobody."""
 
 
 def audit_page(

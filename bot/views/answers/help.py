@@ -57,11 +57,11 @@ class TargetMenu:
 
     block_id: str
     command: Command
-    """What is given, with any of the targets."""
+    """The command to give for the chosen target."""
     targets: Sequence[str]
     asks: bool = False
     left: int = 0
-    """How many more targets there are than a menu holds."""
+    """Targets that the menu has no room for."""
 
 
 def mistake(

@@ -21,10 +21,10 @@ SHOWN = 15
 WHY, TEXT = 200, 3000  # characters: of a reason, and of all that a notification says
 
 AGAIN = "overview"
-"""What the button gives that stands where the others were, once one of them was pressed."""
+"""The command of the button that replaces the others once one of them is pressed."""
 
 BUTTONS = ("pause", "resume", "restart")
-"""What can be done about a worker from here."""
+"""The commands of a worker's buttons."""
 
 
 def overview(

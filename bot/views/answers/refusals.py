@@ -13,8 +13,8 @@ from enum import Enum
 from bot.views.text import escape
 
 MOST, FIRST = 8, 3
-"""So many names are all told; of more than that the first few, and how many more there are. Nobody reads a page of
-names, and all that a refusal lists must fit into one section of a message."""
+"""Up to this many names are listed; of more only the first few, with the number of the rest: a refusal fits into one
+section."""
 
 RefusalText = tuple[str, str]
 
@@ -39,7 +39,7 @@ class RequiredRole:
     told: Sequence[str]
     votes: bool = False
     cancels: bool = False
-    """Takes back what somebody else asked for, which is for whoever may vote on it."""
+    """Cancels another person's command, which is a right of its approvers."""
 
     @property
     def by_list(self) -> bool:

@@ -77,7 +77,7 @@ def _in_words(role: str) -> str:
 
 
 def _health(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
-    """How many are how; those of other hosts, or of none, are said to be unknown here."""
+    """The number of members in each state; members that aren't on this host are unknown."""
     if not team.members:
         return "nobody is in it"
     counted = Counter(

@@ -35,7 +35,7 @@ LOG = 1800
 """Characters of all lines together."""
 
 May = Callable[[Command], bool]
-"""Whether the reader may give this command there."""
+"""The reader's right to a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
 
 
 def _buttons(told: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
-    """Those that the reader may press; among several workers they say whose they are."""
+    """The buttons that the reader has a right to; with several workers they name theirs."""
     offered = [each for each in told.found.remedies if reader.may(each)]
     if not offered:
         return []

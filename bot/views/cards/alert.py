@@ -52,7 +52,7 @@ WORDS: Mapping[Condition, str] = {
     Condition.DEAF: "was deaf",
     Condition.STORM: "goes on",
 }
-"""What is said of a target, in words."""
+"""The condition of a target, in words."""
 
 _WAS: Mapping[Condition, str] = {
     Condition.CLOCK_SKEW: "had a clock that differed",
@@ -81,7 +81,7 @@ RESTARTABLE = frozenset(
         Condition.FLAPPING,
     }
 )
-"""Where a restart by a person may help."""
+"""Conditions that a restart may fix."""
 
 _HUSHED: Mapping[Hush, str] = {
     Hush.SNOOZE: ":zzz: Snoozed",
@@ -115,23 +115,23 @@ class AlertDetails:
     alert: Alert
     host: str = ""
     ended: str = ""
-    """How its target is since it is over."""
+    """The state of its target after it recovered."""
     before: Job | None = None
     """The last command for its worker before it began."""
     settings: LastConfigChange | None = None
     """The configuration that affected its worker last before it began, where that is newer than the command."""
     tries: int = 0
-    """How many restarts by people have ended since it began. The button counts once for each."""
+    """Restarts by people that have ended since it began. The button works once for each."""
     hushes: Sequence[Suppression] = ()
-    """What keeps it quiet at the moment."""
+    """The suppressions that hold now."""
     new: bool = False
-    """Whether nothing was said of it yet."""
+    """It has no message yet."""
     members: AlertMembers = field(default_factory=AlertMembers)
-    """What there is to say of the alerts that it stands for."""
+    """The alerts that are part of it."""
     parent: Alert | None = None
     """The one that stands for it."""
     link: str = ""
-    """Where that one's message is."""
+    """The link to its parent's message."""
 
 
 def alert_card(told: AlertDetails, now: datetime) -> Content:

@@ -106,7 +106,7 @@ def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
 
 
 def _is_alone(approval: Approval) -> bool:
-    """Whether its card stands in a direct message, where none of those who may agree come by."""
+    """True where its card is in a direct message, which no approver sees."""
     return str((approval.card or {}).get("channel") or "").startswith(DIRECT)
 
 
@@ -149,7 +149,7 @@ def _effect(approval: Approval) -> str:
 
 
 def _says_why(details: ApprovalDetails) -> bool:
-    """Whether there is a reason that nothing else on the card tells: a denial's stands beside who denied."""
+    """True for a reason that isn't on the card yet: a denial's is beside its vote."""
     approval = details.approval
     told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in details.votes[:VOTES])
     return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told

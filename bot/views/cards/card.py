@@ -32,7 +32,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "rollback_code": ("rolling back", "rolled back"),
     "undo_code": ("undoing", "undone"),
 }
-"""What is said of a worker while it happens, and when it has happened."""
+"""The state of a worker during and after each command."""
 
 UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 
@@ -63,7 +63,7 @@ class UndoState:
     """The state of undoing a command on one worker."""
 
     tries: int = 0
-    """How many have ended. A button counts once for each."""
+    """Undo commands that have ended. The button works once for each."""
     by: Job | None = None
     """The one that succeeded."""
     under_way: bool = False
@@ -77,9 +77,9 @@ class CardContext:
     undone: Mapping[str, UndoState] | None = None
     """By worker."""
     bakes: Sequence[Bake] = ()
-    """Who is or was watched after it."""
+    """The watches that it started."""
     undo_asks: bool = False
-    """Whether an undo needs an approval here."""
+    """An undo needs an approval."""
 
 
 NOTHING_ELSE = CardContext()
@@ -200,7 +200,7 @@ def _is_undone(job: Job, about: CardContext) -> bool:
 
 
 def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
-    """What a success is worth saying beyond its word: it was so before, what changed, the drive does not know yet."""
+    """Notes on a success: undone since, no change, the commits and files, a drive that is away."""
     notes = [
         f":leftwards_arrow_with_hook: {escape(worker_id)} was undone by {mention(undone.by.issuer)}: "
         f"`{undone.by.task_id}`"
@@ -239,7 +239,7 @@ def _changed(details: Mapping[str, Any]) -> list[str]:
 
 
 def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: CardContext) -> str:
-    """What a person does now; empty while it goes on, and where nothing is left to do."""
+    """The next step for a person; empty where there is none."""
     if not _ended(jobs):
         return ""
     if not failed:
@@ -257,7 +257,7 @@ def _next_step(jobs: Sequence[Job], failed: Sequence[Job], about: CardContext) -
 
 
 def _afterwards(job: Job) -> str:
-    """How a success is ended, where somebody may want that; what can be taken back has a button."""
+    """The command that ends a pause."""
     return f"To let it work again: {_command([job], 'resume')}." if job.handler == "pause" else ""
 
 
@@ -301,7 +301,7 @@ def _word(jobs: Sequence[Job]) -> str:
 
 
 def _doing(job: Job, most: int) -> str:
-    """What its handler said last of what it is doing; nothing once there is an outcome."""
+    """The newest progress of a running job."""
     under_way = job.state is JobState.STARTED and job.progress
     return f" — {fit(escape(job.progress[-1].words), most)}" if under_way else ""
 

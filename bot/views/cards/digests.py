@@ -28,7 +28,7 @@ STORM_WORDS = {
     Condition.RESTART_LIMIT: "given up",
     Condition.FLAPPING: "coming and going",
 }
-"""What is said of several workers that are so."""
+"""The condition of several workers, in words."""
 
 
 def condition_counts(members: AlertMembers) -> str:

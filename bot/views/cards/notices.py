@@ -99,7 +99,7 @@ def _sum(worked: Iterable[Uptime]) -> Uptime:
 
 
 def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
-    """How long these lasted, in seconds; what is not over, up to this moment."""
+    """The duration of these alerts in seconds, open ones up to this moment."""
     return sum(((alert.closed_at or until) - alert.opened_at).total_seconds() for alert in alerts)
 
 

@@ -22,8 +22,7 @@ USUAL_STEPS: Mapping[str, int] = {
     "rollback_code": 4,
     "undo_code": 4,
 }
-"""How many steps a command usually takes on one worker. A longer one fills its bar more slowly, and never before its
-end."""
+"""The usual number of steps on one worker. With more steps the bar fills more slowly, and never before the end."""
 
 SHOWN = 5
 """Steps on a card; of those before them it says how many there were."""

@@ -22,8 +22,8 @@ from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.outbox import REPORTS
 
 LONG = timedelta(seconds=60)
-"""Who waited longer than that looks elsewhere by now, and is told of the end. It counts from when the command was
-filed: after an approval all who are concerned are told in any case."""
+"""A person who waits longer looks elsewhere by then, so the reply mentions them. After an approval everybody concerned
+is mentioned anyway."""
 
 WHY, ERROR, SUMMARY = 300, 2500, 2000  # characters
 PIECE, PIECES = 2600, 4
@@ -85,7 +85,7 @@ def _is_over(jobs: Sequence[Job], details: ApprovalDetails | None) -> bool:
 
 
 def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_here: bool) -> Iterator[Any]:
-    """Who is told: of what needed an approval all who had a part in it, else whoever has waited long."""
+    """The people to mention: after an approval everybody who took part, else a requester who waited long."""
     if details is None:
         if seconds_of(jobs, jobs[0].filed_at) >= LONG.total_seconds():
             yield jobs[0].issuer

@@ -29,7 +29,7 @@ from bot.views.home.sections import (
 from bot.views.text import escape, fit, moment
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
-"""The `action_id` of the menu of what to show, of the buttons that turn the page, and of the one that asks anew."""
+"""The `action_id` of the filter menu, of the buttons between pages, and of the refresh button."""
 
 WORKER_BLOCKS = 60
 """Blocks of workers and teams on a page. With everything else there are fewer than a hundred, which is what Slack
@@ -40,7 +40,7 @@ ON_TOP = 5
 
 COMMANDS = ("restart", "pause", "update", "rollback", "status", "alerts", "teams")
 MOST_COMMANDS = 4
-"""What one comes for when it is about no worker in particular: the first few of these that its reader may give."""
+"""The buttons for commands about no worker in particular: the first few that the reader has a right to."""
 
 TEAMS, TEAM_NAME = 50, 60
 """Teams in the menu, and characters of a name in it; longer ones are found by their page."""
@@ -138,7 +138,7 @@ def _commands(reader: HomeReader) -> list[Json]:
 
 
 def _on_top(title: str, found: Sequence[Json], command: str) -> list[Json]:
-    """What somebody should look at before all else; nothing where there is nothing."""
+    """A section at the top of the page; none where it is empty."""
     if not found:
         return []
     more = len(found) - ON_TOP

@@ -17,7 +17,7 @@ from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.jobs.model import CommandSummary
 
 EVERYTHING, TROUBLE, OF_TEAM = "all", "trouble", "team:"
-"""Which workers somebody wants to see: these are the values of the menu, the last with the team's name."""
+"""The values of the filter menu; the last is followed by a team's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OpenAlert:
     alert_id: str
     worker_id: str
     word: str
-    """How the worker is: `stale`, `missing`."""
+    """The condition of the worker: `stale`, `missing`."""
     since: datetime
     link: str = ""
     """The address of its message."""
@@ -56,7 +56,7 @@ class HomeReader:
     forms: Sequence[str] = ()
     """The commands that they may give to some worker at least."""
     may: Callable[[str, str], bool] = lambda _name, _worker: False
-    """Whether they may give this command to this worker."""
+    """The reader's right to a command on a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class HomeData:
     """As a live look describes them."""
     at: datetime
     until: datetime
-    """How long the page is kept up to date without being opened again."""
+    """The moment until which the page follows changes."""
     teams: Mapping[str, str] = field(default_factory=dict)
     """Each team's objective."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class HomeData:
     alerts: Sequence[OpenAlert] = ()
     recent: Sequence[RecentCommand] = ()
     rests: str = ""
-    """Why monitoring is paused; empty where it is not."""
+    """The reason for a pause of monitoring; empty where there is none."""
 
 
 DO, DECIDE = "home:do", "home:decide"
@@ -91,7 +91,7 @@ WHY, EFFECT, TEAM, OBJECTIVE, LABEL = 200, 200, 80, 150, 60  # characters
 FOR_THE_WELL = ("restart", "pause", "update", "rollback", "logs", "why", "mute", "status")
 FOR_THE_PAUSED = ("resume", "why", "update", "rollback", "logs", "status")
 FOR_THE_UNWELL = ("why", "restart", "resume", "logs", "rollback", "mute", "diagnostics", "pause", "status")
-"""What one does about a worker that is so, what is likely first; only what its reader may is offered."""
+"""The commands of a worker's menu, the likely ones first; only those that the reader has a right to are shown."""
 
 
 def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeReader) -> list[Json]:
