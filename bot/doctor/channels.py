@@ -50,21 +50,21 @@ async def check_channels(asking: SlackQueries, config: SupervisorConfig, bot: st
     return [CheckResult(NAME, True, f"@{bot} is a member of {names}")]
 
 
-def channel_problem(channel: str, settings: list[str], told: Mapping[str, Any], bot: str) -> CheckResult | None:
+def channel_problem(channel: str, settings: list[str], answer: Mapping[str, Any], bot: str) -> CheckResult | None:
     """The failed result of this channel; None where nothing is wrong."""
     name, who = f"slack_channel_{channel}", f"{', '.join(settings)}: {channel}"
-    if told.get("error") == "channel_not_found":
+    if answer.get("error") == "channel_not_found":
         remedy = f"Correct the id in the configuration. {FIND} In a private channel, first type: /invite @{bot}"
         return CheckResult(name, False, f"{who} does not exist, or is private and the bot is not in it", remedy)
-    if told.get("error") == "missing_scope":
+    if answer.get("error") == "missing_scope":
         remedy = "Grant channels:read and groups:read; slack_scopes says where (im:read for a direct message)."
         return CheckResult(name, False, f"{who} can't be looked at: a scope is missing", remedy)
-    if "error" in told:
-        return CheckResult(name, False, f"{who} can't be looked at: {told['error']}", FIND)
-    title = f"{who} (#{told.get('name') or channel})"
-    if told.get("is_archived"):
+    if "error" in answer:
+        return CheckResult(name, False, f"{who} can't be looked at: {answer['error']}", FIND)
+    title = f"{who} (#{answer.get('name') or channel})"
+    if answer.get("is_archived"):
         return CheckResult(name, False, f"{title} is archived", "Name another channel, or unarchive it in Slack.")
-    if not told.get("is_member") and not told.get("is_im"):
-        remedy = f"Type in #{told.get('name') or channel}: /invite @{bot}"
+    if not answer.get("is_member") and not answer.get("is_im"):
+        remedy = f"Type in #{answer.get('name') or channel}: /invite @{bot}"
         return CheckResult(name, False, f"@{bot} is not a member of {title}", remedy)
     return None

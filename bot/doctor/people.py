@@ -46,13 +46,15 @@ async def check_people(asking: SlackQueries, config: SupervisorConfig, team_id: 
     client = asking.client
     answers = await asyncio.gather(*(asking.about(client.users_info, "user", user=who) for who in users))
     look_up = partial(asking.about, client.conversations_info, "channel", include_num_members=True)
-    told = await asyncio.gather(*(look_up(channel=who) for who in channels))
+    channel_answers = await asyncio.gather(*(look_up(channel=who) for who in channels))
     known = await _groups(asking) if groups else {}
-    judged = [user_problem(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
-    judged += [(group_problem(who, wanted[who], known), "") for who in groups]
-    judged += [member_channel_problem(who, wanted[who], answer) for who, answer in zip(channels, told, strict=True)]
-    troubles = [trouble for trouble, _ in judged if trouble]
-    notes = [note for _, note in judged if note]
+    found = [user_problem(who, wanted[who], answer, team_id) for who, answer in zip(users, answers, strict=True)]
+    found += [(group_problem(who, wanted[who], known), "") for who in groups]
+    found += [
+        member_channel_problem(who, wanted[who], answer) for who, answer in zip(channels, channel_answers, strict=True)
+    ]
+    troubles = [trouble for trouble, _ in found if trouble]
+    notes = [note for _, note in found if note]
     if not troubles:
         notes.insert(0, _summed_up(len(users), len(groups), len(channels)))
     if not _may_anybody_operate(config):
@@ -82,11 +84,11 @@ async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
 
 
 def user_problem(
-    who: str, settings: list[str], told: Mapping[str, Any], team_id: str
+    who: str, settings: list[str], answer: Mapping[str, Any], team_id: str
 ) -> tuple[CheckResult | None, str]:
     """The failed result of this user, and a remark about them."""
     name, where = f"slack_user_{who}", ", ".join(settings)
-    error = told.get("error")
+    error = answer.get("error")
     if error == "missing_scope":
         return CheckResult(
             name, False, f"{where}: {who} can't be looked up", "Grant users:read; slack_scopes says where."
@@ -95,16 +97,16 @@ def user_problem(
         remedy = f"Correct the id, or take it out of the configuration. {FIND_USER}"
         words = "is not known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
         return CheckResult(name, False, f"{where}: {who} {words}", remedy), ""
-    profile = told.get("profile") or {}
-    person = f"{who} ({profile.get('display_name') or told.get('real_name') or told.get('name')})"
+    profile = answer.get("profile") or {}
+    person = f"{who} ({profile.get('display_name') or answer.get('real_name') or answer.get('name')})"
     for fact, words in (("deleted", "is deactivated"), ("is_bot", "is a bot")):
-        if told.get(fact):
+        if answer.get(fact):
             message = f"{where}: {person} {words}, and gets no rights"
             return CheckResult(name, False, message, "Take the id out of the configuration, or name a person."), ""
-    if told.get("is_restricted") or told.get("is_ultra_restricted"):
+    if answer.get("is_restricted") or answer.get("is_ultra_restricted"):
         never = ", but never votes" if any(setting.endswith("approvers") for setting in settings) else ""
         return None, f"{person} is a guest, with rights in {where} all the same{never}"
-    if told.get("is_stranger") or told.get("team_id") not in (team_id, None, ""):
+    if answer.get("is_stranger") or answer.get("team_id") not in (team_id, None, ""):
         return None, f"{person} is of another workspace, with rights in {where} all the same"
     return None, ""
 
@@ -132,10 +134,10 @@ def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> Ch
     return None
 
 
-def member_channel_problem(who: str, settings: list[str], told: Mapping[str, Any]) -> tuple[CheckResult | None, str]:
+def member_channel_problem(who: str, settings: list[str], answer: Mapping[str, Any]) -> tuple[CheckResult | None, str]:
     """The failed result of a channel whose members have rights, and a remark about it."""
     name, where = f"slack_members_{who}", ", ".join(settings)
-    error = told.get("error")
+    error = answer.get("error")
     if error == "missing_scope":
         remedy = "Grant channels:read and groups:read; slack_scopes says where."
         return CheckResult(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
@@ -145,12 +147,12 @@ def member_channel_problem(who: str, settings: list[str], told: Mapping[str, Any
         )
         remedy = f"Correct the id, or invite the bot to the channel. {FIND_CHANNEL}"
         return CheckResult(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""
-    title = f"{who} (#{told.get('name') or who})"
-    if told.get("is_archived"):
+    title = f"{who} (#{answer.get('name') or who})"
+    if answer.get("is_archived"):
         remedy = "Name another channel, or unarchive it in Slack."
         return CheckResult(name, False, f"{where}: {title} is archived, and gives no rights", remedy), ""
-    if str(told.get("num_members", "")) == "0":
+    if str(answer.get("num_members", "")) == "0":
         return CheckResult(name, False, f"{where}: {title} has no members", "Invite somebody to it in Slack."), ""
-    if told.get("is_private") or told.get("is_group") or told.get("is_mpim"):
+    if answer.get("is_private") or answer.get("is_group") or answer.get("is_mpim"):
         return None, ""
     return None, f"{title} is public: whoever joins it has the rights of {where}"

@@ -106,10 +106,10 @@ class SlackQueries:
     ) -> Mapping[str, Any]:
         """One part of the answer, or `error` with Slack's reason."""
         try:
-            told: Mapping[str, Any] = (await self(method, **arguments))[key]
+            answer: Mapping[str, Any] = (await self(method, **arguments))[key]
         except SlackRefusalError as error:
             return {"error": error.word}
-        return told
+        return answer
 
 
 def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:

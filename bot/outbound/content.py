@@ -244,13 +244,13 @@ class MessageComposer:
 
     def _alert(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         """The message of an alert; None where its parent's message covers it and it has none of its own."""
-        told = alert_details(connection, message.subject, now, new=not message.address.get("ts"))
-        if told is None or (told.parent is not None and not message.address):
+        details = alert_details(connection, message.subject, now, new=not message.address.get("ts"))
+        if details is None or (details.parent is not None and not message.address):
             return None
-        if told.parent is not None:
-            place = outbox.message_place(connection, ALERT, told.parent.alert_id)
-            told = replace(told, link=self._link(place or {}))
-        return alert_card(told, now)
+        if details.parent is not None:
+            place = outbox.message_place(connection, ALERT, details.parent.alert_id)
+            details = replace(details, link=self._link(place or {}))
+        return alert_card(details, now)
 
     def _schedule(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         if "note" in message.payload:

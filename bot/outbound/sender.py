@@ -29,7 +29,16 @@ from bot.outbound.rate_limits import (
     whisper_gates,
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
-from bot.outbound.slack_errors import FATAL, error_code, is_temporary, retry_after
+from bot.outbound.slack_errors import (
+    FATAL,
+    LOST,
+    MALFORMED,
+    OF_UPLOADS,
+    SHUT_OUT,
+    error_code,
+    is_temporary,
+    retry_after,
+)
 from bot.pools import quick, slow
 from bot.views.blocks import Content, with_hint, without_blocks
 from bot.views.cards.notices import not_a_member_hint
@@ -51,49 +60,6 @@ CLOCKS_SECONDS = 120.0
 
 UPLOAD_TRIES = 5
 """Tries before a file whose bytes Slack rejects is posted as text."""
-
-# The original is gone, or can't be edited any more: a new post takes its place.
-LOST = frozenset(
-    {
-        "cant_update_message",
-        "channel_not_found",
-        "edit_window_closed",
-        "is_archived",
-        "is_inactive",
-        "message_not_found",
-        "not_in_channel",
-    }
-)
-# The bot can't post there.
-SHUT_OUT = frozenset(
-    {
-        "cannot_reply_to_message",
-        "channel_not_found",
-        "is_archived",
-        "messages_tab_disabled",
-        "not_in_channel",
-        "restricted_action",
-        "restricted_action_non_threadable_channel",
-        "restricted_action_read_only_channel",
-        "restricted_action_thread_only_channel",
-        "thread_not_found",
-    }
-)
-# Errors about files alone: other messages can still be sent.
-OF_UPLOADS = frozenset({"missing_scope", "no_permission"})
-# Slack refuses the content; plain text may be taken all the same.
-MALFORMED = frozenset(
-    {
-        "invalid_attachments",
-        "invalid_blocks",
-        "invalid_blocks_format",
-        "metadata_too_large",
-        "msg_blocks_too_long",
-        "msg_too_long",
-        "no_text",
-        "too_many_attachments",
-    }
-)
 
 log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count
     if not found:
         return text_message("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
     title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
-    lines = [alert_line(told) for told in found[:SHOWN]]
+    lines = [alert_line(each) for each in found[:SHOWN]]
     blocks = [section(f"*{title}*"), *map(section, lines)]
     if count > SHOWN:
         blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))

@@ -61,27 +61,27 @@ def why(
     return _several(explanations, reader)
 
 
-def _one(told: Explanation, reader: _Reader) -> Content:
-    found, say = told.found, reader.say
-    cause = _cause(told, CAUSE, say)
-    blocks = [section(f"{_sign(told)} *{cause}*")]
+def _one(explanation: Explanation, reader: _Reader) -> Content:
+    found, say = explanation.found, reader.say
+    cause = _cause(explanation, CAUSE, say)
+    blocks = [section(f"{_sign(explanation)} *{cause}*")]
     also = [fit(sentence(say(phrase)), ALSO) for phrase in found.also[:3]]
     if also:
         blocks.append(section("\n".join(also)))
     todo = fit(say(found.todo), TODO)
     if todo:
         blocks.append(section(f"*What to do:* {todo}"))
-    blocks += _buttons(told, reader)
-    held = [_held(each.words, each.since) for each in told.conditions]
+    blocks += _buttons(explanation, reader)
+    held = [_held(each.words, each.since) for each in explanation.conditions]
     if held:
         blocks.append(section("\n".join(["*It is*", *(f"• {each}" for each in held)])))
-    before = [f"• {moment(event.at)}: {fit(say(event.words), EVENT)}" for event in told.before]
+    before = [f"• {moment(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
     if before:
         blocks.append(section("\n".join(["*What happened until then*", *before])))
-    lines = _lines(told)
+    lines = _lines(explanation)
     if lines:
         blocks.append(section(f"*Lines of its log that matter*\n```{lines}```"))
-    notes = [*([f"The whole log: {code_span(told.log)}"] if lines else []), *_unknown(told)]
+    notes = [*([f"The whole log: {code_span(explanation.log)}"] if lines else []), *_unknown(explanation)]
     if notes:
         blocks.append(context(" · ".join(notes)))
     text = "\n".join(filter(None, [cause, *also, f"What to do: {todo}" if todo else "", *before]))
@@ -96,10 +96,10 @@ def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
     title = f"{len(unwell)} of {count} workers {'needs' if len(unwell) == 1 else 'need'} a look"
     title = title if unwell else f"All {count} workers are well, or rest because somebody wants it"
     blocks, text = [section(f"*{title}*")], [title]
-    for told in unwell[:SHOWN]:
-        cause, todo = _cause(told, BRIEF, say), fit(say(told.found.todo), BRIEF)
-        blocks.append(section("\n".join(filter(None, [f"{_sign(told)} *{cause}*", todo]))))
-        blocks += _buttons(told, reader, several=True)
+    for explanation in unwell[:SHOWN]:
+        cause, todo = _cause(explanation, BRIEF, say), fit(say(explanation.found.todo), BRIEF)
+        blocks.append(section("\n".join(filter(None, [f"{_sign(explanation)} *{cause}*", todo]))))
+        blocks += _buttons(explanation, reader, several=True)
         text.append(fit(cause, 200))
     if len(unwell) > SHOWN:
         blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
@@ -115,36 +115,38 @@ def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
     return {"text": fit("\n".join(text), 2900), "blocks": blocks}
 
 
-def _buttons(told: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
+def _buttons(explanation: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
     """The buttons that the reader has a right to; with several workers they name theirs."""
-    offered = [each for each in told.found.remedies if reader.may(each)]
+    offered = [each for each in explanation.found.remedies if reader.may(each)]
     if not offered:
         return []
     buttons = []
     for each in offered:
         text = f"{each.name.capitalize()} {each.target}".rstrip() if several else ""
         buttons.append(command_button(each, reader.nonce, text, asks=each.name in reader.asks))
-    return [actions(f"why:{told.worker_id}", buttons)]
+    return [actions(f"why:{explanation.worker_id}", buttons)]
 
 
-def _sign(told: Explanation) -> str:
-    if not told.fine:
+def _sign(explanation: Explanation) -> str:
+    if not explanation.fine:
         return ":x:"
-    return ":double_vertical_bar:" if told.cause in ("paused", "not_enabled", "set_aside") else ":white_check_mark:"
+    return (
+        ":double_vertical_bar:" if explanation.cause in ("paused", "not_enabled", "set_aside") else ":white_check_mark:"
+    )
 
 
-def _cause(told: Explanation, most: int, say: Callable[[Phrase], str]) -> str:
+def _cause(explanation: Explanation, most: int, say: Callable[[Phrase], str]) -> str:
     """Without what would end the bold: an asterisk of data."""
-    return fit(sentence(say(told.found.sentence)).replace("*", ASTERISK), most)
+    return fit(sentence(say(explanation.found.sentence)).replace("*", ASTERISK), most)
 
 
 def _held(words: str, since: datetime | None) -> str:
     return fit(escape(words), HELD) + (f", since {moment(since)}" if since else "")
 
 
-def _lines(told: Explanation) -> str:
-    return fit("\n".join(escape(line.replace("`", "'")) for line in told.lines), LOG)
+def _lines(explanation: Explanation) -> str:
+    return fit("\n".join(escape(line.replace("`", "'")) for line in explanation.lines), LOG)
 
 
-def _unknown(told: Explanation) -> list[str]:
-    return [f"Not known: {fit(escape(each), ALSO)}" for each in told.unknown[:3]]
+def _unknown(explanation: Explanation) -> list[str]:
+    return [f"Not known: {fit(escape(each), ALSO)}" for each in explanation.unknown[:3]]

@@ -134,44 +134,48 @@ class AlertDetails:
     """The link to its parent's message."""
 
 
-def alert_card(told: AlertDetails, now: datetime) -> Content:
+def alert_card(details: AlertDetails, now: datetime) -> Content:
     """The message as it is now. `text` and `blocks` say the same."""
-    alert = told.alert
+    alert = details.alert
     if alert.state is AlertState.CLOSED:
-        return _over(told)
+        return _over(details)
     if alert.target.kind == STORM:
-        return _storm(told, now)
+        return _storm(details, now)
     title = f"{target_name(alert)} {WORDS[alert.condition]}"
-    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
-    blocks = [section(f"{_sign(told)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
-    if said := _said_before(told):
+    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(details.host), NAME)}", str(alert.severity)]
+    blocks = [section(f"{_sign(details)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
+    if said := _said_before(details):
         blocks.append(section(said))
     if log := _log(alert.evidence):
         blocks.append(section(log))
-    state = [*_state(told, now), *filter(None, [storm.folded_workers(told.members)])]
-    if told.parent is not None:
-        state.append(storm.parent_link(told.parent, told.link))
+    state = [*_state(details, now), *filter(None, [storm.folded_workers(details.members)])]
+    if details.parent is not None:
+        state.append(storm.parent_link(details.parent, details.link))
     if state:
         blocks.append(section("\n".join(state)))
-    if told.parent is None:
-        blocks.append(actions(f"alert:{alert.alert_id}", buttons(told)))
+    if details.parent is None:
+        blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
     blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
     text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
     return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
 
 
-def _storm(told: AlertDetails, now: datetime) -> Content:
+def _storm(details: AlertDetails, now: datetime) -> Content:
     """The digest of many; over as soon as none of them holds, though others may still join it for a moment."""
-    alert, members = told.alert, told.members
+    alert, members = details.alert, details.members
     if not members.holding:
-        return _over(told)
+        return _over(details)
     title = f"{members.holding:,} workers are in trouble" if members.holding != 1 else "1 worker is in trouble still"
-    counts, state = storm.condition_counts(members), _state(told, now)
-    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(told.host), NAME)}", str(alert.severity)]
-    blocks = [section(f"{_sign(told)} *{title}*\n{counts}"), context(" · ".join(facts)), *storm.member_blocks(members)]
+    counts, state = storm.condition_counts(members), _state(details, now)
+    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(details.host), NAME)}", str(alert.severity)]
+    blocks = [
+        section(f"{_sign(details)} *{title}*\n{counts}"),
+        context(" · ".join(facts)),
+        *storm.member_blocks(members),
+    ]
     if state:
         blocks.append(section("\n".join(state)))
-    blocks.append(actions(f"alert:{alert.alert_id}", buttons(told)))
+    blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
     about = "one message for all of them: Acknowledge and Snooze are for all, too"
     blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
     text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
@@ -194,15 +198,15 @@ def restart_line(alert: Alert, count: int) -> Content:
     )
 
 
-def buttons(told: AlertDetails) -> list[dict[str, Any]]:
+def buttons(details: AlertDetails) -> list[dict[str, Any]]:
     """The buttons for the alert's current state."""
-    alert, elements = told.alert, []
+    alert, elements = details.alert, []
     if alert.state is not AlertState.ACKNOWLEDGED:
         elements.append(_button(alert, "acknowledge", "Acknowledge", "primary"))
     if alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
     if alert.target.worker:
-        nonce = f"{ON_ALERT}{alert.alert_id}.{told.tries}"
+        nonce = f"{ON_ALERT}{alert.alert_id}.{details.tries}"
         worker = (alert.target.id,)
         if alert.condition in RESTARTABLE:
             elements.append(command_button(Command("restart", alert.target.id, worker), nonce, "Restart"))
@@ -210,32 +214,32 @@ def buttons(told: AlertDetails) -> list[dict[str, Any]]:
     return elements
 
 
-def alert_line(told: AlertDetails) -> str:
+def alert_line(details: AlertDetails) -> str:
     """One of several alerts."""
-    alert = told.alert
+    alert = details.alert
     by = f" · acknowledged by {mention(alert.acknowledged_by)}" if alert.acknowledged_by else ""
     since = f"since {moment(alert.opened_at)}"
     if alert.target.kind == STORM:
-        return f"{_sign(told)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
-    return f"{_sign(told)} *{target_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
+        return f"{_sign(details)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
+    return f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
 
 
-def _over(told: AlertDetails) -> Content:
-    alert = told.alert
+def _over(details: AlertDetails) -> Content:
+    alert = details.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = format_span((ended - alert.opened_at).total_seconds())
     what = alert.reason if alert.target.kind == STORM else f"{target_name(alert)} {_was(alert.condition)}"
     title = f"{what} for {lasted}, and that is over"
     from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
-    if told.new:  # it came and went while nobody could be told
+    if details.new:  # it came and went while nobody could be told
         why = "" if alert.target.kind == STORM else f" {_why(alert)}"
         line = f":white_check_mark: *{title}.* {from_to}{why}"
         return text_message(f"{line} Slack could not be told of it meanwhile.")
     often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
-    now = f"\n*Now:* {_sentence(told.ended, alert.target.id)}" if told.ended else ""
+    now = f"\n*Now:* {_sentence(details.ended, alert.target.id)}" if details.ended else ""
     was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
     blocks = [section(f":white_check_mark: *{title}*{was}")]
-    facts = [f"{from_to}{often}", f"on {fit(escape(told.host), NAME)}"]
+    facts = [f"{from_to}{often}", f"on {fit(escape(details.host), NAME)}"]
     if alert.acknowledged_by is not None:
         facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
     blocks.append(context(" · ".join([*facts, f"alert `{alert.alert_id}`"])))
@@ -247,9 +251,9 @@ def _was(condition: Condition) -> str:
     return _WAS.get(condition, f"was {words.removeprefix('is ')}")
 
 
-def _sign(told: AlertDetails) -> str:
-    alert = told.alert
-    if any(hush.kind is not Hush.SNOOZE for hush in told.hushes):
+def _sign(details: AlertDetails) -> str:
+    alert = details.alert
+    if any(hush.kind is not Hush.SNOOZE for hush in details.hushes):
         return ":mute:"
     if alert.state is AlertState.ACKNOWLEDGED:
         return ":eyes:"
@@ -275,12 +279,14 @@ def _sentence(text: str, name: str) -> str:
     return f"{capitalize(text, name)}." if text else ""
 
 
-def _said_before(told: AlertDetails) -> str:
+def _said_before(details: AlertDetails) -> str:
     """The last command or configuration before it: most troubles follow on one."""
-    if told.settings is not None:
-        changes = fit(escape("; ".join(told.settings.changes)), LINE)
-        return f"*Last change:* configuration by {mention(told.settings.by)} {moment(told.settings.at)}: {changes}"
-    job = told.before
+    if details.settings is not None:
+        changes = fit(escape("; ".join(details.settings.changes)), LINE)
+        return (
+            f"*Last change:* configuration by {mention(details.settings.by)} {moment(details.settings.at)}: {changes}"
+        )
+    job = details.before
     if job is None or job.finished_at is None:
         return ""
     definition = by_handler(job.handler)
@@ -291,7 +297,7 @@ def _said_before(told: AlertDetails) -> str:
         came = "failed"
     code = in_code(command, LINE)
     said = f"*Last command before it:* `{code}` by {mention(job.issuer)}, {came} {moment(job.finished_at)}"
-    number = signal_in(told.alert.reason)
+    number = signal_in(details.alert.reason)
     if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
         said += "\nThe worker was ended by a signal from outside, which doesn't point to its code."
     return said
@@ -309,11 +315,11 @@ def _log(lines: Sequence[str]) -> str:
     return f"*Last lines of its log:*\n```{chr(10).join(reversed(shown))}```" if shown else ""
 
 
-def _state(told: AlertDetails, now: datetime) -> list[str]:
-    alert, lines = told.alert, []
+def _state(details: AlertDetails, now: datetime) -> list[str]:
+    alert, lines = details.alert, []
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         lines.append(f":eyes: Acknowledged by {mention(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
-    for hush in told.hushes:
+    for hush in details.hushes:
         why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""
         about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {mention(hush.by)}{why}"
         lines.append(f"{about.rstrip('.')}.")
