@@ -33,7 +33,8 @@ from tests.support.homes import a_home
 from tests.support.slack.code_homes import CodeInSlack
 from tests.support.slack.slack_home import ACCESS, settled, started
 
-IDLE_SECONDS = 2.5
+IDLE_SECONDS = 2.0
+PATIENCE_SECONDS = 30.0
 HISTORY = straight(*({"watcher.py": watcher(version)} for version in range(1, 6)))
 
 ROLLBACK = "`/supervisor rollback 3 hotfix` with an approval, from the Slack envelope to the edited card"
@@ -119,15 +120,15 @@ def trace_paths() -> list[TracedPath]:
 
 async def _take_paths(folder: Path) -> list[TracedPath]:
     file = folder / "effects"
-    async with Playground() as slack:
+    async with Playground(patience=PATIENCE_SECONDS) as slack:
         with _quiet_home(folder) as home:
             await started(home, slack, (sys.executable, "-m", "tests.support.programs.traced", str(file)))
             operator, approver = slack.user("operator"), slack.user("approver")
             await settled(home)
             await asyncio.sleep(IDLE_SECONDS)
             rollback = time.monotonic()
-            card = await operator.slash("/supervisor rollback 3 hotfix")
-            await card.shows("0 of 1 vote")
+            await operator.slash("/supervisor rollback 3 hotfix")
+            card = await slack.channel("ops").shows("0 of 1 vote")
             await card.button("Approve").click(as_=approver, confirm=True)
             await card.becomes("rolled back")
             rolled_back = time.monotonic()
