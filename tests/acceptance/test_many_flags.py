@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import sqlite3
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.programs.forked import forked
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
@@ -43,7 +43,7 @@ def write(inbox: Path, writer: int, names: list[str]) -> None:
 
 
 def drop(inbox: Path, names: list[list[str]]) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     writers = [context.Process(target=write, args=(inbox, number, mine)) for number, mine in enumerate(names)]
     for process in writers:
         process.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -22,9 +21,10 @@ from supervisor_core.daemon.ownership import (
     pass_ownership,
 )
 from supervisor_core.host.locks import FileLock
+from tests.support.programs.forked import forked
 from tests.support.waiting import wait_until
 
-SPAWN = multiprocessing.get_context("spawn")
+FORKED = forked()
 
 
 def own(folder: Path, worker_id: str, told: Connection) -> None:
@@ -39,8 +39,8 @@ def own(folder: Path, worker_id: str, told: Connection) -> None:
 @contextmanager
 def elsewhere(folder: Path, worker_id: str = "") -> Iterator[tuple[int, Callable[[], None]]]:
     """A daemon (or a pass for this worker) in another process: its PID, and what makes it go in a moment."""
-    ours, theirs = SPAWN.Pipe()
-    process = SPAWN.Process(target=own, args=(folder, worker_id, theirs))
+    ours, theirs = FORKED.Pipe()
+    process = FORKED.Process(target=own, args=(folder, worker_id, theirs))
     process.start()
     theirs.close()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections import Counter
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from supervisor_core.commands.flags import MAX_BYTES, parse_name, parse_unknown_
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import LONGEST_NAME, ClaimedFlag, Inbox
 from supervisor_core.jobs.model import new_task_id
+from tests.support.programs.forked import forked
 
 FLAG = "supervisor_pause_OrionMX.flag"
 TOKEN = "task_20260205_143015_abcdefg"
@@ -55,7 +55,7 @@ def test_of_two_processes_that_claim_the_same_flags_each_flag_has_one_owner(inbo
     names = [f"supervisor_pause_OrionMX_t{number}.flag" for number in range(200)]
     for name in names:
         (inbox.folder / name).touch()
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     start, results = context.Barrier(2), context.Queue()
     processes = [
         context.Process(target=claim_all, args=(inbox.folder, names, start, results, number)) for number in range(2)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit.chain import HEAD_FILE, ChainHead, HeadFile
+from tests.support.programs.forked import forked
 
 
 def head(number: int, supervisor_id: str = "Host") -> ChainHead:
@@ -66,7 +66,7 @@ def keep_many(folder: Path, numbers: list[int]) -> None:
 
 
 def test_of_many_processes_the_newest_wins(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     processes = [context.Process(target=keep_many, args=(tmp_path, list(range(first, 60, 3)))) for first in range(1, 4)]
     for process in processes:
         process.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
 import signal
 import sqlite3
@@ -32,13 +31,14 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, sightings
+from tests.support.programs.forked import forked
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.storage.tampering import unguard
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HOST = "TestHost"
-SPAWN = multiprocessing.get_context("spawn")
+FORKED = forked()
 
 
 def opened(folder: Path) -> Ledger:
@@ -110,8 +110,8 @@ def append_rows(folder: Path, start: Barrier, first: int, count: int) -> None:
 
 
 def test_four_processes_open_a_new_ledger_and_append_at_once_and_there_is_one_chain(folder: Path) -> None:
-    start = SPAWN.Barrier(4)
-    writers = [SPAWN.Process(target=append_rows, args=(folder, start, place * 1000, 25)) for place in range(4)]
+    start = FORKED.Barrier(4)
+    writers = [FORKED.Process(target=append_rows, args=(folder, start, place * 1000, 25)) for place in range(4)]
     folder.mkdir(mode=0o700)
     for writer in writers:
         writer.start()
@@ -142,8 +142,8 @@ def append_for_ever(folder: Path, running: Event) -> None:
 
 def test_a_writer_killed_in_the_middle_leaves_a_readable_ledger_with_a_whole_chain(folder: Path) -> None:
     for _ in range(2):
-        running = SPAWN.Event()
-        writer = SPAWN.Process(target=append_for_ever, args=(folder, running))
+        running = FORKED.Event()
+        writer = FORKED.Process(target=append_for_ever, args=(folder, running))
         writer.start()
         assert running.wait(60)
         assert writer.pid is not None

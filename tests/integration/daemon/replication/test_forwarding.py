@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from multiprocessing.synchronize import Barrier
@@ -16,6 +15,7 @@ from supervisor_core.daemon.replication import replicator as forward_module
 from supervisor_core.daemon.replication.table_copies import DivergedHistory
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import jobs, workers
+from tests.support.programs.forked import forked
 from tests.support.storage.forwarded_rows import (
     NOW,
     assert_equal,
@@ -30,7 +30,7 @@ from tests.support.storage.forwarded_rows import (
 )
 from tests.support.storage.forwarded_rows import forwarding as a_forwarding
 
-SPAWN = multiprocessing.get_context("spawn")
+FORKED = forked()
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def test_hosts_that_begin_at_once_with_an_empty_database_all_bring_their_rows(
     database_url: str, tmp_path: Path
 ) -> None:
     hosts = [f"Host{number}" for number in range(3)]
-    start = SPAWN.Barrier(len(hosts))
-    processes = [SPAWN.Process(target=fill, args=(tmp_path / name, name, database_url, start, 20)) for name in hosts]
+    start = FORKED.Barrier(len(hosts))
+    processes = [FORKED.Process(target=fill, args=(tmp_path / name, name, database_url, start, 20)) for name in hosts]
     for process in processes:
         process.start()
     for process in processes:
@@ -219,8 +219,8 @@ def bring(folder: Path, url: str, start: Barrier) -> None:
 def test_two_programs_that_forward_the_same_ledger_bring_each_row_once(
     ledger: Ledger, database_url: str, tmp_path: Path
 ) -> None:
-    start = SPAWN.Barrier(3)
-    processes = [SPAWN.Process(target=bring, args=(tmp_path / "var", database_url, start)) for _ in range(2)]
+    start = FORKED.Barrier(3)
+    processes = [FORKED.Process(target=bring, args=(tmp_path / "var", database_url, start)) for _ in range(2)]
     for process in processes:
         process.start()
     start.wait(60)
