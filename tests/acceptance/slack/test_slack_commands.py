@@ -58,6 +58,7 @@ async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSl
     ]
 
 
+@pytest.mark.playground(patience=60)  # pip takes its time on a busy machine
 async def test_code_comes_and_goes_where_nobody_needs_to_be_asked(code: CodeInSlack, slack: Playground) -> None:
     """`update`, `rollback`, `undo` and `update-deps`: they run at once, and say what changed."""
     await started(code, slack)
