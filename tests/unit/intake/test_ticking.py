@@ -94,18 +94,22 @@ def test_no_run_is_dropped_and_none_comes_twice() -> None:
 
 def test_it_calls_at_a_moment_and_the_newest_moment_of_a_name_counts() -> None:
     async def story() -> None:
-        ticker, called = Ticker(FAR_SECONDS), list[str]()
+        ticker, called, enough = Ticker(FAR_SECONDS), list[str](), asyncio.Event()
+
+        def last() -> None:
+            called.append("a")
+            enough.set()
+
         with ticker.ticking(Checks()):
             now = datetime.now(UTC)
             ticker.at("a", now + timedelta(hours=1), lambda: called.append("late"))
-            ticker.at("a", now + timedelta(seconds=0.2), lambda: called.append("a"))
+            ticker.at("a", now + timedelta(seconds=0.2), last)
             ticker.at("b", now - timedelta(hours=1), lambda: called.append("b"))
             ticker.at("c", now + timedelta(seconds=0.1), lambda: called.append("c"))
             ticker.at("c", None, lambda: None)
             ticker.at("never planned", None, lambda: None)
             async with asyncio.timeout(10):
-                while "a" not in called:
-                    await asyncio.sleep(0.01)
+                await enough.wait()
             assert called == ["b", "a"]
 
     asyncio.run(story())
