@@ -364,7 +364,7 @@ def test_a_start_waits_for_a_slow_stop(home: Home) -> None:
 @pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("code", [POLITE, DAEMON, DEAF], ids=["polite", "daemon", "deaf"])
 def test_without_pidfds_it_works_as_well(home: Home, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(pidfd, "available", lambda: False)
+    monkeypatch.setattr(pidfd, "has_pidfds", lambda: False)
     identity = home.start(code)
     report = home.door.stop(ID, timeout=0.5)
     assert report.state == "stopped"

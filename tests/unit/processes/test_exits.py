@@ -40,9 +40,9 @@ class Ears:
 @pytest.fixture(params=["descriptors", "looking", "none to spare"])
 def ears(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ears]:
     if request.param == "looking":
-        monkeypatch.setattr(pidfd, "available", lambda: False)
+        monkeypatch.setattr(pidfd, "has_pidfds", lambda: False)
     elif request.param == "none to spare":
-        monkeypatch.setattr(pidfd, "spare", lambda: 1)
+        monkeypatch.setattr(pidfd, "spare_descriptors", lambda: 1)
     elif not pidfd.has_pidfds():
         pytest.fail("this kernel has no pidfds: only the other ways can be tested")
     made = Ears()
@@ -202,7 +202,7 @@ from supervisor_core.host.process_facts import signals as pidfd
 from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.host.process_facts.identity import identify
 resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
-if sys.argv[1] == "all": pidfd.spare = lambda: 1000
+if sys.argv[1] == "all": pidfd.spare_descriptors = lambda: 1000
 heard = queue.SimpleQueue()
 watch = ExitWatch(heard.put)
 children = [subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL) for _ in range(40)]
