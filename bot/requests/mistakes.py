@@ -81,7 +81,7 @@ class Mistakes:
         if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
             return None
         try:
-            command = parse(error.completed(error.choices[0]), self._context)
+            command = parse(error.complete(error.choices[0]), self._context)
         except SupervisorError:  # there is more wrong with it: that is told once a target is named
             return None
         teams = [f"{TEAM}{name}" for name, members in self._context.teams.items() if members]

@@ -228,7 +228,7 @@ class _Printer:
 def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
     """Until whoever reads us goes away; Ctrl-C is the edge's, and ends with 130 as everywhere."""
     while _still_read():
-        new = files.grown()
+        new = files.new_lines()
         if new:
             printer.show(search.fitting(new))
     return 0

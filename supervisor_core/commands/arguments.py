@@ -60,13 +60,13 @@ class Arguments:
         while self._at < len(self.words):
             word = self.words[self._at]
             if self._takes_rest():
-                return self._rest()
+                return self._take_rest()
             if not self._argument(word):
                 break
         self._text(self.words[self._at :])
         return ()
 
-    def chosen(self) -> tuple[str, tuple[str, ...]]:
+    def choose_target(self) -> tuple[str, tuple[str, ...]]:
         """The target and its workers; `NeedsTarget` where only the asker can say which."""
         rule = self.definition.target
         if self.target is not None:
@@ -81,10 +81,10 @@ class Arguments:
         before, after = join_words(self.words[: self.start]), join_words(self.words[self.start :])
         error = NeedsTarget(self.definition.name, self.context.workers, before=before, after=after)
         if self.definition.risk is Risk.READS:
-            error.repair = error.completed(ALL)
+            error.repair = error.complete(ALL)
         raise error
 
-    def checked(self) -> Mapping[str, Any]:
+    def check_parameters(self) -> Mapping[str, Any]:
         """All parameters, by the same rules as those of a flag."""
         try:
             return check_params(self.definition, self.values)
@@ -95,7 +95,7 @@ class Arguments:
         """Take one argument; False where the label or reason begins."""
         if is_option(word):
             self._option(word)
-        elif not self._keyword(word) and not self._named_target(word):
+        elif not self._keyword(word) and not self._take_target(word):
             if not self._positional(word):
                 return False
             self._first = False
@@ -136,23 +136,23 @@ class Arguments:
         if value is None or (not value.quoted and self._is_keyword(value.text)):
             raise GrammarError(f"After {said} comes {parameter.word}: {parameter.help}.", repair=self._with(""))
         self._at += 1
-        self.values[parameter.name] = self._judged(read_word, parameter, value)
+        self.values[parameter.name] = self._with_repair(read_word, parameter, value)
         return True
 
     def _is_keyword(self, text: str) -> bool:
         return text.lower() in self.definition.keywords
 
-    def _named_target(self, word: Word) -> bool:
+    def _take_target(self, word: Word) -> bool:
         rule = self.definition.target
         anywhere = rule is TargetRule.FILTER
         if rule is TargetRule.NONE or self.target is not None or word.quoted or not (self._first or anywhere):
             return False
-        workers = self._judged(resolve, word.text, self.context)
+        workers = self._with_repair(resolve, word.text, self.context)
         if workers is not None:
             self.target, self.workers, self._first = word.text, workers, False
             return True
         if not any(looks_like(parameter, word) for parameter in self._pending):
-            self._judged(self._ask_if_nearly, word)
+            self._with_repair(self._ask_if_nearly, word)
         return False
 
     def _ask_if_nearly(self, word: Word) -> None:
@@ -161,7 +161,7 @@ class Arguments:
     def _positional(self, word: Word) -> bool:
         for index, parameter in enumerate(self._pending):
             if parameter.kind in _ANY_WORD or parameter.kind is ParameterKind.CHOICE or looks_like(parameter, word):
-                self.values[parameter.name] = self._judged(self._read, parameter, word)
+                self.values[parameter.name] = self._with_repair(self._read, parameter, word)
                 del self._pending[: index + 1]
                 return True
         return False
@@ -198,7 +198,7 @@ class Arguments:
     def _takes_rest(self) -> bool:
         return bool(self._pending) and self._pending[0].kind in _WHOLE_REST
 
-    def _rest(self) -> Sequence[Word]:
+    def _take_rest(self) -> Sequence[Word]:
         parameter, rest = self._pending.pop(0), self.words[self._at :]
         self._at = len(self.words)
         if parameter.kind is ParameterKind.COMMAND:
@@ -230,7 +230,7 @@ class Arguments:
                 self.label = clean_label(text)
             except UsageError as error:
                 label = None if self._is_number(rest[0]) else nearest_label(text)
-                repair = self._head(quote(label)) if label else self._rest_of_it()
+                repair = self._head(quote(label)) if label else self._known_part()
                 raise GrammarError(error.message, repair=repair) from None
         elif free is not None:
             try:
@@ -273,19 +273,19 @@ class Arguments:
     def _one_too_many(self, word: Word) -> GrammarError:
         if self.definition.target is not TargetRule.NONE and self.target is None and not word.quoted:
             error = unknown_target(word.text, self.context)
-            repair = self._with(error.instead) if error.instead else self._rest_of_it()
+            repair = self._with(error.instead) if error.instead else self._known_part()
             return GrammarError(error.message, repair=repair)
         return GrammarError(
-            f"{excerpt(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._rest_of_it()
+            f"{excerpt(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._known_part()
         )
 
-    def _rest_of_it(self) -> str | None:
+    def _known_part(self) -> str | None:
         """The text without the words that nobody knows; None where nothing but the command stays: it is not what was
         meant."""
         stays = self._at > self.start or self.definition.target is TargetRule.NONE
         return self._head("") if stays else None
 
-    def _judged(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
+    def _with_repair(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
         """Call a reader of the word at hand; its mistake learns how the whole text is mended."""
         try:
             return reader(*arguments)

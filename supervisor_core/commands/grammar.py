@@ -19,16 +19,16 @@ MAX_MENDED = 4  # mistakes in one line that a suggestion mends; with more of the
 
 
 def parse(text: str, context: GrammarContext) -> Command:
-    """The command that a line of text asks for, checked and complete except for who asks.
+    """The command that a line of text asks for, check_parameters and complete except for who asks.
 
     Raises `GrammarError` for anything else: what was expected, and where there is one the nearest command.
     """
     try:
         return _line(text, context)
     except GrammarError as error:
-        error.suggestion = _mended(error.repair, context)
+        error.suggestion = _mend(error.repair, context)
         if isinstance(error, NearMiss):
-            error.otherwise = _mended(error.other_repair, context)
+            error.otherwise = _mend(error.other_repair, context)
         if error.suggestion:
             error.remedy = f"Did you mean: {error.suggestion}"
         raise
@@ -45,7 +45,7 @@ def render(command: Command) -> str:
     for parameter in definition.written:
         value = command.params.get(parameter.name)
         if value is not None and value is not False:
-            parts.append(_spelled(definition, parameter, value))
+            parts.append(_render_parameter(definition, parameter, value))
     if command.label:
         parts.append(_label(definition, command.label))
     return " ".join(parts)
@@ -56,7 +56,7 @@ def _line(text: str, context: GrammarContext) -> Command:
     return _command(words, context) if words else Command(OVERVIEW)
 
 
-def _mended(repair: str | None, context: GrammarContext) -> str | None:
+def _mend(repair: str | None, context: GrammarContext) -> str | None:
     """The repaired text in its shortest form, once nothing in it is wrong any more."""
     for _ in range(MAX_MENDED):
         if repair is None:
@@ -95,17 +95,17 @@ def _without_address(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _command(words: Sequence[Word], context: GrammarContext) -> Command:
-    definition, length = _named(words, context)
+    definition, length = _find_definition(words, context)
     arguments = Arguments(definition, words, length, context)
     tail = arguments.read()
     if tail:
-        arguments.values["command"] = _scheduled(words[: len(words) - len(tail)], tail, context)
-    target, workers = arguments.chosen()
-    params = arguments.checked()
+        arguments.values["command"] = _schedule_text(words[: len(words) - len(tail)], tail, context)
+    target, workers = arguments.choose_target()
+    params = arguments.check_parameters()
     return Command(definition.name, target=target, workers=workers, params=params, label=arguments.label)
 
 
-def _scheduled(head: Sequence[Word], tail: Sequence[Word], context: GrammarContext) -> str:
+def _schedule_text(head: Sequence[Word], tail: Sequence[Word], context: GrammarContext) -> str:
     """The canonical text of the command inside a `schedule add`."""
     try:
         if len(tail) == 1 and tail[0].quoted:
@@ -113,7 +113,7 @@ def _scheduled(head: Sequence[Word], tail: Sequence[Word], context: GrammarConte
         tail = _without_address(tuple(tail))
         if not tail:
             raise GrammarError("A schedule needs a command to run, such as: restart all")
-        definition, _ = _named(tail, context)
+        definition, _ = _find_definition(tail, context)
         if not definition.schedulable:
             raise GrammarError(
                 f"{definition.name} can't be scheduled: only what changes workers or reports on them can, "
@@ -125,7 +125,7 @@ def _scheduled(head: Sequence[Word], tail: Sequence[Word], context: GrammarConte
         raise
 
 
-def _named(words: Sequence[Word], context: GrammarContext) -> tuple[CommandDefinition, int]:
+def _find_definition(words: Sequence[Word], context: GrammarContext) -> tuple[CommandDefinition, int]:
     """The command that the first words name, and their number."""
     first, rest = words[0], words[1:]
     if first.quoted:
@@ -175,7 +175,7 @@ def _unknown(words: Sequence[Word], context: GrammarContext) -> GrammarError:
     return GrammarError(f"There is no command {excerpt(first.text)}; {hint}.", repair=repair)
 
 
-def _spelled(definition: CommandDefinition, parameter: Parameter, value: object) -> str:
+def _render_parameter(definition: CommandDefinition, parameter: Parameter, value: object) -> str:
     """A parameter as it stands in the canonical text."""
     text = parameter.spelled(value)
     match parameter.kind:

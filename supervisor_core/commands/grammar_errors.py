@@ -39,7 +39,7 @@ class NeedsTarget(GrammarError):
         self.before = before
         self.after = after
 
-    def completed(self, choice: str) -> str:
+    def complete(self, choice: str) -> str:
         """The command as it was typed, with the target chosen."""
         return f"{self.before} {choice} {self.after}".rstrip(" ")
 

@@ -121,10 +121,10 @@ def affected_in_words(affected: Affected, about: str, only: Iterable[str] = ()) 
     grouped: dict[str, list[str]] = {}
     for worker, role in sorted(shown.items()):
         grouped.setdefault(role, []).append(worker)
-    return "; ".join(f"{', '.join(workers)}: {_told(role)} with {about}" for role, workers in grouped.items())
+    return "; ".join(f"{', '.join(workers)}: {_role_words(role)} with {about}" for role, workers in grouped.items())
 
 
-def _told(role: str) -> str:
+def _role_words(role: str) -> str:
     return Role(role).words if role in set(Role) else role
 
 

@@ -123,7 +123,9 @@ def parse_cron(text: str) -> Cron:
     longest = max(LONGEST_MONTHS[month - 1] for month in months)
     if min(days) > longest and not cron.either:
         fields[2] = str(longest)
-        raise CronError(f"There is no day {min(days)} in {_listed(months)}: it would never come.", " ".join(fields))
+        raise CronError(
+            f"There is no day {min(days)} in {_month_names(months)}: it would never come.", " ".join(fields)
+        )
     return cron
 
 
@@ -238,7 +240,7 @@ def _not_five(said: str, fields: Sequence[str]) -> CronError:
     )
 
 
-def _listed(months: Sequence[int]) -> str:
+def _month_names(months: Sequence[int]) -> str:
     return " or ".join(MONTHS[month - 1] for month in months)
 
 

@@ -53,7 +53,7 @@ class Event:
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", EventType(self.type))
         object.__setattr__(self, "at", require_aware(self.at))
-        object.__setattr__(self, "payload", _frozen(dict(self.payload), "payload"))
+        object.__setattr__(self, "payload", _freeze(dict(self.payload), "payload"))
 
     def as_json(self) -> dict[str, Any]:
         """A new dictionary for programs, which the caller may do with as it likes."""
@@ -61,29 +61,29 @@ class Event:
             "type": str(self.type),
             "subject": self.subject,
             "at": to_text(self.at),
-            "payload": _thawed(self.payload),
+            "payload": _thaw(self.payload),
         }
 
 
-def _frozen(value: object, where: str) -> object:
+def _freeze(value: object, where: str) -> object:
     """A copy that nobody can change, all the way down."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, datetime):
         return require_aware(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({str(key): _frozen(each, f"{where}.{key}") for key, each in value.items()})
+        return MappingProxyType({str(key): _freeze(each, f"{where}.{key}") for key, each in value.items()})
     if isinstance(value, list | tuple):
-        return tuple(_frozen(each, f"{where}[{place}]") for place, each in enumerate(value))
+        return tuple(_freeze(each, f"{where}[{place}]") for place, each in enumerate(value))
     raise TypeError(f"{where} is a {type(value).__name__}; an event holds text, numbers, times, lists and mappings")
 
 
-def _thawed(value: object) -> object:
+def _thaw(value: object) -> object:
     if isinstance(value, datetime):
         return to_text(value)
     if isinstance(value, Mapping):
-        return {key: _thawed(each) for key, each in value.items()}
-    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
+        return {key: _thaw(each) for key, each in value.items()}
+    return [_thaw(each) for each in value] if isinstance(value, tuple) else value
 
 
 QUEUE_SIZE = 200

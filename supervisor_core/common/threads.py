@@ -64,7 +64,7 @@ class CallbackLock:
         self._taken = False
         self._waiting: list[Callable[[], None]] = []
 
-    def take(self, call: Callable[[], None]) -> bool:
+    def acquire(self, call: Callable[[], None]) -> bool:
         """Take the lock, or have `call` called once when it's free again; return whether it was taken."""
         if self._taken:
             if call not in self._waiting:
@@ -73,7 +73,7 @@ class CallbackLock:
         self._taken = True
         return True
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let the others try."""
         self._taken = False
         waiting, self._waiting = self._waiting, []

@@ -60,11 +60,11 @@ def known_zone(name: str) -> str:
 
 def host_zone() -> str:
     """The zone of this host's clocks; UTC where it does not say."""
-    names = [os.environ.get("TZ", "").removeprefix(":"), _linked(LOCALTIME), _written(TIMEZONE)]
+    names = [os.environ.get("TZ", "").removeprefix(":"), _linked_zone(LOCALTIME), _written_zone(TIMEZONE)]
     return next((known_zone(name) for name in names if name and is_zone(name)), UNKNOWN)
 
 
-def _linked(path: Path) -> str:
+def _linked_zone(path: Path) -> str:
     """`/etc/localtime` is a link into the folder of all zones."""
     try:
         return str(path.resolve()).rpartition("/zoneinfo/")[2]
@@ -72,7 +72,7 @@ def _linked(path: Path) -> str:
         return ""
 
 
-def _written(path: Path) -> str:
+def _written_zone(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -109,8 +109,8 @@ class ConfigDiff:
 def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     """The effects of replacing `old` by `new`: `{config}` then means the same file."""
     touched = [
-        (worker_id, _touched(old.workers[worker_id], new.workers[worker_id], worker_id))
-        for worker_id in _both(old, new)
+        (worker_id, _changed_worker(old.workers[worker_id], new.workers[worker_id], worker_id))
+        for worker_id in _common_workers(old, new)
     ]
     differing = [(worker_id, each) for worker_id, each in touched if each.keys]
     stopped = tuple(each for each, _ in differing if old.workers[each].enabled and not new.workers[each].enabled)
@@ -148,11 +148,11 @@ def list_names(names: tuple[str, ...]) -> str:
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
 
 
-def _both(old: SupervisorConfig, new: SupervisorConfig) -> list[str]:
+def _common_workers(old: SupervisorConfig, new: SupervisorConfig) -> list[str]:
     return [worker_id for worker_id in new.workers if worker_id in old.workers]
 
 
-def _touched(old: WorkerSettings, new: WorkerSettings, worker_id: str) -> ChangedWorker:
+def _changed_worker(old: WorkerSettings, new: WorkerSettings, worker_id: str) -> ChangedWorker:
     return ChangedWorker(worker_id, _names(old, new, ()))
 
 

@@ -101,7 +101,7 @@ def _line(value: object) -> str:
     return text
 
 
-def _written(value: object) -> object:
+def _as_written(value: object) -> object:
     """Text, or a number as it was written: an environment knows no numbers."""
     text = getattr(value, "text", None)
     return text if isinstance(text, str) else _secret(value)
@@ -208,7 +208,7 @@ def _bind(value: object) -> str:
 
 FreeText = Annotated[str, BeforeValidator(_free_text)]
 Line = Annotated[str, BeforeValidator(_line)]
-Written = Annotated[SecretStr, BeforeValidator(_written)]
+Written = Annotated[SecretStr, BeforeValidator(_as_written)]
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Seconds = Annotated[float, BeforeValidator(number(0, WEEK, unit="seconds"))]
@@ -275,7 +275,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _checked(text: str, schemes: tuple[str, ...], example: str) -> str:
+def _check_url(text: str, schemes: tuple[str, ...], example: str) -> str:
     try:
         parts = urlsplit(text)
         fine = parts.scheme in schemes and bool(parts.hostname) and (parts.port or 1) > 0
@@ -289,12 +289,12 @@ def _checked(text: str, schemes: tuple[str, ...], example: str) -> str:
 def web_url(value: object) -> str:
     """An address of the web, or nothing."""
     text = _text(value)
-    return text and _checked(text, _WEB, "https://example.org/path")
+    return text and _check_url(text, _WEB, "https://example.org/path")
 
 
 def probe_url(value: object) -> str:
     """An address of the web."""
-    return _checked(_text(value), _WEB, "http://127.0.0.1:8080/health")
+    return _check_url(_text(value), _WEB, "http://127.0.0.1:8080/health")
 
 
 def _fleet_url(value: object) -> str:
@@ -302,8 +302,8 @@ def _fleet_url(value: object) -> str:
     if not text:
         return text
     for part in text.split(","):
-        _checked(part, _NATS, "nats://hub.example.org:4222, or several of them with commas between")
-    _need("nats", "fleet", "NATS")
+        _check_url(part, _NATS, "nats://hub.example.org:4222, or several of them with commas between")
+    _require_driver("nats", "fleet", "NATS")
     return text
 
 
@@ -319,9 +319,9 @@ def _database_url(value: object, info: ValidationInfo) -> str:
     if dialect == "sqlite":
         return _sqlite(text, info)
     if not _is_by_socket(text):
-        _checked(text, (dialect,), f"{dialect}://user:password@host/database")
+        _check_url(text, (dialect,), f"{dialect}://user:password@host/database")
     module, extra = DIALECTS[dialect]
-    _need(module, extra, dialect)
+    _require_driver(module, extra, dialect)
     return text
 
 
@@ -337,7 +337,7 @@ def _is_by_socket(text: str) -> bool:
     return path.startswith("/")
 
 
-def _need(module: str, extra: str, what: str) -> None:
+def _require_driver(module: str, extra: str, what: str) -> None:
     if not installed(module):
         raise invalid(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
 

@@ -134,7 +134,7 @@ class MetricsSettings(Section):
     bind: Bind = "127.0.0.1:9464"
 
 
-def _named(value: object) -> object:
+def _none_as_empty(value: object) -> object:
     return {} if value is None else value
 
 
@@ -148,10 +148,10 @@ class Settings(Section):
     git: GitSettings = Field(default_factory=GitSettings)
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
-    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_named), Frozen, Thawed] = Field(
+    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_none_as_empty), Frozen, Thawed] = Field(
         default_factory=dict
     )
-    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_named), Frozen, Thawed] = Field(
+    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_none_as_empty), Frozen, Thawed] = Field(
         default_factory=dict
     )
     slack: SlackSettings = Field(default_factory=SlackSettings)

@@ -128,11 +128,11 @@ def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str
             return candidate
     raise ConfigError(
         f"There is no configuration: --config was not given, {VARIABLE} is not set, and neither "
-        f"{' nor '.join(FALLBACKS)} is in {_here()}."
+        f"{' nor '.join(FALLBACKS)} is in {_current_folder()}."
     )
 
 
-def _here() -> str:
+def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError:

@@ -160,7 +160,7 @@ class DriveIdentity:
         if not noted:
             self._refuse_a_gap()
             return
-        shown = self._shown()
+        shown = self._marker_id()
         if shown != noted:
             has = "is another one than" if shown else f"has no {self._marker.name} in {self._folder}, as it has on"
             raise DriveUnavailable(
@@ -182,7 +182,7 @@ class DriveIdentity:
                     self._remove_leftovers()
                 if not drive_files.exists(self._root, self._marker):
                     self._make_marker()
-                if shown := self._shown():
+                if shown := self._marker_id():
                     write_json(self._note, {"drive_id": shown, "state_folder": str(self._folder)})
                     return
             time.sleep(ADOPT_PAUSE_SECONDS)
@@ -195,7 +195,7 @@ class DriveIdentity:
                 remedy="Mount the right drive. If it was replaced on purpose, make this folder on it.",
             )
 
-    def _shown(self) -> str:
+    def _marker_id(self) -> str:
         return _id(drive_files.read_json(self._root, self._marker, tolerant=True) or {})
 
     def _remove_leftovers(self) -> None:

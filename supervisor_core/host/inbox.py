@@ -103,20 +103,20 @@ class Inbox:
 
     def names(self) -> list[str]:
         """The names that may be flags, in the order of their file times."""
-        return [flag.name for flag in self.lying(lambda _: True)]
+        return [flag.name for flag in self.unclaimed(lambda _: True)]
 
-    def lying(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
+    def unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
         """The flags with wanted names, in the order of their file times, and none before one that came earlier.
 
         A folder that is read while others write into it may show a later file and not an earlier one. So it is read
         twice: what the second look finds and is not newer than the newest of the first has all its forerunners there.
         """
-        first = self._found(wanted)
+        first = self._list_unclaimed(wanted)
         if not first:
             return []
         known = {flag.name for flag in first}
         newest = max(flag.moment for flag in first)
-        second = self._found(lambda name: name in known or wanted(name))
+        second = self._list_unclaimed(lambda name: name in known or wanted(name))
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
     def any_for(self, wanted: Callable[[str], bool]) -> bool:
@@ -126,7 +126,7 @@ class Inbox:
                 return True
         return any(map(wanted, (*self.strays(), *(flag.name for flag in self.leftovers()))))
 
-    def _found(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
+    def _list_unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
         found = []
         with drive_files.open_folder(self._root, self.folder) as folder:
             for entry in folder.entries():

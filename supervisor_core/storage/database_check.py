@@ -188,19 +188,19 @@ class _Wrong(Exception):
 
 def verify(url: str, tables: Sequence[str], query_timeout: float, whole_seconds: float = WHOLE_SECONDS) -> Verification:
     """Ask everything. It comes back in time whatever the server does, and raises for nothing that is the server's."""
-    asker = _Asker(url, query_timeout, whole_seconds)
+    asker = _Questions(url, query_timeout, whole_seconds)
     try:
-        asker.ask("connection", _reached)
-        told = asker.ask("time and name", _told)
+        asker.ask("connection", _check_connection)
+        told = asker.ask("time and name", _describe_session)
         for name in tables:
-            asker.ask(f"table {name}", partial(_counted, name=name))
-        asker.ask("time zone", _in_utc)
+            asker.ask(f"table {name}", partial(_count_rows, name=name))
+        asker.ask("time zone", _check_zone)
     finally:
         asker.close()
     return Verification(tuple(asker.asked), told)
 
 
-class _Asker:
+class _Questions:
     """Asks one question after the other, each within its time and all within theirs."""
 
     def __init__(self, url: str, query_timeout: float, whole_seconds: float) -> None:
@@ -224,7 +224,7 @@ class _Asker:
         if left <= 0:
             return False, "not asked: the time for all questions was over", None
         most = min(self._timeout + GRACE_SECONDS + (0 if self.asked else CONNECT_SECONDS), left)
-        future = _begun(partial(self._in_a_session, question))
+        future = _start(partial(self._in_a_session, question))
         try:
             return True, *future.result(most)
         except FutureTimeout:
@@ -266,12 +266,12 @@ class _Asker:
     def close(self) -> None:
         """Let go of the connections; closing one that hangs must keep nobody."""
         if self._engine is not None:
-            closing = _begun(self._engine.dispose)
+            closing = _start(self._engine.dispose)
             with contextlib.suppress(Exception):
                 closing.result(CLOSING_SECONDS)
 
 
-def _begun(work: Callable[[], Any]) -> Future[Any]:
+def _start(work: Callable[[], Any]) -> Future[Any]:
     """Have it done in a thread that keeps nobody, not even the end of the program."""
     future: Future[Any] = Future()
 
@@ -285,19 +285,19 @@ def _begun(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def _reached(connection: Connection) -> tuple[str, None]:
+def _check_connection(connection: Connection) -> tuple[str, None]:
     ping(connection)
     return "the database answers", None
 
 
-def _told(connection: Connection) -> tuple[str, Session]:
+def _describe_session(connection: Connection) -> tuple[str, Session]:
     found = read_session(connection)
     ahead = (found.time - datetime.now(UTC)).total_seconds()
     compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
     return f"{found.name}; its time is {to_text(found.time)}, {compared}", found
 
 
-def _counted(connection: Connection, name: str) -> tuple[str, int]:
+def _count_rows(connection: Connection, name: str) -> tuple[str, int]:
     """The name is an identifier, by the configuration's word, and quoted all the same."""
     schema, _, plain = name.rpartition(".")
     quoted = table(quoted_name(plain, quote=True), schema=quoted_name(schema, quote=True) if schema else None)
@@ -305,7 +305,7 @@ def _counted(connection: Connection, name: str) -> tuple[str, int]:
     return f"{count} rows", count
 
 
-def _in_utc(connection: Connection) -> tuple[str, str]:
+def _check_zone(connection: Connection) -> tuple[str, str]:
     zone = read_session(connection).zone
     if zone != ZERO:
         raise _Wrong(f"the session is at {zone}, not at {ZERO}: times would be misread")

@@ -49,7 +49,7 @@ def due_messages(connection: Connection, kind: str, now: datetime, limit: int = 
         .order_by(outbox.c.due_at, outbox.c.outbox_id)
         .limit(limit)
     )
-    return [_waiting(row) for row in connection.execute(query).mappings()]
+    return [_message(row) for row in connection.execute(query).mappings()]
 
 
 def pending_messages(
@@ -70,14 +70,14 @@ def pending_messages(
     kind, subject = (func.json_extract(outbox.c.payload_json, f"$.below.{name}") for name in ("kind", "subject"))
     mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)
     query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
-    return [_waiting(row) for row in connection.execute(query).mappings()]
+    return [_message(row) for row in connection.execute(query).mappings()]
 
 
 def pending_of_kind(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
     """The pending messages of this kind, due or not, in the order in which they were first ordered."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
-    return [_waiting(row) for row in rows]
+    return [_message(row) for row in rows]
 
 
 def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
@@ -141,7 +141,7 @@ def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
     return connection.execute(delete(outbox).where(old)).rowcount
 
 
-def _waiting(row: RowMapping) -> PendingMessage:
+def _message(row: RowMapping) -> PendingMessage:
     return PendingMessage(
         outbox_id=row["outbox_id"],
         version=row["version"],
@@ -235,7 +235,8 @@ def details_reply(about: str, kind: str, task_id: str, by: str = "") -> Message:
 def order_replies(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
     """Order what is said in the threads of a command that has come to its end."""
     messages = [
-        details_reply(OUTCOME, kind, task_id, by) for kind in _ordered(connection, (CARD, APPROVAL_REQUEST), task_id)
+        details_reply(OUTCOME, kind, task_id, by)
+        for kind in _ordered_kinds(connection, (CARD, APPROVAL_REQUEST), task_id)
     ]
     record(connection, supervisor_id, None, messages, now)
 
@@ -253,10 +254,10 @@ def order_report(
         "sha256": sha256,
     }
     messages = [Message(FILE, f"{task_id}/report/{worker_id}", content)]
-    record(connection, supervisor_id, None, messages if _ordered(connection, (CARD,), task_id) else (), now)
+    record(connection, supervisor_id, None, messages if _ordered_kinds(connection, (CARD,), task_id) else (), now)
 
 
-def _ordered(connection: Connection, kinds: Iterable[str], task_id: str) -> list[str]:
+def _ordered_kinds(connection: Connection, kinds: Iterable[str], task_id: str) -> list[str]:
     """The kinds of these messages that the command has, sent or not."""
     query = select(outbox.c.kind).where(outbox.c.kind.in_(tuple(kinds)), outbox.c.subject == task_id)
     return list(connection.execute(query.order_by(outbox.c.outbox_id)).scalars())

@@ -55,7 +55,7 @@ class StartedDaemon(NamedTuple):
 def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Sequence[str] = ()) -> StartedDaemon:
     """Start it, and wait until all its services have run once or failed, and its workers run or do not.
 
-    `NotUpError` with its last words, which are in the log of this name where it printed none.
+    `StartError` with its last words, which are in the log of this name where it printed none.
     """
     holder = daemon_holder(state_dir)
     if holder is not None:

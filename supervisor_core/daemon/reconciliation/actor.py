@@ -294,7 +294,7 @@ class WorkerActor:
             self._next = None
             return False
         in_turn = action.why is Why.CHANGED
-        if in_turn and not self._turn.take(self._plan_again):
+        if in_turn and not self._turn.acquire(self._plan_again):
             self._next = None  # once it is free, what became of the one before counts
             return False
         self.acting, self.has_turn = True, in_turn
@@ -310,7 +310,7 @@ class WorkerActor:
             self._next = None  # a plan from before it was done
             self._hooks.settled(self.worker.id)
             if in_turn:
-                self._turn.give_back()
+                self._turn.release()
         return True
 
     async def _stop(self, action: Action, stopped: Callable[[], bool]) -> None:

@@ -42,7 +42,7 @@ class EventFiles:
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
         """All lines there are, the newest first; `unfinished`: also what stands behind the last line end.
 
-        What is written once the first line was taken from here is left to `grown`, and not lost between the two.
+        What is written once the first line was taken from here is left to `new_lines`, and not lost between the two.
         """
         self.begun = False
         for file, facts in self._from_the_newest():
@@ -53,7 +53,7 @@ class EventFiles:
                 end = end if unfinished else whole
             yield from filter(None, _backwards(file, end))
 
-    def grown(self) -> list[bytes]:
+    def new_lines(self) -> list[bytes]:
         """The whole lines that are new since the last look, oldest first, also of files rotated away meanwhile."""
         known, head, read_to, changed_ns = self._last
         parts: list[bytes] = []

@@ -47,7 +47,7 @@ def facts(pid: int) -> ProcessFacts | None:
     try:
         return _parse(pid, _read(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
-        return _missing(pid)
+        return _recheck(pid)
 
 
 def glance(pid: int) -> ProcessFacts | None:
@@ -207,7 +207,7 @@ def _is_of_kernel(line: bytes) -> bool:
     return bool(int(line[line.rindex(b")") + 2 :].split(None, _FLAGS + 1)[_FLAGS]) & _KERNEL_THREAD)
 
 
-def _missing(pid: int) -> ProcessFacts | None:
+def _recheck(pid: int) -> ProcessFacts | None:
     """Tell a process that does not exist from one that is hidden: the kernel answers a signal 0 for both."""
     try:
         os.kill(pid, 0)

@@ -63,7 +63,7 @@ def facts(pid: int) -> ProcessFacts | None:
     try:
         return _facts(psutil.Process(pid))
     except psutil.NoSuchProcess:
-        return _missing(pid)
+        return _recheck(pid)
     except psutil.AccessDenied as error:
         raise PermissionError(f"process {pid} exists, but is not shown to this user") from error
 
@@ -275,7 +275,7 @@ def _session(pid: int) -> int:
         return 0
 
 
-def _missing(pid: int) -> ProcessFacts | None:
+def _recheck(pid: int) -> ProcessFacts | None:
     """Tell a process that doesn't exist from one that psutil doesn't see: the kernel answers a signal 0 for both."""
     if sys.platform == "win32":
         return None

@@ -52,7 +52,7 @@ def send(identity: ProcessIdentity, number: int) -> bool:
         raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
     if not has_pidfds():
         return _send_checked(identity, number)
-    with _opened(identity) as descriptor:
+    with _open_descriptor(identity) as descriptor:
         if descriptor is None:
             return False
         try:
@@ -79,7 +79,7 @@ def _wait_batch(batch: Sequence[ProcessIdentity], deadline: float) -> list[Proce
     with contextlib.ExitStack() as stack:
         for identity in batch:
             try:
-                descriptor = stack.enter_context(_opened(identity))
+                descriptor = stack.enter_context(_open_descriptor(identity))
             except PermissionError:
                 unverifiable.append(identity)
                 continue
@@ -122,7 +122,7 @@ def descriptor_of(identity: ProcessIdentity) -> int | None:
 
 
 @contextlib.contextmanager
-def _opened(identity: ProcessIdentity) -> Iterator[int | None]:
+def _open_descriptor(identity: ProcessIdentity) -> Iterator[int | None]:
     """The same for a while."""
     descriptor = descriptor_of(identity)
     try:

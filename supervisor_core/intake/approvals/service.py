@@ -94,10 +94,10 @@ class Approvals:
         along: Callable[[Connection], bool] | None = None,
     ) -> Approval:
         """Ask for an approval of a command that was issued; it is durable when this returns. The same one again for a
-        task id that is known; `NotAsked` where nobody could agree to it or where it would fail as things are,
+        task id that is known; `RequestRefused` where nobody could agree to it or where it would fail as things are,
         `NothingToDo` where all of it is so already.
 
-        `along` is done in the same transaction; where it says no, nothing of it is, and `NotAsked` says so."""
+        `along` is done in the same transaction; where it says no, nothing of it is, and `RequestRefused` says so."""
         known = self.of_task(command.task_id)
         if known is not None:
             if command.issuer is None or not command.issuer.is_same_as(known.requester.id):

@@ -137,7 +137,7 @@ class FlagIntake:
                 fresh[name] = known[name] if name in known else find_misspelled(name, self._workers) is not None
             return ours
 
-        found = self._host.drive.call(self._host.inbox.lying, wanted)
+        found = self._host.drive.call(self._host.inbox.unclaimed, wanted)
         self._ours_of_old = fresh
         self._immovable &= fresh.keys()
         not_ours = self._of_others([flag.name for flag in found if fresh[flag.name]])

@@ -1,4 +1,4 @@
-"""Schedules as people work at them: add, list, remove. Running them is the scheduler's (`running_schedules.py`)."""
+"""Schedules as people work at them: add, list, remove. Running them is the scheduler's (`runner.py`)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Schedules:
         place: Mapping[str, Any] | None = None,
     ) -> ScheduleStatus:
         """Keep a new one, as the parameters of `schedule add` say; durable when this returns. The same one again for a
-        task id that is known; `NameTaken`, `TooMany`.
+        task id that is known; `NameTaken`, `TooManySchedules`.
 
         `target` is that of the command to be given; `card` is where what comes of it is told, `place` where that it
         was added.

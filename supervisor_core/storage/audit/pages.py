@@ -68,13 +68,13 @@ def _entries(
 ) -> tuple[list[TrailEntry], bool]:
     """So many entries in this direction, and whether more follow."""
     entries: list[TrailEntry] = []
-    looked, fits = 0, _fitting(connection, wanted)
+    looked, fits = 0, _row_filter(connection, wanted)
     while looked < LOOKED_THROUGH:
         rows = find_rows(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
         looked += len(rows)
         damages = [damage_of(row) for row in rows]
         tasks = {row["task_id"] for row, damaged in zip(rows, damages, strict=True) if not damaged}
-        families = {task: _of_task(connection, task, wanted) for task in tasks if task}
+        families = {task: _task_rows(connection, task, wanted) for task in tasks if task}
         for row, damaged in zip(rows, damages, strict=True):
             siblings = () if damaged else families.get(row["task_id"], ())
             if not damaged and not _stands_for(row, siblings, fits):
@@ -82,7 +82,7 @@ def _entries(
             if len(entries) == size:
                 return entries, True
             if damaged:
-                entries.append(_damaged(row))
+                entries.append(_damaged_entry(row))
                 continue
             affected = affected_workers(connection, [_key(each) for each in (*siblings, row)])
             merged = {worker: role for roles in affected.values() for worker, role in roles.items()}
@@ -102,7 +102,7 @@ def details_of(row: Row) -> Mapping[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _damaged(row: Row) -> TrailEntry:
+def _damaged_entry(row: Row) -> TrailEntry:
     """An altered row, which belongs to no command: nothing that it says can be relied on."""
     told = format_row(row)
     has_place = type(row["audit_id"]) is int and 0 < row["audit_id"] <= LARGEST_ID
@@ -110,7 +110,7 @@ def _damaged(row: Row) -> TrailEntry:
     return damaged_entry(told, row["audit_id"] if has_place else None, row["created_at"])
 
 
-def _of_task(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Row]:
+def _task_rows(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Row]:
     """All rows of one command that nobody altered, the newest first; and whether each is of what is asked for."""
     told: list[Any] = [audit_log, matches_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
     told += [_affects(wanted).label(AFFECTS)] if wanted.about else []
@@ -135,7 +135,7 @@ def _stands_for(row: Row, siblings: Sequence[Row], fits: Callable[[Row], bool]) 
     return position_of(newest) == position_of(row)
 
 
-def _fitting(connection: Connection, wanted: AuditFilter) -> Callable[[Row], bool]:
+def _row_filter(connection: Connection, wanted: AuditFilter) -> Callable[[Row], bool]:
     actors = find_actors(connection, wanted.issuer) if wanted.issuer else None
 
     def fits(row: Row) -> bool:

@@ -38,7 +38,7 @@ def format_row(row: Mapping[str, Any]) -> Row:
     damage = damage_of(row)
     if not damage:
         return {**row, "created_at": to_text(row["created_at"])}
-    return {**{name: _shown(name, value) for name, value in row.items()}, DAMAGED: damage}
+    return {**{name: _cell_text(name, value) for name, value in row.items()}, DAMAGED: damage}
 
 
 def as_text(value: object) -> str:
@@ -66,7 +66,7 @@ def has_number(connection: Connection) -> list[ColumnElement[bool]]:
     return [*within, func.typeof(number) == "integer"] if connection.dialect.name == "sqlite" else within
 
 
-def _shown(name: str, value: object) -> Any:  # noqa: ANN401
+def _cell_text(name: str, value: object) -> Any:  # noqa: ANN401
     if (name == "audit_id" and type(value) is int) or (value is None and audit_log.c[name].nullable):
         return value
     text = as_text(value)
@@ -178,14 +178,16 @@ def find_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
-    rows = _walked(connection, wanted, beside, newer=newer)
+    rows = _matching_rows(connection, wanted, beside, newer=newer)
     if wanted.about and wanted.target_type in (None, "worker"):
-        unique = {position_of(row): row for row in (*rows, *_affecting(connection, wanted, beside, newer=newer))}
+        unique = {position_of(row): row for row in (*rows, *_affecting_rows(connection, wanted, beside, newer=newer))}
         rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
     return rows
 
 
-def _affecting(connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool) -> list[Row]:
+def _affecting_rows(
+    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool
+) -> list[Row]:
     """The rows that fit and affected one of the wanted workers beside their target."""
     each = audit_workers.c
     these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
@@ -201,7 +203,9 @@ def _affecting(connection: Connection, wanted: AuditFilter, beside: RowPosition 
     return rows
 
 
-def _walked(connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool) -> list[Row]:
+def _matching_rows(
+    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool
+) -> list[Row]:
     """The rows that fit by their own columns."""
     when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
     when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
@@ -228,7 +232,7 @@ def _walked(connection: Connection, wanted: AuditFilter, beside: RowPosition | N
 def find_actors(connection: Connection, who: str) -> list[str]:
     """Whoever this may be: by the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that their
     newest labelled row shows. The id of somebody in Slack is nobody else's name."""
-    named = _named_actors(connection)
+    named = _actors_with_names(connection)
     of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
     if of_slack:
         return of_slack
@@ -258,13 +262,13 @@ def matches_action(wanted: AuditFilter) -> ColumnElement[bool]:
 
 def sort_rows(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
     """Sorted as the trail is shown and as the database sorts: the newest first, or with `newer` the oldest."""
-    ordered = sorted(rows, key=lambda row: _collated(row["audit_id"]), reverse=not newer)
-    ordered.sort(key=lambda row: _collated(row["supervisor_id"]), reverse=newer)
-    ordered.sort(key=lambda row: _collated(row["created_at"]), reverse=not newer)
+    ordered = sorted(rows, key=lambda row: _sort_key(row["audit_id"]), reverse=not newer)
+    ordered.sort(key=lambda row: _sort_key(row["supervisor_id"]), reverse=newer)
+    ordered.sort(key=lambda row: _sort_key(row["created_at"]), reverse=not newer)
     return ordered
 
 
-def _collated(value: object) -> tuple[int, Any]:
+def _sort_key(value: object) -> tuple[int, Any]:
     """SQLite's order of values of any type: numbers, then text, then bytes."""
     if isinstance(value, datetime):
         return 1, to_text(value).encode()
@@ -278,7 +282,7 @@ def position_of(row: Row) -> RowPosition:
     return RowPosition(row["supervisor_id"], row["audit_id"])
 
 
-def _named_actors(connection: Connection) -> dict[str, str]:
+def _actors_with_names(connection: Connection) -> dict[str, str]:
     """All actors there are, each with its newest label. The index is walked from one to the next, however many rows
     each of them has."""
     actor, label = audit_log.c.actor, audit_log.c.label

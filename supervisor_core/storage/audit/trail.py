@@ -109,10 +109,10 @@ def entry_of(
         audit_id=int(row["audit_id"]),
         at=row["created_at"],
         command=_command(first, details),
-        about=_about(executed or [first]) + _scheduled(first, details),
+        about=_about(executed or [first]) + _scheduled_command(first, details),
         asked=issuer_of(first),
         label=str(details.get("label") or "") or _label(first),
-        approved=_approved(rows, details),
+        approved=_approvers(rows, details),
         outcome=outcome,
         well=well,
         error=" ".join(str(details.get("error") or "").split()) if well is False else "",
@@ -153,7 +153,7 @@ def issuer_of(row: Mapping[str, Any]) -> Issuer:
 
 def names_in(details: Mapping[str, Any]) -> dict[str, str]:
     """The names of those who decided about a command, by their ids, as the details of one of its rows have them."""
-    known = [*_listed(details, "approvals"), *_listed(details, "votes")]
+    known = [*_mappings_in(details, "approvals"), *_mappings_in(details, "votes")]
     return {str(each.get("id")): str(each.get("name") or "") for each in known}
 
 
@@ -185,20 +185,20 @@ def _about(rows: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _scheduled(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+def _scheduled_command(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     """The scheduled command, in a row about a schedule."""
     command = str(details.get("command") or "") if row["action"] in _SCHEDULING else ""
     return f" ({command})" if command else ""
 
 
-def _approved(rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> tuple[Issuer, ...]:
+def _approvers(rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) -> tuple[Issuer, ...]:
     names = names_in(details)
     voted = [str(each["actor"]) for each in reversed(rows) if each["action"] == "APPROVED"]
-    noted = [str(each.get("id")) for each in _listed(details, "approvals")]
+    noted = [str(each.get("id")) for each in _mappings_in(details, "approvals")]
     return tuple(Issuer(actor, names.get(actor, "")) for actor in dict.fromkeys([*noted, *voted]))
 
 
-def _listed(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _mappings_in(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     found = details.get(name)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 

@@ -232,7 +232,7 @@ def test_the_time_of_a_file_may_be_anything(inbox: Inbox, seconds: int) -> None:
 
 def test_the_fingerprint_changes_when_the_file_does(inbox: Inbox) -> None:
     def fingerprint() -> str:
-        (flag,) = inbox.lying(lambda name: name == FLAG)
+        (flag,) = inbox.unclaimed(lambda name: name == FLAG)
         return flag.fingerprint
 
     path = inbox.folder / FLAG

@@ -300,7 +300,7 @@ def test_without_a_default_the_asker_chooses_the_worker() -> None:
     assert isinstance(error, NeedsTarget)
     assert error.choices == SEVERAL.workers
     assert error.suggestion is None
-    chosen = parse(error.completed("VegaMX"), SEVERAL)
+    chosen = parse(error.complete("VegaMX"), SEVERAL)
     assert chosen == _command("rollback", "VegaMX", "hot fix", commits_back=3)
 
 
@@ -314,7 +314,7 @@ def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
     for text in ('schedule add n "0 3 * * *" restart now', 'schedule add n "0 3 * * *" "restart now"'):
         error = _mistake(text, SEVERAL)
         assert isinstance(error, NeedsTarget)
-        assert render(parse(error.completed("VegaMX"), SEVERAL)) == 'schedule add n "0 3 * * *" restart VegaMX now'
+        assert render(parse(error.complete("VegaMX"), SEVERAL)) == 'schedule add n "0 3 * * *" restart VegaMX now'
 
 
 def test_a_default_that_is_no_worker_is_no_default() -> None:

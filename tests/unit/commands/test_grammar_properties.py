@@ -121,7 +121,7 @@ def _check_mistake(error: GrammarError, context: GrammarContext) -> None:
     if isinstance(error, NearMiss):
         assert error.names
     if isinstance(error, NeedsTarget):
-        assert error.choices[0] in render(parse(error.completed(error.choices[0]), context))
+        assert error.choices[0] in render(parse(error.complete(error.choices[0]), context))
 
 
 @given(NASTY, CONTEXTS)

@@ -13,13 +13,13 @@ from supervisor_core.common.threads import CallbackLock
 def test_one_has_it_and_the_others_are_called_once_when_it_is_given_back() -> None:
     turn, called = CallbackLock(), list[str]()
     south, west = (lambda: called.append("South")), (lambda: called.append("West"))
-    assert turn.take(lambda: called.append("North"))
-    assert [turn.take(south), turn.take(west), turn.take(south)] == [False, False, False]
+    assert turn.acquire(lambda: called.append("North"))
+    assert [turn.acquire(south), turn.acquire(west), turn.acquire(south)] == [False, False, False]
     assert called == []
-    turn.give_back()
+    turn.release()
     assert called == ["South", "West"]
-    assert turn.take(south)
-    turn.give_back()
+    assert turn.acquire(south)
+    turn.release()
     assert called == ["South", "West"], "nobody asked since"
 
 
@@ -28,7 +28,7 @@ def test_who_takes_it_as_it_is_called_has_it_and_the_next_one_waits_on() -> None
 
     def asks(name: str) -> Callable[[], None]:
         def ask() -> None:
-            if turn.take(ask):
+            if turn.acquire(ask):
                 took.append(name)
 
         return ask
@@ -36,7 +36,7 @@ def test_who_takes_it_as_it_is_called_has_it_and_the_next_one_waits_on() -> None
     for name in ("North", "South", "West"):
         asks(name)()
     for _ in range(3):
-        turn.give_back()
+        turn.release()
     assert took == ["North", "South", "West"]
 
 
@@ -49,7 +49,7 @@ def test_in_any_order_one_has_it_at_a_time_and_all_who_ask_get_it(order: list[in
 
     def asking(who: int) -> Callable[[], None]:
         def ask() -> None:
-            if who in wanting and turn.take(asks[who]):
+            if who in wanting and turn.acquire(asks[who]):
                 holder.append(who)
                 wanting.discard(who)
 
@@ -60,7 +60,7 @@ def test_in_any_order_one_has_it_at_a_time_and_all_who_ask_get_it(order: list[in
     for who in order:
         if holder and holder[0] == who:
             holder.pop()
-            turn.give_back()
+            turn.release()
         elif who not in wanting:
             wanting.add(who)
             asks[who]()
@@ -68,5 +68,5 @@ def test_in_any_order_one_has_it_at_a_time_and_all_who_ask_get_it(order: list[in
         assert holder or not wanting, "it does not lie about while somebody wants it"
     while holder:
         holder.pop()
-        turn.give_back()
+        turn.release()
     assert not wanting

@@ -147,25 +147,25 @@ def test_what_is_rotated_while_it_is_read_comes_once_and_nothing_is_missed(tmp_p
     put(tmp_path, "", b"5")
     found += lines
     assert found == [b"4", b"3", b"2", b"1"]
-    assert files.grown() == [b"5"]
+    assert files.new_lines() == [b"5"]
 
 
 def test_it_goes_on_where_the_look_ended(tmp_path: Path) -> None:
     put(tmp_path, "", b"1")
     files = EventFiles(str(tmp_path))
     assert list(files.newest_first(unfinished=False)) == [b"1"]
-    assert files.grown() == []
+    assert files.new_lines() == []
     put(tmp_path, "", b"2", b"3")
-    assert (files.grown(), files.grown()) == ([b"2", b"3"], [])
+    assert (files.new_lines(), files.new_lines()) == ([b"2", b"3"], [])
 
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_bytes(b"1\nbeg")
     files = EventFiles(str(tmp_path))
     assert list(files.newest_first(unfinished=False)) == [b"1"]
-    assert files.grown() == []
+    assert files.new_lines() == []
     put(tmp_path, "", b"un")
-    assert files.grown() == [b"begun"]
+    assert files.new_lines() == [b"begun"]
 
 
 @pytest.mark.parametrize("rotations", [1, 2, 4])
@@ -179,7 +179,7 @@ def test_it_follows_across_rotations_whatever_happened_between_two_looks(tmp_pat
         rotate(tmp_path)
         put(tmp_path, "", b"after %d" % number)
         expected += [b"before %d" % number, b"after %d" % number]
-    assert (files.grown(), files.grown()) == (expected, [])
+    assert (files.new_lines(), files.new_lines()) == (expected, [])
 
 
 def test_between_the_two_halves_of_a_rotation_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
@@ -187,12 +187,12 @@ def test_between_the_two_halves_of_a_rotation_nothing_is_lost_and_nothing_comes_
     rotate(tmp_path)  # the new file is not there yet
     files = EventFiles(str(tmp_path))
     assert list(files.newest_first(unfinished=False)) == [b"1"]
-    assert files.grown() == []
+    assert files.new_lines() == []
     put(tmp_path, "", b"2")
-    assert files.grown() == [b"2"]
+    assert files.new_lines() == [b"2"]
     put(tmp_path, "", b"3")
     rotate(tmp_path)
-    assert files.grown() == [b"3"]
+    assert files.new_lines() == [b"3"]
 
 
 def test_where_more_was_rotated_than_is_kept_what_is_left_is_shown(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_where_more_was_rotated_than_is_kept_what_is_left_is_shown(tmp_path: Pat
     for number in range(4):
         rotate(tmp_path, keep=2)
         put(tmp_path, "", b"new %d" % number)
-    assert files.grown() == [b"new 1", b"new 2", b"new 3"]
+    assert files.new_lines() == [b"new 1", b"new 2", b"new 3"]
 
 
 def test_a_file_that_is_rotated_between_two_openings_does_not_come_twice(
@@ -223,9 +223,9 @@ def test_a_file_that_is_rotated_between_two_openings_does_not_come_twice(
 
     with monkeypatch.context() as patch:
         patch.setattr(event_files, "open", rotated_behind, raising=False)
-        assert files.grown() == [b"2"]
+        assert files.new_lines() == [b"2"]
     put(tmp_path, "", b"3")
-    assert files.grown() == [b"3"]
+    assert files.new_lines() == [b"3"]
 
 
 def test_what_comes_at_the_same_moment_as_a_rotation_is_not_held_back(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_what_comes_at_the_same_moment_as_a_rotation_is_not_held_back(tmp_path: 
     rotate(tmp_path)
     put(tmp_path, "", b"2")
     os.utime(tmp_path / "events.jsonl", ns=(10**9, 10**9))
-    assert files.grown() == [b"2"]
+    assert files.new_lines() == [b"2"]
 
 
 def test_where_the_file_was_removed_the_older_ones_do_not_come_again(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_where_the_file_was_removed_the_older_ones_do_not_come_again(tmp_path: P
     files = EventFiles(str(tmp_path))
     assert list(files.newest_first(unfinished=False)) == [b"2", b"1"]
     (tmp_path / "events.jsonl").unlink()
-    assert files.grown() == []
+    assert files.new_lines() == []
 
 
 def test_a_file_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_file_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> N
     files = EventFiles(str(tmp_path))
     list(files.newest_first(unfinished=False))
     (tmp_path / "events.jsonl").write_bytes(b"new\n")
-    assert files.grown() == [b"new"]
+    assert files.new_lines() == [b"new"]
 
 
 def test_a_file_that_somebody_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_a_file_that_somebody_cut_is_read_from_its_beginning(tmp_path: Path) -> 
     files = EventFiles(str(tmp_path))
     list(files.newest_first(unfinished=False))
     os.truncate(tmp_path / "events.jsonl", 101)
-    assert files.grown() == [b"x" * 100]
+    assert files.new_lines() == [b"x" * 100]
     put(tmp_path, "", b"new")
-    assert files.grown() == [b"new"]
+    assert files.new_lines() == [b"new"]
 
 
 def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: P
         for number in range(200):
             log.info("line %d", number)
             if number % 7 == 0:
-                found += search.fitting(files.grown())
-        found += search.fitting(files.grown())
+                found += search.fitting(files.new_lines())
+        found += search.fitting(files.new_lines())
     finally:
         logs.tear_down(handlers)
     assert [line.message for line in found] == [f"line {number}" for number in range(200)]
