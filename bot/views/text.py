@@ -34,6 +34,12 @@ def shorten(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def first_lines(lines: Sequence[str], most: int, rest: str = "… and {} more") -> list[str]:
+    """The first lines, and one with the number of the others where there are any."""
+    more = len(lines) - most
+    return [*lines[:most], *([rest.format(more)] if more > 0 else [])]
+
+
 def unescape(text: str) -> str:
     """A text that came from Slack, as it was typed; undone exactly once."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

@@ -9,7 +9,7 @@ from bot.views.buttons import list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.text import escape, fit, mention, moment, requester, shorten
+from bot.views.text import escape, first_lines, fit, mention, moment, requester, shorten
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
@@ -34,8 +34,8 @@ def open_alerts(
     lines = uptime_lines(worked or {})
     if not lines:
         return content
-    more = [f"… and {len(lines) - SHOWN} more: on the host, `supervisor alerts --uptime`"] if lines[SHOWN:] else []
-    text = "\n".join([f"*At work* ({' · '.join(SPANS)}):", *lines[:SHOWN], *more])
+    shown = first_lines(lines, SHOWN, "… and {} more: on the host, `supervisor alerts --uptime`")
+    text = "\n".join([f"*At work* ({' · '.join(SPANS)}):", *shown])
     return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
 
 
@@ -49,8 +49,7 @@ def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count
     if count > SHOWN:
         blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
     if quiet:
-        more = [f"… and {len(quiet) - SHOWN} more"] if len(quiet) > SHOWN else []
-        blocks.append(section("\n".join([*quiet[:SHOWN], *more])))
+        blocks.append(section("\n".join(first_lines(quiet, SHOWN))))
     return {"text": fit("\n".join([f"{title}:", *lines, *quiet]), 2900), "blocks": blocks}
 
 

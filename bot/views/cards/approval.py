@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bot.views.blocks import LONGEST, Content, Json, actions, button, context, option, plain_text, section
 from bot.views.buttons import command_button, confirm
 from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.text import escape, fit, mention, moment, phrase_markup, requester, shorten
+from bot.views.text import escape, first_lines, fit, mention, moment, phrase_markup, requester, shorten
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import capitalize, sentence
@@ -120,13 +120,11 @@ def title_of(approval: Approval) -> str:
 def votes_text(votes: Sequence[Vote]) -> str:
     """The votes in their order, a line each."""
     lines = []
-    for vote in votes[:VOTES]:
+    for vote in votes:
         sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
         reason = f": {escape(fit(vote.reason, REASON // 2))}" if vote.reason else ""
         lines.append(f"{sign} {word} by {mention(vote.voter)}{reason}")
-    if len(votes) > VOTES:
-        lines.append(f"… and {len(votes) - VOTES} more")
-    return "\n".join(lines)
+    return "\n".join(first_lines(lines, VOTES))
 
 
 def command_text(command: Command) -> str:

@@ -11,7 +11,7 @@ from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, votes_text
 from bot.views.cards.progress import degraded_watch, progress_bar, step_lines, watch_lines
-from bot.views.text import escape, fit, in_code, mention, requester, shorten
+from bot.views.text import escape, first_lines, fit, in_code, mention, requester, shorten
 from supervisor_core.code.change_plan import STATE_PARAM, count, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
@@ -318,8 +318,7 @@ def _sign(jobs: Sequence[Job], about: CardContext = NOTHING_ELSE) -> str:
 
 
 def _lines(jobs: Sequence[Job]) -> list[str]:
-    lines = [line_of(job) for job in jobs[:WORKERS]]
-    return lines if len(jobs) <= WORKERS else [*lines, f"… and {len(jobs) - WORKERS} more, in the thread"]
+    return first_lines([line_of(job) for job in jobs], WORKERS, "… and {} more, in the thread")
 
 
 def line_of(job: Job) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.views.blocks import Content, context, section, text_message
-from bot.views.text import escape, fit
+from bot.views.text import escape, first_lines, fit
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.labels import Role
 from supervisor_core.config.changes import ChangeResult
@@ -46,8 +46,7 @@ def _applied(said: Mapping[str, Any]) -> Content:
         ChangeResult.SUPERSEDED: f":fast_forward: *Configuration superseded* by a newer one · {facts}",
         ChangeResult.INTERRUPTED: f":warning: *Configuration interrupted* by the end of the supervisor · {facts}",
     }[end]
-    lines = [f"• {_data(each)}" for each in said["changes"][:SHOWN]]
-    lines += [f"• and {len(said['changes']) - SHOWN} more"] if len(said["changes"]) > SHOWN else []
+    lines = first_lines([f"• {_data(each)}" for each in said["changes"]], SHOWN, "• and {} more")
     held = sorted(set(said["moves"]) - affected.keys())
     if end is ChangeResult.HALTED and held:
         lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
@@ -85,9 +84,7 @@ ID_LINE = 300  # characters of one
 
 def unknown_ids(host: str, troubles: Sequence[str]) -> Content:
     """One notice for all of them. Everybody in the channel reads it: nobody is mentioned, ids stand as they are."""
-    lines = [f"• {fit(escape(trouble), ID_LINE)}" for trouble in troubles[:IDS_SHOWN]]
-    if len(troubles) > IDS_SHOWN:
-        lines.append(f"• and {len(troubles) - IDS_SHOWN} more")
+    lines = first_lines([f"• {fit(escape(trouble), ID_LINE)}" for trouble in troubles], IDS_SHOWN, "• and {} more")
     what = f":warning: *The configuration of {escape(host)} and this Slack do not fit together:*"
     return text_message(
         "\n".join([what, *lines, "Whoever is named wrongly has no rights. `supervisor doctor` looks again."])

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Content, section, text_message
 from bot.views.cards.alert import WORDS, target_name
-from bot.views.text import day, escape, fit, moment
+from bot.views.text import day, escape, first_lines, fit, moment
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -129,8 +129,7 @@ def pause_flag(said: Mapping[str, Any]) -> Content:
 
 
 def _part(title: str, lines: Sequence[str]) -> str:
-    more = [f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-    return "\n".join([title, *lines[:SHOWN], *more])
+    return "\n".join([title, *first_lines(lines, SHOWN)])
 
 
 def _holding(alert: Alert) -> str:
@@ -178,7 +177,7 @@ def not_a_member_hint(channel: str, bot: str) -> str:
 
 
 def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
-    """From when to when nothing could be heard; `away`: because the supervisor itself was not there."""
+    """The times without a connection; `away`: the supervisor itself wasn't running."""
     shown = gaps[-GAPS:]
     lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
     lines += [

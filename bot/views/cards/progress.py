@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from bot.views.text import escape, fit, moment
+from bot.views.text import escape, first_lines, fit, moment
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.phrases import format_span
 from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress
@@ -89,8 +89,7 @@ def watch_lines(bakes: Sequence[Bake]) -> list[str]:
         if bakes[0].state is BakeState.WELL:
             return [f":seedling: All {len(bakes)} have been well with it since."]
     ordered = sorted(bakes, key=lambda bake: (bake.state is not BakeState.DEGRADED, bake.worker_id))
-    more = [f"… and {len(bakes) - WATCHED_SHOWN} more"] if len(bakes) > WATCHED_SHOWN else []
-    return [*(_line(bake) for bake in ordered[:WATCHED_SHOWN]), *more]
+    return first_lines([_line(bake) for bake in ordered], WATCHED_SHOWN)
 
 
 def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
