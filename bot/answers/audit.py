@@ -18,16 +18,13 @@ from bot.views.answers.audit import FILE, NEWER, OLDER, AuditQuery, AuditRow, au
 from bot.views.blocks import Content, text_message
 from bot.views.files import Attachment
 from bot.views.text import error_text, escape
-from supervisor_core.commands.command import Command
 from supervisor_core.common import time_zones as zones
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.times import since_moment
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, find_actors, search
-from supervisor_core.storage.audit.trail import action_of
+from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, audit_filter, find_actors, search
 from supervisor_core.storage.store import Ledger
 
 PAGE = 10
@@ -56,7 +53,7 @@ class AuditAnswer:
         """A page, or the file."""
         request = query.request
         try:
-            wanted = filter_of(query.command, datetime.now(UTC), zone_of(query.person))
+            wanted = audit_filter(query.command, datetime.now(UTC), zone_of(query.person))
         except UsageError as error:
             return Response(messages=(answer(request, text_message(f":warning: {error_text(error)}")),))
         if request.page == FILE:
@@ -104,19 +101,6 @@ class AuditAnswer:
     def _masked(self, row: Row) -> Row:
         """Cell by cell: what a table does to a quote, no spelling of a secret has."""
         return {**row, **{name: self._masking.foreign(row[name]) for name in RECORDED}}
-
-
-def filter_of(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
-    """What this command looks for, for somebody in this zone; `UsageError` for what no row can be."""
-    name, since = command.params.get("command"), command.params.get("since")
-    action, command_of = action_of(str(name)) if name else (None, "")
-    return AuditFilter(
-        issuer=command.params.get("by"),
-        action=action,
-        command=command_of,
-        since=since_moment(str(since), now, zone) if since else None,
-        targets=(*command.workers, command.target) if command.target else (),
-    )
 
 
 def zone_of(person: Person | None) -> tzinfo:

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.cli import audit_files
+from supervisor_core.cli.host import since_option
 from supervisor_core.cli.table import table
 from supervisor_core.code import change_plan as code
+from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import affected_in_words
 from supervisor_core.commands.targets import resolve
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import EXPECTED, parse_since, since_moment
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
@@ -25,8 +26,8 @@ from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
-from supervisor_core.storage.audit.search import AFFECTED, DAMAGED
-from supervisor_core.storage.audit.trail import action_of, cause_of
+from supervisor_core.storage.audit.search import AFFECTED, DAMAGED, audit_filter
+from supervisor_core.storage.audit.trail import cause_of
 
 if TYPE_CHECKING:
     from supervisor_core.daemon.replication.connection import SharedDatabase
@@ -73,24 +74,35 @@ def run(options: argparse.Namespace) -> int:
         _must_be_shared(config)
     if options.what == "verify":
         return _verify(config, shared=options.shared, as_json=options.json)
-    action, command = action_of(options.command) if options.command is not None else (None, "")
-    wanted = audit.AuditFilter(
-        targets=_targets(config, options.worker),
-        issuer=(options.issuer or "").removeprefix("@") or None,
-        action=action,
-        command=command,
-        since=_since(options.since),
-        limit=options.limit,
-    )
-    with _shared(config) if options.shared else opened_ledger(config) as trail:
+    form = "json" if options.json else "csv" if options.csv else ""
+    return show(config, _command(config, options), form, shared=options.shared)
+
+
+def show(config: SupervisorConfig, command: Command, form: str = "", *, shared: bool = False) -> int:
+    """Show the rows that an `audit` command means, as `json`, as `csv`, or for people."""
+    wanted = audit_filter(command, datetime.now(UTC))
+    with _shared(config) if shared else opened_ledger(config) as trail:
         rows = trail.read(lambda connection: audit.search(connection, wanted))
-    if options.json:
+    if form == "json":
         print(json.dumps(rows, indent=2))
-    elif options.csv:
+    elif form == "csv":
         print(audit_csv(rows), end="")
     else:
         print(_for_people(rows, wanted.about))
     return 0
+
+
+def _command(config: SupervisorConfig, options: argparse.Namespace) -> Command:
+    """The command that these options mean. A worker that is gone is still in the trail."""
+    target = options.worker or ""
+    workers = (target,) if target in config.workers else resolve(target, grammar_context(config)) if target else ()
+    params = {
+        "by": (options.issuer or "").removeprefix("@") or None,
+        "command": options.command,
+        "since": since_option(options.since),
+        "limit": options.limit,
+    }
+    return Command("audit", target, workers or (), params)
 
 
 def _must_fit_together(options: argparse.Namespace) -> None:
@@ -196,23 +208,6 @@ def _why(row: dict[str, Any]) -> str:
     details = json.loads(row["details_json"])
     error = details.get("error") if isinstance(details, dict) else None
     return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""
-
-
-def _targets(config: SupervisorConfig, text: str | None) -> tuple[str, ...]:
-    """What rows are about, for whoever names a worker, also one that is gone; or a team, a pattern, all."""
-    if text is None:
-        return ()
-    meant = () if text in config.workers else resolve(text, grammar_context(config)) or ()
-    return (*meant, text)
-
-
-def _since(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    since = parse_since(text)
-    if since is None:
-        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
-    return since_moment(since, datetime.now(UTC))
 
 
 def count(text: str) -> int:

@@ -1,9 +1,4 @@
-"""The desk as a shell works at it: with the doors of this host, which are opened only where they are needed.
-
-What a shell says to the daemon of its host, where there is one.
-
-Who sits at this shell. Whoever can run commands here holds the host already: this is a name, not a proof.
-"""
+"""Shared by the subcommands: the approvals of this host, its daemon, its person, and the option `--since`."""
 
 from __future__ import annotations
 
@@ -11,6 +6,8 @@ import os
 from dataclasses import replace
 
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.times import EXPECTED, parse_since
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.intake.approvals.observed_state import Previews
@@ -53,3 +50,13 @@ def shell_issuer() -> Issuer:
 
         name = getpass.getuser() if os.name == "nt" else str(os.getuid())
     return Issuer(f"cli:{name}", name)
+
+
+def since_option(text: str | None) -> str | None:
+    """The option `--since` as the grammar has it; `UsageError` where it is no time."""
+    if text is None:
+        return None
+    since = parse_since(text)
+    if since is None:
+        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+    return since

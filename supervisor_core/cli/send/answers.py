@@ -58,27 +58,14 @@ def inform(command: Command, config: str | None, *, as_json: bool) -> int:
         from supervisor_core.cli.alerts import act
 
         return act(command, config, as_json=as_json)
-    if command.name in ("why", "history"):
-        return {"why": explain, "history": show_history}[command.name](command, config, as_json=as_json)
-    words = ["--config", config] if config else []
-    words += ["--json"] if as_json else []
-    if command.name in ("teams", "logs"):
-        return {"teams": teams, "logs": logs}[command.name](command, config, as_json=as_json)
     if command.name == "audit":
-        return main(["audit", *words, *_filters(command)])
-    name = "status" if command.name == "why" else command.name  # which says why as well
-    return main([name, *words, *([command.target] if command.target else [])])
+        from supervisor_core.cli import audit
 
-
-def _filters(command: Command) -> list[str]:
-    options = {
-        "--worker": command.target,
-        "--issuer": command.params.get("by"),
-        "--command": command.params.get("command"),
-        "--since": command.params.get("since"),
-        "--limit": command.params.get("limit"),
-    }
-    return [word for option, value in options.items() if value for word in (option, str(value))]
+        return audit.show(load_supervisor_config(config), command, "json" if as_json else "")
+    if command.name in ANSWERS:
+        return ANSWERS[command.name](command, config, as_json=as_json)
+    words = [*(["--config", config] if config else []), *(["--json"] if as_json else [])]
+    return main([command.name, *words, *([command.target] if command.target else [])])
 
 
 def _help(topic: str, worker: str) -> str:
@@ -296,3 +283,6 @@ def history_document(told: History) -> dict[str, Any]:
         "heartbeat_ages": [{"at": to_text(each.at), "seconds": each.seconds} for each in told.samples],
         "commands": [{"at": to_text(each.at), "command": each.name, "words": plain(each.words)} for each in told.marks],
     }
+
+
+ANSWERS = {"why": explain, "history": show_history, "teams": teams, "logs": logs}

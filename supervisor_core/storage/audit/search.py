@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Text, and_, cast, func, insert, literal, or_, select, tuple_
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
+from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import Affected
 from supervisor_core.common.text import is_plain
-from supervisor_core.common.times import to_text
+from supervisor_core.common.times import since_moment, to_text
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.trail import DECIDING, TELLING
+from supervisor_core.storage.audit.trail import DECIDING, TELLING, action_of
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
 
 Row = dict[str, Any]
@@ -150,6 +151,20 @@ class AuditFilter:
     def about(self) -> tuple[str, ...]:
         """The wanted targets, each once; empty for any."""
         return tuple(dict.fromkeys(self.targets)) or ((self.worker,) if self.worker else ())
+
+
+def audit_filter(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
+    """The search that an `audit` command means, for somebody in this zone; `UsageError` for what no row can be."""
+    name, since = command.params.get("command"), command.params.get("since")
+    action, command_name = action_of(str(name)) if name is not None else (None, "")
+    return AuditFilter(
+        issuer=command.params.get("by"),
+        action=action,
+        command=command_name,
+        since=since_moment(str(since), now, zone) if since else None,
+        limit=int(command.params["limit"]),
+        targets=(*command.workers, command.target) if command.target else (),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.access.rules import Person
-from bot.answers.audit import PAGE, filter_of, place_in, where, zone_of
+from bot.answers.audit import PAGE, place_in, where, zone_of
 from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.audit import NEWER, OLDER, AuditQuery, AuditRow, audit_page
 from bot.views.answers.logs import fits, logs, logs_file
@@ -35,7 +35,7 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Term
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import COLUMNS
 from supervisor_core.storage.audit.files import DAMAGED, audit_csv
-from supervisor_core.storage.audit.search import AuditFilter, RowPosition
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter
 from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.sampling import examples
@@ -249,10 +249,10 @@ def test_a_day_begins_where_the_asker_is() -> None:
     command = audit_command(since="2026-01-31")
     for zone, hours in (("Europe/Berlin", -1), ("America/New_York", 5), ("", 0), ("Mars/Base", 0), ("../etc", 0)):
         person = Person("U0", "T0", zone=zone)
-        since = filter_of(command, NOW, zone_of(person)).since
+        since = audit_filter(command, NOW, zone_of(person)).since
         assert since == datetime(2026, 1, 31, tzinfo=UTC) + timedelta(hours=hours)
     assert zone_of(None) is UTC
-    assert filter_of(
+    assert audit_filter(
         audit_command(since="2d"), NOW, zone_of(Person("U0", "T0", zone="Asia/Tokyo"))
     ).since == NOW - timedelta(days=2)
 
