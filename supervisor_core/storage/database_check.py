@@ -135,7 +135,7 @@ LONGEST_WORDS = 300  # characters of what a driver says
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class DatabaseCheck:
     """One question, and what came of it."""
 
     name: str
@@ -153,7 +153,7 @@ class CheckResult:
 class Verification:
     """All that was asked, in order, and what the database said of itself."""
 
-    asked: tuple[CheckResult, ...]
+    asked: tuple[DatabaseCheck, ...]
     session: Session | None
 
     @property
@@ -165,7 +165,7 @@ class Verification:
         return self.asked[0].passed
 
     @property
-    def failures(self) -> tuple[CheckResult, ...]:
+    def failures(self) -> tuple[DatabaseCheck, ...]:
         return tuple(each for each in self.asked if not each.passed)
 
     def facts(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class _Questions:
     """Asks one question after the other, each within its time and all within theirs."""
 
     def __init__(self, url: str, query_timeout: float, whole_seconds: float) -> None:
-        self.asked: list[CheckResult] = []
+        self.asked: list[DatabaseCheck] = []
         self._url = url
         self._timeout = query_timeout
         self._deadline = time.monotonic() + whole_seconds
@@ -216,7 +216,7 @@ class _Questions:
         """The answer; None where the question failed."""
         begun = time.monotonic()
         passed, words, value = self._answer(question) if not self._no_use else (False, self._no_use, None)
-        self.asked.append(CheckResult(name, passed, time.monotonic() - begun, words))
+        self.asked.append(DatabaseCheck(name, passed, time.monotonic() - begun, words))
         return value
 
     def _answer(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[bool, str, Any]:
