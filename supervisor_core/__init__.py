@@ -1,7 +1,8 @@
 """The supervisor core: carries out commands on one host, safely and once, and records who requested them.
 
 The names that readers of the requirements look for are importable from here. Each is fetched when it is first used,
-so that `supervisor status` stays quick.
+so that `supervisor status` stays quick. `supervisor_core.compatibility` has them with the argument order of the
+requirement documents.
 """
 
 from __future__ import annotations

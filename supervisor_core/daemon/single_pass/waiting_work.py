@@ -18,7 +18,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
 
-def do_what_waits(
+def do_waiting_work(
     host: HostContext,
     worker: WorkerSettings,
     ledger: Ledger,

@@ -123,9 +123,9 @@ def check_control_flags(
     before = len(findings.actions)
     flags = _any_flags(host, worker.id, findings)
     if flags or not ledger.nothing_waits(worker.id):
-        from supervisor_core.daemon.single_pass.waiting_work import do_what_waits
+        from supervisor_core.daemon.single_pass.waiting_work import do_waiting_work
 
-        do_what_waits(host, worker, ledger.open(), findings, told, sweep=flags)
+        do_waiting_work(host, worker, ledger.open(), findings, told, sweep=flags)
     return findings.actions[before:]
 
 

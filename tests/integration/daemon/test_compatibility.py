@@ -1,0 +1,161 @@
+"""The functions of the requirement documents, called as those documents call them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core import compatibility
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.ownership import daemon_ownership
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import HostContext, open_doors
+
+WORKER = "OrionMX"
+TASK = {"task_id": "t1", "label": "by hand", "params": {}}
+
+SIGNATURES = {
+    "pause_watcher": ["nas", "db", "worker_id", "task"],
+    "resume_watcher": ["nas", "db", "worker_id", "task"],
+    "update_code": ["nas", "db", "worker_id", "task"],
+    "update_code_deps": ["nas", "db", "worker_id", "task"],
+    "restart_watcher": ["nas", "db", "worker_id", "task"],
+    "rollback_code": ["task", "nas", "db", "worker_id"],
+    "generate_diagnostics": ["nas", "db", "worker_id", "task"],
+    "verify_database": ["nas", "db", "worker_id", "task"],
+    "check_watcher_process": ["worker_id"],
+    "is_watcher_healthy": ["heartbeat"],
+    "is_watcher_paused": ["nas", "worker_id"],
+    "read_heartbeat_file": ["path"],
+    "stop_watcher_gracefully": ["worker_id", "timeout_seconds"],
+    "start_watcher": ["worker_id", "config_path"],
+    "get_heartbeat_age_seconds": ["heartbeat_file"],
+    "run_command": ["cmd", "cwd", "timeout_seconds"],
+    "check_control_flags": ["inbox_path", "nas", "worker_id", "db"],
+    "write_supervisor_heartbeat_file": ["nas", "worker_id", "success", "error", "actions_taken"],
+    "report_supervisor_heartbeat_to_database": [
+        "db",
+        "worker_id",
+        "success",
+        "error",
+        "actions_taken",
+        "watcher_state",
+    ],
+    "read_watcher_heartbeat": ["nas", "worker_id"],
+    "validate_supervisor_environment": ["nas", "worker_id"],
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_the_arguments_have_the_names_and_the_order_of_the_document(name: str) -> None:
+    parameters = list(inspect.signature(getattr(compatibility, name)).parameters)
+    assert parameters[: len(SIGNATURES[name])] == SIGNATURES[name]
+
+
+@pytest.fixture
+def config_path(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "nas").mkdir()
+    path = tmp_path / "config.yaml"
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    document = {
+        "supervisor": {"id": "TestHost", "state_dir": "var"},
+        "nas": {"root": "nas"},
+        "workers": {WORKER: {"command": command, "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": 0}},
+    }
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    compatibility.stop_watcher_gracefully(WORKER, 5, path)
+
+
+@pytest.fixture
+def nas(config_path: Path) -> HostContext:
+    return open_doors(load_supervisor_config(config_path))
+
+
+@pytest.fixture
+def db(nas: HostContext) -> Iterator[Ledger]:
+    with opened_ledger(nas.config) as ledger:
+        yield ledger
+
+
+def audited(db: Ledger) -> list[tuple[Any, ...]]:
+    query = "SELECT action, outcome, task_id FROM audit_log_t ORDER BY audit_id"
+    return [tuple(row) for row in db.read(lambda connection: connection.exec_driver_sql(query).all())]
+
+
+def test_a_worker_is_started_found_and_stopped(config_path: Path) -> None:
+    assert not compatibility.check_watcher_process(WORKER, config_path)
+    assert compatibility.start_watcher(WORKER, str(config_path))
+    assert compatibility.check_watcher_process(WORKER, config_path)
+    assert compatibility.stop_watcher_gracefully(WORKER, 5, config_path)
+    assert not compatibility.check_watcher_process(WORKER, config_path)
+
+
+def test_a_handler_is_audited_and_runs_once_for_its_task_id(nas: HostContext, db: Ledger) -> None:
+    first = compatibility.pause_watcher(nas, db, WORKER, TASK)
+    assert (first["success"], first["error"]) == (True, None)
+    assert compatibility.is_watcher_paused(nas, WORKER)
+    nas.pauses.set(WORKER, None)
+    assert compatibility.pause_watcher(nas, db, WORKER, TASK) == first
+    assert not compatibility.is_watcher_paused(nas, WORKER), "the same task isn't carried out again"
+    assert audited(db) == [("PAUSE", "success", "t1")]
+
+
+def test_the_task_of_a_rollback_comes_first(nas: HostContext, db: Ledger) -> None:
+    result = compatibility.rollback_code({"params": {"commits_back": 11}}, nas, db, WORKER)
+    assert not result["success"]
+    assert "commits_back" in result["error"]
+
+
+def test_beside_a_daemon_nothing_is_done(nas: HostContext, db: Ledger) -> None:
+    with daemon_ownership(nas.config.state_dir):
+        result = compatibility.pause_watcher(nas, db, WORKER, TASK)
+    assert not result["success"]
+    assert not compatibility.is_watcher_paused(nas, WORKER)
+
+
+def test_flags_are_carried_out(nas: HostContext, db: Ledger) -> None:
+    inbox = nas.inbox.folder
+    inbox.mkdir()
+    (inbox / f"supervisor_pause_{WORKER}_t2.flag").write_text(json.dumps({"task_id": "t2", "handler": "pause"}))
+    assert compatibility.check_control_flags(inbox, nas, WORKER, db) == ["pause"]
+    assert compatibility.is_watcher_paused(nas, WORKER)
+    with pytest.raises(ValueError, match="inbox"):
+        compatibility.check_control_flags(inbox / "other", nas, WORKER, db)
+
+
+def test_the_supervisor_reports_its_heartbeat(nas: HostContext, db: Ledger) -> None:
+    path = compatibility.write_supervisor_heartbeat_file(nas, WORKER, False, "it broke", ["pause"])
+    said = json.loads(path.read_text())
+    assert (said["success"], said["error"], said["actions"]) == (False, "it broke", ["pause"])
+    compatibility.report_supervisor_heartbeat_to_database(db, WORKER, True, watcher_state="running")
+    query = "SELECT worker_id, status_summary FROM workers_t"
+    (row,) = db.read(lambda connection: connection.exec_driver_sql(query).all())
+    assert row[0] == f"supervisor_{WORKER}"
+    assert "running" in row[1]
+
+
+def test_heartbeats_are_read(nas: HostContext, tmp_path: Path) -> None:
+    assert compatibility.read_watcher_heartbeat(nas, WORKER) == {}
+    assert compatibility.read_heartbeat_file(tmp_path / "none.json") == {}
+    assert compatibility.get_heartbeat_age_seconds(tmp_path / "none.json") == math.inf
+    assert not compatibility.is_watcher_healthy({})
+
+
+def test_a_command_is_run(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
+    done = compatibility.run_command(words, tmp_path, 30)
+    assert (done["returncode"], done["stdout"].strip(), done["stderr"].strip()) == (3, "out", "err")
+
+
+def test_the_environment_is_validated(nas: HostContext) -> None:
+    assert compatibility.validate_supervisor_environment(nas, WORKER) == {"valid": True, "issues": []}
