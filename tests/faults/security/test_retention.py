@@ -20,16 +20,14 @@ from sqlalchemy.types import Float
 from supervisor_core.code.git.changes import keep_commit, kept_refs
 from supervisor_core.code.git.runner import Git
 from supervisor_core.daemon.services import retention
-from supervisor_core.daemon.services.retention import (
+from supervisor_core.daemon.services.retention import RetentionChore, delete_batch, sweep
+from supervisor_core.daemon.services.retention_rules import (
     BATCH,
     CHANGES_KEPT,
     FILES,
     RETENTIONS,
     WITHOUT,
-    RetentionChore,
     RetentionScope,
-    delete_batch,
-    sweep,
 )
 from supervisor_core.daemon.single_pass import supervisor
 from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep

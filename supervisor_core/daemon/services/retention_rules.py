@@ -1,0 +1,285 @@
+"""The retention rules: `RETENTIONS` for the rows of each table, `FILES` for the files of each folder.
+
+A row goes only when nothing can ask for it any more. The audit trail is kept. `docs/reference/limits.md` lists all
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    case,
+    exists,
+    false,
+    func,
+    not_,
+    or_,
+    select,
+)
+
+from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
+from supervisor_core.alerts.outside.webhook_documents import WEBHOOK
+from supervisor_core.alerts.rows import ALERT
+from supervisor_core.alerts.rules import AlertState
+from supervisor_core.code.packages.environments import FOLDER as PACKAGES
+from supervisor_core.code.watch.rules import BakeState
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.diagnosis.reports.files import FOLDER as REPORTS
+from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME
+from supervisor_core.intake.approvals.rules import FINAL as DECIDED
+from supervisor_core.intake.schedules.rows import TOLD as SCHEDULE
+from supervisor_core.intake.schedules.rules import ScheduleState
+from supervisor_core.jobs.model import FINAL as ENDED
+from supervisor_core.jobs.rows import RESULT_FILE
+from supervisor_core.storage import envelopes, replication_progress, tables
+from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
+from supervisor_core.storage.replication_progress import Marks, Origin
+from supervisor_core.storage.steps import PENDING
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import approvals, bakes, conditions, flips, forwarding, jobs, outbox, team_members
+from supervisor_core.workers.conditions.rules import FLAPPING, WORKER
+
+DAY = timedelta(days=1)
+MONTH, QUARTER, YEAR = 30 * DAY, 90 * DAY, 365 * DAY
+
+BATCH = 500
+"""Rows deleted in one transaction. That takes some milliseconds, and other writers wait for the lock meanwhile."""
+
+CHANGES_KEPT = 20
+"""The newest changes of the code of each worker. They stay however old they are, so that they can be undone."""
+
+MESSAGES_KEPT: Mapping[str, timedelta] = {
+    ALERT: YEAR,
+    WEEK: YEAR,
+    **dict.fromkeys((CARD, APPROVAL_REQUEST, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE), MONTH),
+}
+"""How long a message stays after it was delivered, by its kind. Nobody edits a message of another kind: one day."""
+
+RENEWED = ("home", "deadman")
+"""Kinds with one row that is ordered again and again: one for each person's page, and one for the dead-man's switch."""
+
+WAITS_AT_MOST = YEAR
+"""How long a row waits to be delivered or forwarded. Then it goes without that, and the log says how many did."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionScope:
+    """What a retention compares rows with."""
+
+    now: datetime
+    workers: Collection[str]
+    """The configured ones."""
+    forwarded: Marks | None = None
+    """How far the shared database has got; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The rows of one table that go after a while."""
+
+    table: Table
+    kept: timedelta
+    rows: Callable[[RetentionScope, datetime], ColumnElement[bool]]
+    """The rows to delete, given the moment before which they are old."""
+    name: str = ""
+    """Set where a table has several."""
+    lost: bool = False
+    """Whether the log warns of it, because something acknowledged goes undelivered."""
+    batch: int = BATCH
+
+
+def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    """Ended commands that nothing refers to: a job goes with the last job of its command."""
+    j = jobs.c
+    other = jobs.alias("other")
+    open_sibling = exists().where(
+        other.c.task_id == j.task_id, or_(other.c.state.not_in(ENDED), other.c.finished_at >= before)
+    )
+    open_approval = exists().where(approvals.c.task_id == j.task_id, approvals.c.state.not_in(DECIDED))
+    result_waits = exists().where(
+        outbox.c.kind == RESULT_FILE,
+        outbox.c.subject > j.task_id + "/",
+        outbox.c.subject < j.task_id + "0",  # the character after the slash
+        outbox.c.state == PENDING,
+    )
+    watched = exists().where(bakes.c.task_id == j.task_id, bakes.c.state == BakeState.WATCHING)
+    schedules = tables.schedules
+    last_runs = select(schedules.c.last_task_id).where(
+        schedules.c.state == ScheduleState.WAITING, schedules.c.last_task_id.is_not(None)
+    )
+    needed = or_(open_sibling, open_approval, result_waits, watched, j.task_id.in_(last_runs))
+    old = j.state.in_(ENDED) & (j.finished_at < before)
+    return old & ~needed & j.task_id.not_in(_newest_changes()) & ~_unforwarded_job(scope)
+
+
+def _newest_changes() -> ColumnElement[str]:
+    """The commands that last changed the code of each worker."""
+    details = case((func.json_valid(jobs.c.details_json), jobs.c.details_json))
+    before, after = func.json_extract(details, "$.before"), func.json_extract(details, "$.after")
+    changed = or_(before != after, func.json_array_length(details, "$.packages") > 0)
+    newest_first = jobs.c.finished_at.desc(), jobs.c.job_id.desc()
+    place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("place")
+    ranked = select(jobs.c.task_id, place).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
+    return select(ranked.c.task_id).where(ranked.c.place <= CHANGES_KEPT).scalar_subquery()
+
+
+def _unforwarded_job(scope: RetentionScope) -> ColumnElement[bool]:
+    if scope.forwarded is None:
+        return false()
+    return (jobs.c.changed > scope.forwarded.jobs_changed) & (jobs.c.finished_at >= scope.now - WAITS_AT_MOST)
+
+
+def _approvals(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    running = exists().where(jobs.c.task_id == approvals.c.task_id, jobs.c.state.not_in(ENDED))
+    old = approvals.c.state.in_(DECIDED) & (approvals.c.finished_at < before) & ~running
+    if scope.forwarded is None:
+        return old
+    brought = approvals.c.finished_at < scope.now - WAITS_AT_MOST
+    if scope.forwarded.forwarded_at is not None:
+        brought = or_(brought, approvals.c.finished_at < scope.forwarded.forwarded_at)
+    return old & brought
+
+
+def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    told = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
+    live = select(tables.alerts.c.alert_id).where(tables.alerts.c.state != AlertState.CLOSED)
+    edited = (outbox.c.kind == ALERT) & outbox.c.subject.in_(live)
+    old = [(outbox.c.kind == kind) & (outbox.c.created_at < scope.now - kept) for kind, kept in MESSAGES_KEPT.items()]
+    other = outbox.c.kind.not_in(MESSAGES_KEPT) & (outbox.c.created_at < before)
+    return told & ~edited & or_(other, *old)
+
+
+def _undeliverable(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    """What nobody has taken for so long. A message that is tried again and again has a due time that moves."""
+    waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(RENEWED)
+    result = (outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < before)
+    return waits & or_(result, outbox.c.due_at < before)
+
+
+def _conditions(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    """Those of workers that were removed. All others are one row for each worker and part of the host."""
+    c, alerts = conditions.c, tables.alerts.c
+    open_alert = exists().where(
+        alerts.target_type == c.target_type, alerts.target_id == c.target_id, alerts.state != AlertState.CLOSED
+    )
+    removed = c.target_type.in_((WORKER, FLAPPING)) & c.target_id.not_in(tuple(scope.workers))
+    return removed & (c.since < before) & ~open_alert
+
+
+def _flips(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    current = exists().where(
+        conditions.c.supervisor_id == flips.c.supervisor_id, conditions.c.flip_id == flips.c.flip_id
+    )
+    return (flips.c.at < before) & ~current
+
+
+def _workers(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    known = [*scope.workers, *(f"supervisor_{worker_id}" for worker_id in scope.workers)]
+    beat = tables.workers.c.last_heartbeat_at
+    return tables.workers.c.worker_id.not_in(known) & or_(beat.is_(None), beat < before)
+
+
+def _orphans(_scope: RetentionScope, _before: datetime) -> ColumnElement[bool]:
+    return not_(exists().where(approvals.c.approval_id == tables.votes.c.approval_id))
+
+
+_a, _s, _e = tables.alerts.c, tables.schedules.c, tables.envelopes.c
+
+RETENTIONS: tuple[Retention, ...] = (
+    Retention(outbox, DAY, _delivered, name="delivered"),
+    Retention(outbox, WAITS_AT_MOST, _undeliverable, name="undeliverable", lost=True),
+    Retention(tables.envelopes, DAY, lambda _, old: _e.state.in_(envelopes.DEALT_WITH) & (_e.received_at < old)),
+    Retention(jobs, QUARTER, _jobs),
+    Retention(approvals, QUARTER, _approvals),
+    Retention(tables.votes, QUARTER, _orphans),  # with their approval
+    Retention(bakes, QUARTER, lambda _, old: (bakes.c.state != BakeState.WATCHING) & (bakes.c.until < old)),
+    Retention(tables.schedules, QUARTER, lambda _, old: (_s.state == ScheduleState.REMOVED) & (_s.removed_at < old)),
+    Retention(tables.alerts, QUARTER, lambda _, old: (_a.state == AlertState.CLOSED) & (_a.closed_at < old)),
+    Retention(conditions, QUARTER, _conditions),
+    Retention(flips, QUARTER, _flips),
+    Retention(tables.suppressions, MONTH, lambda _, old: tables.suppressions.c.until < old),
+    Retention(tables.sightings, MONTH, lambda _, old: tables.sightings.c.first_seen_at < old),
+    Retention(tables.workers, QUARTER, _workers),
+    Retention(team_members, QUARTER, lambda _, old: team_members.c.left_at < old),
+)
+
+WITHOUT: Mapping[str, str] = {
+    "audit_log_t": "kept: it is the record of who did what",
+    "audit_workers_t": "kept as long as its row of the audit trail",
+    "audit_anchors_t": "one row for each trail that was archived",
+    "supervisors_t": "one row for each supervisor.id that this host has had",
+    "teams_t": "one row for each team name; a team that comes back takes its row again",
+    "forwarding_t": "one row for each supervisor.id that this host has had",
+}
+"""Tables whose rows are never deleted, with the reason why they stay bounded."""
+
+
+def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forwards: bool) -> RetentionScope:
+    """What this ledger's rows are compared with. With a shared database, rows that it lacks stay."""
+    return RetentionScope(
+        now, workers, ledger.read(lambda local: _marks(local, ledger.supervisor_id)) if forwards else None
+    )
+
+
+def _marks(local: Connection, supervisor_id: str) -> Marks:
+    """The ledger's own note; it begins with the first round of forwarding."""
+    ledger_id = local.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
+    return (ledger_id and replication_progress.stored_marks(local, Origin(ledger_id, supervisor_id))) or Marks()
+
+
+REPORT = r"(diagnostics|db_verification)_.+\.json"
+OF_A_WORKER = r".+\.(lives|starts|ages|frozen)"
+TEMPORARY = r"\..+\.[0-9a-f]{12}\.tmp|\.probe\.\d+\.[0-9a-f]{8}\.tmp"
+"""The names of our own temporary files; one that is a day old was left behind by a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of one folder that go after a while."""
+
+    name: str
+    folder: Callable[[SupervisorConfig], Path]
+    names: str
+    kept: timedelta
+    most: int | None = None
+    on_drive: bool = False
+    spare: Callable[[SupervisorConfig, str], bool] = lambda _config, _name: False
+    """The files that stay all the same."""
+
+
+def _at_home(name: str) -> Callable[[SupervisorConfig], Path]:
+    return lambda config: config.state_dir / name
+
+
+def _on_drive(name: str, *below: str) -> Callable[[SupervisorConfig], Path]:
+    return lambda config: config.folder(name).joinpath(*below)
+
+
+def _temporary(where: str, folder: Callable[[SupervisorConfig], Path], *, on_drive: bool = False) -> Files:
+    return Files(f"temporary files in {where}", folder, TEMPORARY, DAY, on_drive=on_drive)
+
+
+def _belongs_to_somebody(config: SupervisorConfig, name: str) -> bool:
+    """Whether a file is about a worker that is configured, or has a record: its process may still run."""
+    worker_id = name.rpartition(".")[0]
+    return worker_id in config.workers or (config.state_dir / "workers" / f"{worker_id}.json").exists()
+
+
+FILES: tuple[Files, ...] = (
+    Files("result files", _on_drive("outbox"), r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
+    Files("reports on the drive", _on_drive("logs", REPORTS), REPORT, QUARTER, 1_000, on_drive=True),
+    Files("reports at home", _at_home(REPORTS), REPORT, QUARTER, KEPT_AT_HOME),
+    Files("package lists", _at_home(PACKAGES), r".+\.json", MONTH),
+    Files("notes on removed workers", _at_home("workers"), OF_A_WORKER, QUARTER, spare=_belongs_to_somebody),
+    *(_temporary(f"state_dir/{name}", _at_home(name)) for name in (".", "workers", "desired", REPORTS, PACKAGES)),
+    *(_temporary(f"nas.folders.{name}", _on_drive(name), on_drive=True) for name in ("outbox", "state", "logs")),
+    _temporary("reports on the drive", _on_drive("logs", REPORTS), on_drive=True),
+)
