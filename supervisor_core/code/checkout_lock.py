@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def checkout_for(job: Job, host: HostContext, told: Callable[[], object]) -> Iterator[HostContext | None]:
+def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object]) -> Iterator[HostContext | None]:
     """Have the checkout of this job's worker as the job needs it; the host for the job, None where it was told to stop
     before that."""
     definition = by_handler(job.handler)
@@ -51,36 +51,36 @@ def checkout_for(job: Job, host: HostContext, told: Callable[[], object]) -> Ite
     worker, purpose = host.config.worker(job.worker_id), f"{job.handler} of {job.worker_id}"
     lock = _lock(host, worker, purpose)
     if tier is not Tier.CODE:
-        with lock if _taken(lock, exclusive=False, told=told) else _nothing():
+        with lock if _taken(lock, exclusive=False, should_stop=should_stop) else _nothing():
             yield host if lock.held else None
         return
     turn = _lock(host, worker, purpose, TURN)
     with ExitStack() as held:
         for each in (turn, lock):
-            if not _taken(each, exclusive=True, told=told):
+            if not _taken(each, exclusive=True, should_stop=should_stop):
                 yield None
                 return
             held.enter_context(each)
-        yield replace(host, unlocked=partial(_unlocked, lock, told))
+        yield replace(host, unlocked=partial(_unlocked, lock, should_stop))
 
 
 @contextmanager
-def _unlocked(lock: FileLock, told: Callable[[], object]) -> Iterator[None]:
+def _unlocked(lock: FileLock, should_stop: Callable[[], object]) -> Iterator[None]:
     """Give the checkout back for a while, and have it again afterwards."""
     lock.release()
     yield
-    if not _taken(lock, exclusive=True, told=told):
+    if not _taken(lock, exclusive=True, should_stop=should_stop):
         raise RefusedError("The supervisor is stopping. Nothing was changed.", remedy="Send the command again.")
 
 
 @contextmanager
 def checkout_shared(
-    host: HostContext, worker: WorkerSettings, *, wait: bool, told: Callable[[], object] = lambda: False
+    host: HostContext, worker: WorkerSettings, *, wait: bool, should_stop: Callable[[], object] = lambda: False
 ) -> Iterator[bool]:
     """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
     or where it was told to stop before."""
     lock = _lock(host, worker, "")
-    with lock if _taken(lock, exclusive=False, told=lambda: not wait or told()) else _nothing():
+    with lock if _taken(lock, exclusive=False, should_stop=lambda: not wait or should_stop()) else _nothing():
         yield lock.held
 
 
@@ -89,13 +89,13 @@ def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings
     return _top(host, one) == _top(host, other)
 
 
-def _taken(lock: FileLock, *, exclusive: bool, told: Callable[[], object]) -> bool:
+def _taken(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]) -> bool:
     said = False
     while True:
         try:
             lock.acquire(exclusive=exclusive, timeout=HEAR_SECONDS if said else 0)
         except LockedError as error:
-            if told():
+            if should_stop():
                 return False
             if not said:
                 log.info("waiting for %s", error.holder or "whoever stops or starts a worker of the same checkout")

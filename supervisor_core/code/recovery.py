@@ -155,7 +155,7 @@ def report_interrupted(
     host: HostContext,
     ledger: Ledger,
     worker_ids: Collection[str],
-    told: Callable[[], object] = lambda: False,
+    should_stop: Callable[[], object] = lambda: False,
     *,
     plans: bool = False,
 ) -> list[Job]:
@@ -167,7 +167,7 @@ def report_interrupted(
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
         with command_context(job.task_id, job.label, job.worker_id):
-            outcome = _what_is_known(job, host, told, plans=plans)
+            outcome = _what_is_known(job, host, should_stop, plans=plans)
             if outcome is None:
                 continue
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
@@ -177,14 +177,14 @@ def report_interrupted(
     return ended
 
 
-def _what_is_known(job: Job, host: HostContext, told: Callable[[], object], *, plans: bool) -> Outcome | None:
+def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object], *, plans: bool) -> Outcome | None:
     """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
     to exit first, so that this names no process that is about to go."""
     left = InterruptedCode("", {})
     if job.worker_id not in host.config.workers:
         left = InterruptedCode(f"{job.worker_id} is not in the configuration any more.", {})
     elif tier_of(job.handler) == Tier.CODE:
-        with checkout_shared(host, host.config.worker(job.worker_id), wait=True, told=told) as ours:
+        with checkout_shared(host, host.config.worker(job.worker_id), wait=True, should_stop=should_stop) as ours:
             if not ours:
                 return None
             left = describe_code(host, job)

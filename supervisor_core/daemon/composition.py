@@ -136,7 +136,7 @@ class DaemonServices:
             finished=self._finish_job,
             progressed=lambda _: self.waiter.notify(),
             resting=lambda: self.agent.rests,
-            told=self.stopping.is_set,
+            should_stop=self.stopping.is_set,
             publish=self._publish_statuses,
             bus=self.bus,
         )

@@ -1,6 +1,4 @@
-"""Carrying out one job: claimed, started, handled, done; each a step that survives a crash. The pass and the
-daemon both come through here.
-"""
+"""The execution of one job, by the daemon or a pass: claimed, started, handled, done. Each step survives a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from supervisor_core.workers.context import HostContext
 
 DISK_RETRY_SECONDS = 5.0
 HEAR_SECONDS = 0.2
-"""How soon it is heard, while an outcome waits to be written, that this program must stop."""
+"""How soon it is noticed, while an outcome waits to be written, that this program must stop."""
 
 PASS_PATIENCE_SECONDS = 30.0
 """How long a pass tries to write an outcome: the next pass comes in two or three minutes, and a daemon that is to be
@@ -42,7 +40,7 @@ class OutcomeNotWritten(TemporaryError):
 class RetryLimit:
     """How long an outcome that can't be written is tried again: until told to stop, and no longer than so."""
 
-    told: Callable[[], object] = lambda: False
+    should_stop: Callable[[], object] = lambda: False
     seconds: float = math.inf
 
 
@@ -53,42 +51,42 @@ def execute(
     job: Job,
     host: HostContext,
     ledger: Ledger,
-    trouble: Callable[[str], None] = lambda _: None,
-    patience: RetryLimit = NO_LIMIT,
-    heard: Callable[[Job], None] = lambda _: None,
+    on_trouble: Callable[[str], None] = lambda _: None,
+    limit: RetryLimit = NO_LIMIT,
+    on_progress: Callable[[Job], None] = lambda _: None,
 ) -> Outcome | None:
     """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
     it was told to stop before it could begin.
 
-    `trouble` hears, in words, while an outcome can't be written down. Once `patience` is over the job is left as
-    started, which is reported as interrupted later, and `OutcomeNotWritten` says so. `heard` is called, in this thread,
-    after each step that the handler says it takes.
+    `on_trouble` is called, with words, while an outcome can't be written. Once `limit` is over, the job stays started,
+    which is reported as interrupted later, and `OutcomeNotWritten` is raised. `on_progress` is called in this thread
+    after each step that the handler reports.
     """
     with command_context(job.task_id, job.label, job.worker_id):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
-            return _execute(job, host, ledger, trouble, patience, heard)
-        with checkout_for(job, host, patience.told) as ours:
-            return _execute(job, ours, ledger, trouble, patience, heard) if ours else None
+            return _execute(job, host, ledger, on_trouble, limit, on_progress)
+        with checkout_for(job, host, limit.should_stop) as ours:
+            return _execute(job, ours, ledger, on_trouble, limit, on_progress) if ours else None
 
 
 def _execute(
     job: Job,
     host: HostContext,
     ledger: Ledger,
-    trouble: Callable[[str], None],
-    patience: RetryLimit,
-    heard: Callable[[Job], None],
+    on_trouble: Callable[[str], None],
+    limit: RetryLimit,
+    on_progress: Callable[[Job], None],
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
         return None
     log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
     begun = time.monotonic()
-    outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, heard)))
+    outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
-    outcome = _write_down(job, outcome, duration, ledger, trouble, patience)
+    outcome = _write_down(job, outcome, duration, ledger, on_trouble, limit)
     if outcome.success:
         log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
     else:
@@ -112,12 +110,12 @@ def _handle(job: Job, host: HostContext) -> Outcome:
 
 
 def _write_down(
-    job: Job, outcome: Outcome, duration: float, ledger: Ledger, trouble: Callable[[str], None], patience: RetryLimit
+    job: Job, outcome: Outcome, duration: float, ledger: Ledger, on_trouble: Callable[[str], None], limit: RetryLimit
 ) -> Outcome:
     """The outcome is known and must not be lost: a full disk is waited for, and said. What was written in the end."""
     written, refused = outcome, False
     step = jobs.finish(job, written, _now(), duration)
-    deadline = time.monotonic() + patience.seconds
+    deadline = time.monotonic() + limit.seconds
     while True:
         try:
             ledger.step(step)
@@ -131,19 +129,19 @@ def _write_down(
                 step = jobs.finish(job, written, _now(), duration)
                 continue
         else:
-            trouble("")
+            on_trouble("")
             return written
         log.critical("the outcome of %s waits to be written: %s", job.task_id, problem)
-        trouble(f"the outcome of {job.task_id} waits to be written: {problem}")
-        if not _wait(patience, deadline):
+        on_trouble(f"the outcome of {job.task_id} waits to be written: {problem}")
+        if not _wait(limit, deadline):
             raise _given_up(job, outcome, problem)
 
 
-def _wait(patience: RetryLimit, deadline: float) -> bool:
+def _wait(limit: RetryLimit, deadline: float) -> bool:
     """Wait for the next try; False where there is none."""
     again = time.monotonic() + DISK_RETRY_SECONDS
     while time.monotonic() < again:
-        if patience.told() or time.monotonic() >= deadline:
+        if limit.should_stop() or time.monotonic() >= deadline:
             return False
         time.sleep(min(HEAR_SECONDS, DISK_RETRY_SECONDS))
     return True

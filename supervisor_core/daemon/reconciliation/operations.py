@@ -214,7 +214,7 @@ class WorkerOperations:
     @contextmanager
     def _code_locked(self, worker: WorkerSettings, stopped: StopRequested) -> Iterator[None]:
         """Hold its code still; `OperationCancelled` where this program was asked to stop before that."""
-        with checkout_shared(self._parts.host, worker, wait=True, told=stopped) as ours:
+        with checkout_shared(self._parts.host, worker, wait=True, should_stop=stopped) as ours:
             if not ours:
                 raise OperationCancelled
             yield

@@ -58,7 +58,7 @@ class Reconciler(Service):
         finished: Callable[[Job], None] = lambda _: None,
         progressed: Callable[[Job], None] = lambda _: None,
         resting: Callable[[], bool] = lambda: False,
-        told: Callable[[], object] = lambda: False,
+        should_stop: Callable[[], object] = lambda: False,
         publish: Callable[[Sequence[WorkerStatus]], None] = lambda _: None,
         bus: EventBus | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class Reconciler(Service):
         self._blocking = blocking
         self._finished = finished
         self._resting = resting
-        self._told = told
+        self._should_stop = should_stop
         self.bus = bus or EventBus()
         self.observer = WorkerObserver(parts, self.plan_again)
         self._hooks = Hooks(
@@ -167,7 +167,7 @@ class Reconciler(Service):
         for worker in await self._blocking(unconfigured_workers, host.config):
             self._add(worker)
         report = partial(report_interrupted, plans=True)
-        ended = await self._blocking(report, host, ledger, list(self.managed), self._told)
+        ended = await self._blocking(report, host, ledger, list(self.managed), self._should_stop)
         self._recovered = True
         for job in ended:
             self._publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})

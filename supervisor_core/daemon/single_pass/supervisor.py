@@ -1,6 +1,4 @@
-"""The single pass for one worker: it looks, does what waits, looks again, and says how it is. A task scheduler runs it,
-through `supervisor once`, which uses this class and nothing else.
-"""
+"""The single pass for one worker, as `supervisor once` runs it: look, do what waits, look again, report."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import logging_as_configured, prepare_state_dir, validate_supervisor_environment
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
 from supervisor_core.daemon.replication.rounds import disabled_reason, forward_now
-from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, in_words
+from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, error_text
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.old_files import next_sweep
@@ -56,28 +54,28 @@ class Supervisor:
         self.findings = Findings()
         self.held_by = ""
         """Who has what a pass needs for itself; empty where the pass had it."""
-        self._told = StopRequest()
+        self._stop_request = StopRequest()
         self._owns = False
         self._ledger = LedgerOnDemand(self.config)
-        self.host.pauses.hand_made = self._note_hand_made
+        self.host.pauses.hand_made = self._record_pause_flag_change
 
     def run_once(self, *, heal: bool = False) -> int:
         """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
         prepare_state_dir(self.config)
         self.findings, self.held_by = Findings(), ""
-        with logging_as_configured(self.config, self.host.drive), catch_stop_signals() as told:
-            self._told = told
+        with logging_as_configured(self.config, self.host.drive), catch_stop_signals() as stop_request:
+            self._stop_request = stop_request
             try:
-                with worker_context(self.worker.id), self._owning():
+                with worker_context(self.worker.id), self._ownership():
                     self._pass(heal=heal)
-                with self.findings.going_on():
+                with self.findings.collect_errors():
                     self._forward()
-                with self.findings.going_on():
+                with self.findings.collect_errors():
                     self._sweep()
             except BusyError as error:
                 self.held_by = str(error)
                 return WELL
-        if told:
+        if stop_request:
             return INTERRUPTED
         return WELL if self.findings.well else UNWELL
 
@@ -87,8 +85,8 @@ class Supervisor:
 
     def check_control_flags(self) -> list[str]:
         """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
-        with self._owning():
-            return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._told)
+        with self._ownership():
+            return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._stop_request)
 
     def write_heartbeat_file(self, seen: WorkerStatus | None = None) -> bool:
         """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
@@ -96,18 +94,18 @@ class Supervisor:
         try:
             write_heartbeat_files(self.host, [said])
         except (DriveUnavailable, OSError) as error:
-            self.findings.failed(str(error))
+            self.findings.fail(str(error))
             return False
         return True
 
     def report_heartbeat_to_database(self, seen: WorkerStatus | None = None) -> bool:
         """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
-        seen = seen or self._seen_if_possible()
+        seen = seen or self._status_if_possible()
         said = self._heartbeat(seen)
         try:
             self._ledger.write(partial(write_heartbeat_rows, said=said, seen=seen))
         except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
-            self.findings.failed(f"The heartbeat could not be written down. {in_words(error)}")
+            self.findings.fail(f"The heartbeat could not be written down. {error_text(error)}")
             return False
         finally:
             if not self._owns:
@@ -120,7 +118,7 @@ class Supervisor:
         if before is not None and before.pause_differs:
             self.host.pauses.read(self.worker.id)
 
-    def _note_hand_made(self, change: PauseFlagChange) -> None:
+    def _record_pause_flag_change(self, change: PauseFlagChange) -> None:
         from supervisor_core.daemon.services.monitoring import record_pause_flag_change
 
         record_pause_flag_change(lambda: self.config, self._ledger.open, change)
@@ -129,36 +127,36 @@ class Supervisor:
         begun = time.monotonic()
         before: WorkerStatus | None = None
         after: WorkerStatus | None = None
-        tended = False
-        with self.findings.going_on():
+        carried_out = False
+        with self.findings.collect_errors():
             for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
-                self.findings.failed(issue)
-        with self.findings.going_on():
+                self.findings.fail(issue)
+        with self.findings.collect_errors():
             before = self.check_watcher_health()
-        with self.findings.going_on():
+        with self.findings.collect_errors():
             self.check_control_flags()
-            tended = True
-        with self.findings.going_on():
+            carried_out = True
+        with self.findings.collect_errors():
             self._settle_pause(before)
-        with self.findings.going_on():
+        with self.findings.collect_errors():
             after = self._look_again()
-            if heal and tended and not self._told:  # else what waits may be a pause
+            if heal and carried_out and not self._stop_request:  # else what waits may be a pause
                 after = self._bring_up(after)
-        with self.findings.going_on():
-            self._tend_output()
-        self._judge(before, after)
-        self._say_how_it_went(after)
+        with self.findings.collect_errors():
+            self._maintain_output()
+        self._record_problems(before, after)
+        self._report(after)
         done = ", ".join(self.findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
 
-    def _tend_output(self) -> None:
+    def _maintain_output(self) -> None:
         """What doesn't reach the drive waits: that is no finding, because the drive's own trouble is one."""
         try:
             maintain_output(self.host, self.worker.id)
         except (SupervisorError, OSError) as error:
             log.warning("the output of %s waits in the state folder: %s", self.worker.id, error)
 
-    def _say_how_it_went(self, seen: WorkerStatus | None) -> None:
+    def _report(self, seen: WorkerStatus | None) -> None:
         """The row first, so that the file tells where that failed; and once more where the file is what failed."""
         in_database = self.report_heartbeat_to_database(seen)
         if not self.write_heartbeat_file(seen) and in_database:
@@ -166,7 +164,7 @@ class Supervisor:
 
     def _forward(self) -> None:
         """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""
-        if self._told or disabled_reason(self.config):
+        if self._stop_request or disabled_reason(self.config):
             return
         try:
             forward_now(self.config, self._ledger.open())
@@ -176,14 +174,14 @@ class Supervisor:
     def _sweep(self) -> None:
         """Once a day, delete what is old, for a moment; the next pass goes on where this one stops."""
         now = datetime.now(UTC)
-        if self._told or next_sweep(self.config.state_dir, now) > now:
+        if self._stop_request or next_sweep(self.config.state_dir, now) > now:
             return
         from supervisor_core.daemon.services.retention import sweep  # it imports SQLAlchemy, and most passes need none
 
         deadline = time.monotonic() + SWEEP_SECONDS
         try:
             for _ in sweep(self.host, self._ledger.open(), now):
-                if self._told or time.monotonic() > deadline:
+                if self._stop_request or time.monotonic() > deadline:
                     return
         finally:
             self._ledger.close()
@@ -194,7 +192,7 @@ class Supervisor:
         while True:
             seen = self.check_watcher_health()
             frozen = seen.observation.frozen_seconds
-            if frozen is None or frozen >= FROZEN_SECONDS or self._told or time.monotonic() >= deadline:
+            if frozen is None or frozen >= FROZEN_SECONDS or self._stop_request or time.monotonic() >= deadline:
                 return seen
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
 
@@ -221,28 +219,30 @@ class Supervisor:
                     self.findings.actions.append("started")
                     start_watcher(*doors, worker, found)
         except (SupervisorError, OSError) as error:
-            self.findings.failed(f"{worker.id} could not be started: {error}")
+            self.findings.fail(f"{worker.id} could not be started: {error}")
         return self.check_watcher_health()
 
-    def _judge(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
+    def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
         """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
         if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
-            self.findings.failed(after.problem, level)
-        if self._told:
-            self.findings.failed(f"Told to stop by {self._told.by}; the next pass does what waits.", logging.WARNING)
+            self.findings.fail(after.problem, level)
+        if self._stop_request:
+            self.findings.fail(
+                f"Told to stop by {self._stop_request.by}; the next pass does what waits.", logging.WARNING
+            )
 
-    def _seen_if_possible(self) -> WorkerStatus | None:
+    def _status_if_possible(self) -> WorkerStatus | None:
         try:
             return self.check_watcher_health()
         except Exception as error:  # noqa: BLE001 (the edge: the heartbeat must still be written)
-            self.findings.failed(in_words(error))
+            self.findings.fail(error_text(error))
             return None
 
     def _heartbeat(self, seen: WorkerStatus | None) -> SupervisorHeartbeat:
-        seen = seen or self._seen_if_possible()
+        seen = seen or self._status_if_possible()
         return SupervisorHeartbeat(
             supervisor_id=self.config.supervisor.id,
             worker_id=self.worker.id,
@@ -254,7 +254,7 @@ class Supervisor:
         )
 
     @contextmanager
-    def _owning(self) -> Iterator[None]:
+    def _ownership(self) -> Iterator[None]:
         """Be the one pass for this worker, as long as this lasts; `BusyError` where somebody else is."""
         if self._owns:
             yield

@@ -1,4 +1,4 @@
-"""What a pass does where something waits: what was interrupted, the flags, the commands, their results."""
+"""The waiting work of a pass: interrupted jobs, flags, commands and their results."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def do_waiting_work(
     worker: WorkerSettings,
     ledger: Ledger,
     findings: Findings,
-    told: StopRequest,
+    stop_request: StopRequest,
     *,
     sweep: bool = True,
 ) -> None:
     """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
-    for ended in report_interrupted(host, ledger, [worker.id], lambda: told):
-        findings.noted(f"{ended.handler} was interrupted, and not run again")
-    if sweep and not told:
+    for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
+        findings.note(f"{ended.handler} was interrupted, and not run again")
+    if sweep and not stop_request:
         _take_flags(host, worker, ledger, findings)
-    if not told:
+    if not stop_request:
         unblock_worker(host, ledger, worker.id)
-    patience = RetryLimit(lambda: told, executing.PASS_PATIENCE_SECONDS)
-    while not told and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
+    limit = RetryLimit(lambda: stop_request, executing.PASS_PATIENCE_SECONDS)
+    while not stop_request and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
         try:
-            outcome = execute(job, host, ledger, patience=patience)
+            outcome = execute(job, host, ledger, limit=limit)
         except OutcomeNotWritten as error:  # it was done; and what follows would meet the same ledger
             findings.actions.append(job.handler)
-            findings.failed(str(error))
+            findings.fail(str(error))
             break
         if outcome is None:  # somebody else had it: no action of this pass
             continue
         findings.actions.append(job.handler)
         if not outcome.success:
-            findings.noted(f"{job.handler} failed: {outcome.error}")
+            findings.note(f"{job.handler} failed: {outcome.error}")
     while results.deliver(host, ledger):
         pass
 
@@ -55,7 +55,7 @@ def _take_flags(host: HostContext, worker: WorkerSettings, ledger: Ledger, findi
     try:
         swept = FlagIntake(host, ledger, [worker.id], flag_trust(host.config)).sweep()
     except (DriveUnavailable, OSError) as error:
-        findings.failed(str(error))
+        findings.fail(str(error))
         return
     if swept.rejected:
-        findings.failed(f"{swept.rejected} flags were rejected; their reasons lie beside them")
+        findings.fail(f"{swept.rejected} flags were rejected; their reasons lie beside them")

@@ -1,9 +1,4 @@
-"""What a pass did, and what went wrong in it: collected as it goes, told at its end.
-
-The ledger of a pass, opened when something is to be done with it: most passes only write their heartbeat.
-
-The flags and the waiting commands of one worker, taken and carried out. Whoever calls this holds its lock.
-"""
+"""The findings of a pass, its ledger, which most passes never open, and its control flags."""
 
 from __future__ import annotations
 
@@ -43,27 +38,27 @@ class Findings:
         """Whether nothing went wrong."""
         return not self.problems
 
-    def failed(self, why: str, level: int = logging.ERROR) -> None:
+    def fail(self, why: str, level: int = logging.ERROR) -> None:
         """Note it, and say it in the log; once, however many meet it."""
         if why not in self.problems:
             log.log(level, "%s", why)
-        self.noted(why)
+        self.note(why)
 
     @contextmanager
-    def going_on(self) -> Iterator[None]:
+    def collect_errors(self) -> Iterator[None]:
         """The edge of one step: what it raises is noted, and the pass goes on to say so."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (a pass that ended here would leave an old heartbeat that says "well")
-            self.failed(in_words(error))
+            self.fail(error_text(error))
 
-    def noted(self, why: str) -> None:
+    def note(self, why: str) -> None:
         """Note what the log says already."""
         if why not in self.problems:
             self.problems.append(why)
 
 
-def in_words(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What is said of an error; of one that nobody expected, the log has the details."""
     if isinstance(error, SupervisorError | OSError):
         return str(error)
@@ -113,7 +108,7 @@ class LedgerOnDemand:
 
 
 def check_control_flags(
-    host: HostContext, worker: WorkerSettings, ledger: LedgerOnDemand, findings: Findings, told: StopRequest
+    host: HostContext, worker: WorkerSettings, ledger: LedgerOnDemand, findings: Findings, stop_request: StopRequest
 ) -> list[str]:
     """Report what a crash interrupted, take the worker's flags, do by priority what waits; which actions were taken.
 
@@ -125,7 +120,7 @@ def check_control_flags(
     if flags or not ledger.nothing_waits(worker.id):
         from supervisor_core.daemon.single_pass.waiting_work import do_waiting_work
 
-        do_waiting_work(host, worker, ledger.open(), findings, told, sweep=flags)
+        do_waiting_work(host, worker, ledger.open(), findings, stop_request, sweep=flags)
     return findings.actions[before:]
 
 
@@ -134,7 +129,7 @@ def _any_flags(host: HostContext, worker_id: str, findings: Findings) -> bool:
         host.drive.check()
         return host.drive.call(_flags_of, host, worker_id)
     except (DriveUnavailable, OSError) as error:
-        findings.failed(str(error))
+        findings.fail(str(error))
         return False
 
 

@@ -71,7 +71,7 @@ class Bench:
             return Outcome.done()
 
         self._monkeypatch.setattr(executing, "HANDLERS", {"pause": handle})
-        outcome = execute(self.job(task_id), self.host, self.ledger, heard=heard)
+        outcome = execute(self.job(task_id), self.host, self.ledger, on_progress=heard)
         assert outcome is not None
         return outcome
 

@@ -53,7 +53,7 @@ class Place:
                 raise Killed
 
         with pytest.raises(Killed):
-            execute(job, self.host.host, self.host.ledger, heard=heard)
+            execute(job, self.host.host, self.host.ledger, on_progress=heard)
         if installed:
             self.python.has(*installed)
         return issued.task_id
