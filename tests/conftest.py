@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import memory_folder, sampling
+from tests.support import sampling
 from tests.support.processes import process_backends
-from tests.support.storage import databases, recorded_schema
+from tests.support.storage import databases, memory_folder, recorded_schema
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 for profile, most in (("test", 20), ("faults", 300)):

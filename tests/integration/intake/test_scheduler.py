@@ -36,9 +36,9 @@ from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Heartbeat
 from supervisor_core.workers.status import WorkerStatus
+from tests.support.daemon.worker_statuses import worker_status
 from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
-from tests.support.worker_statuses import worker_status
 
 T = TypeVar("T")
 S = ApprovalState

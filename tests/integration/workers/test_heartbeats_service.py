@@ -26,7 +26,7 @@ from supervisor_core.workers.heartbeats.service import HeartbeatService, next_du
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
-from tests.support.worker_statuses import worker_status
+from tests.support.daemon.worker_statuses import worker_status
 
 PATIENCE_SECONDS = 20.0
 

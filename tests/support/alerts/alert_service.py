@@ -36,8 +36,8 @@ from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading,
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.status import WorkerStatus
+from tests.support.daemon.worker_statuses import worker_status
 from tests.support.storage.ledger_rows import alerts_of
-from tests.support.worker_statuses import worker_status
 
 BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 CHANNEL = "C0OPS"

@@ -11,7 +11,7 @@ from supervisor_core.workers.conditions.rules import Condition, Reading, Severit
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.status import WorkerStatus
-from tests.support.worker_statuses import worker_status
+from tests.support.daemon.worker_statuses import worker_status
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 FAR = datetime.max.replace(tzinfo=UTC)
