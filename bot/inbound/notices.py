@@ -1,21 +1,29 @@
-"""When Slack was last heard of, kept over the end of the program; and the notices of what is wrong with the link."""
+"""Notices about the connection: gaps in which nothing was heard, other connections, and unknown ids."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection
 
+from bot.pools import quick
 from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.notices import connection_gap_notice, other_connection_notice
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import wait_until
 from supervisor_core.common.times import from_text, to_text
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message, record
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 
 NOTICES_FILE = "slack_heard.json"
@@ -28,6 +36,74 @@ SHORTEST_GAP = timedelta(seconds=4)
 
 MERGE_WITHIN = timedelta(minutes=10)
 """A gap that follows the last one so soon is added to its notice: a network that flaps fills no channel."""
+
+log = logging.getLogger(__name__)
+
+
+class ConnectionNotices:
+    """Posts notices to the alert channel, where there is one; the log has them in any case. Keeps on disk when Slack
+    was last heard of."""
+
+    def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig]) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._first_gap = False
+        """Whether the next gap is the one since the earlier run."""
+
+    async def load(self) -> tuple[datetime | None, bool]:
+        """When an earlier run last heard Slack, and whether it closed its connection."""
+        state_dir = self._config().state_dir
+        before = await quick(load_last_heard, state_dir)
+        self._first_gap = before is not None
+        return before, await quick(closed_cleanly, state_dir)
+
+    async def save(self, moment: datetime | None, *, left: bool = False) -> None:
+        """Keep when Slack was last heard of."""
+        if moment is None:
+            return
+        try:
+            await quick(partial(save_last_heard, left=left), self._config().state_dir, moment)
+        except OSError as error:
+            log.warning("when Slack was last heard can't be noted: %s", error)
+
+    async def keep_saving(self, stopping: asyncio.Event, last_heard: Callable[[], datetime | None]) -> None:
+        """Save it every few seconds, so that the next run knows how long nobody listened."""
+        while True:
+            ended = await wait_until(None, stopping, SAVE_SECONDS)
+            await self.save(last_heard())
+            if ended:
+                return
+
+    async def report_gap(self, since: datetime, until: datetime) -> None:
+        """Nothing was heard from Slack for this long."""
+        away, self._first_gap = self._first_gap, False
+        if until - since < SHORTEST_GAP:
+            return
+        log.warning("nothing was heard from Slack from %s to %s", to_text(since), to_text(until))
+        await self._post(partial(notify_gap, host=self._host, since=since, until=until, away=away))
+
+    async def report_other_connections(self, reason: str) -> None:
+        """Somebody else uses our token."""
+        await self._post(partial(notify_other_connections, reason=reason))
+
+    async def report_unknown_ids(self, found: Sequence[str]) -> None:
+        """The configuration names ids that Slack doesn't know: they have no right."""
+        for each in found:
+            log.warning("%s", each)
+        if found:
+            await self._post(partial(notify_unknown_ids, host=self._host, troubles=found))
+
+    @property
+    def _host(self) -> str:
+        return self._config().supervisor.id
+
+    async def _post(self, order: Callable[..., None]) -> None:
+        slack = self._config().slack
+        if channel := slack.alert_channel or slack.fallback_channel:
+            try:
+                await asyncio.wrap_future(self._ledger.submit(partial(order, channel=channel)))
+            except SupervisorError as error:
+                log.warning("%s", error)
 
 
 def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:

@@ -1,11 +1,12 @@
-"""Which request goes where: a Bolt app that is handed envelopes from their rows, long after they were acknowledged."""
+"""The router: a Bolt app that dispatches stored envelopes by one table of routes."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_bolt.authorization import AuthorizeResult
@@ -13,30 +14,20 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.dispatcher import Response, SendNow
+from bot.inbound.identity import Identity
 from bot.outbound.messages import whisper
-from bot.requests.form_views import FormActions
-from bot.requests.home_actions import HomeActions
-from bot.requests.request import (
-    AlertAction,
-    Request,
-    VoteRequest,
-    from_alert_button,
-    from_button,
-    from_denial_form,
-    from_direct_message,
-    from_mention,
-    from_menu,
-    from_page_button,
-    from_share_button,
-    from_slash_command,
-    from_vote_button,
-    is_direct_message,
-)
+from bot.requests import request as requests
+from bot.requests.handlers import RequestHandlers
+from bot.requests.request import AlertAction, FormSubmission, Request, VoteRequest
+from bot.views import forms
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
-from bot.views.buttons import ACTION, PAGE, SHARE, command_name
+from bot.views.buttons import ACTION, PAGE, SHARE
 from bot.views.cards.alert import PRESS
-from bot.views.cards.approval import DENIAL, VOTE
+from bot.views.cards.approval import DECISION, DENIAL, VOTE
+from bot.views.home.page import PAGE as HOME_PAGE
+from bot.views.home.page import REFRESH, SHOW
+from bot.views.home.sections import DECIDE, DO
 from supervisor_core.common.errors import describe
 from supervisor_core.storage.envelopes import StoredEnvelope
 
@@ -44,51 +35,94 @@ ANYTHING = re.compile(".*")
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class RequestHandlers:
-    """Who deals with what."""
-
-    command: Callable[[Request], Awaitable[Response]]
-    vote: Callable[[VoteRequest], Awaitable[Response]]
-    ask_why: Callable[[VoteRequest], Awaitable[Response]]
-    """Somebody wants to deny: they may say why."""
-    ask_how: Callable[[VoteRequest], Awaitable[Response]]
-    """Somebody wants to vote from their own page."""
-    attend: Callable[[AlertAction], Awaitable[Response]]
-    """Somebody does something about an alert."""
+R = TypeVar("R")
+Pattern = str | re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Who the bot is in this workspace, as `auth.test` says."""
+class Route:
+    """One listener of the Bolt app: the kind of envelope, the name that it carries, and the handler."""
 
-    team_id: str
-    user_id: str
-    bot_id: str
-    name: str
-    team: str
-    url: str = ""
-    """The address of the workspace."""
+    kind: str
+    """`command`, `action`, `view`, `shortcut` or `event`, as Bolt calls them."""
+    name: Pattern
+    handle: Callable[[RequestHandlers, StoredEnvelope], Awaitable[Response]]
+
+
+def route(
+    kind: str,
+    name: Pattern,
+    parse: Callable[[StoredEnvelope], R | None],
+    handler: Callable[[RequestHandlers], Callable[[R], Awaitable[Response]]],
+) -> Route:
+    """A route whose envelopes are parsed into a request; where that gives None, there is nothing to do."""
+
+    async def handle(handlers: RequestHandlers, envelope: StoredEnvelope) -> Response:
+        parsed = parse(envelope)
+        if parsed is None:
+            return Response()
+        response = handler(handlers)(parsed)
+        if isinstance(parsed, Request):
+            return await handle_safely(parsed, response)
+        if isinstance(parsed, VoteRequest | AlertAction | FormSubmission):
+            return await handle_safely(parsed.request, response)
+        return await response
+
+    return Route(kind, name, handle)
+
+
+def _prefix(text: str) -> re.Pattern[str]:
+    return re.compile(f"^{re.escape(text)}")
+
+
+def _envelope(envelope: StoredEnvelope) -> StoredEnvelope:
+    return envelope
+
+
+ROUTES: Sequence[Route] = (
+    route("command", ANYTHING, requests.from_slash_command, lambda to: to.commands.handle),
+    route("event", "app_mention", requests.from_mention, lambda to: to.commands.handle),
+    route("event", "message", requests.from_direct_message, lambda to: to.commands.handle),
+    route("action", _prefix(ACTION), requests.from_command_button, lambda to: to.commands.handle),
+    route("action", _prefix(PAGE), requests.from_page_button, lambda to: to.commands.handle),
+    route("action", _prefix(SHARE), requests.from_share_button, lambda to: to.commands.handle),
+    route("action", CHOOSE, requests.from_menu, lambda to: to.commands.handle),
+    route("action", f"{VOTE}deny", requests.from_vote_button, lambda to: to.votes.ask_reason),
+    route("action", _prefix(VOTE), requests.from_vote_button, lambda to: to.votes.handle),
+    route("view", DENIAL, requests.from_denial_form, lambda to: to.votes.handle),
+    route("action", DECIDE, requests.from_home_button, lambda to: to.votes.ask_vote),
+    route("view", DECISION, requests.from_decision_form, lambda to: to.votes.handle),
+    route("action", _prefix(PRESS), requests.from_alert_button, lambda to: to.alerts.handle),
+    route("shortcut", forms.SHORTCUT, _envelope, lambda to: to.forms.open_picker),
+    route("shortcut", forms.SHORTCUT_ON_MESSAGE, _envelope, lambda to: to.forms.open_picker),
+    route("action", forms.OPEN, _envelope, lambda to: to.forms.open_picker),
+    route("action", forms.PICK, _envelope, lambda to: to.forms.show_picked),
+    route("view", forms.FORM, requests.from_form, lambda to: to.forms.submit),
+    route("event", "app_home_opened", _envelope, lambda to: to.home.open),
+    route("action", re.compile(f"^{DO}(:|$)"), _envelope, lambda to: to.home.open_form),
+    route("action", re.compile(f"^({HOME_PAGE}:|{REFRESH}$|{SHOW}$)"), _envelope, lambda to: to.home.turn),
+)
+"""The first route that matches is taken."""
+
+
+@dataclass(slots=True)
+class _Dispatch:
+    """One envelope on its way through Bolt, and its response."""
+
+    envelope: StoredEnvelope
+    response: Response
 
 
 class Router:
-    """Bolt as a router: it matches, our listeners deal, and what came of it goes back to whoever holds the row."""
+    """Dispatches stored envelopes through Bolt. `handlers` gives the handlers of the configuration in force."""
 
-    def __init__(
-        self,
-        client: AsyncWebClient,
-        identity: Identity,
-        doors: RequestHandlers,
-        forms: FormActions,
-        homes: HomeActions | None = None,
-    ) -> None:
-        self._doors = doors
+    def __init__(self, client: AsyncWebClient, identity: Identity, handlers: Callable[[], RequestHandlers]) -> None:
+        self._handlers = handlers
         self._bolt = AsyncApp(
             client=client,
             logger=_bolt_logger(),
             authorize=_authorize_as(identity, client.token),
-            # A listener has ended when the dispatch has: only then is the row dealt with.
+            # A listener has ended when the dispatch has: only then is the row handled.
             process_before_response=True,
             # What Socket Mode does not need: no request is signed, and there is no address to verify.
             request_verification_enabled=False,
@@ -98,107 +132,54 @@ class Router:
             attaching_conversation_kwargs_enabled=False,
         )
         self._bolt.error(_raise_error)
-        self._bolt.command(ANYTHING)(self._on_command)
-        self._bolt.action(re.compile(f"^{ACTION}"))(self._on_button)
-        self._bolt.action(re.compile(f"^{PAGE}"))(self._on_page)
-        self._bolt.action(re.compile(f"^{SHARE}"))(self._on_share)
-        self._bolt.action(CHOOSE)(self._on_choice)
-        self._bolt.action(re.compile(f"^{VOTE}"))(self._on_vote)
-        self._bolt.action(re.compile(f"^{PRESS}"))(self._on_alert)
-        self._bolt.view(DENIAL)(self._on_denial)
-        forms.listen(self._bolt, self._commanded)
-        if homes is not None:
-            homes.listen(self._bolt, self._voted, self._asked_how)
-        self._bolt.event("app_mention")(self._on_mention)
-        self._bolt.event("message")(self._on_message)
+        register: Mapping[str, Callable[[Pattern], Callable[..., object]]] = {
+            "command": self._bolt.command,
+            "action": self._bolt.action,
+            "view": self._bolt.view,
+            "shortcut": self._bolt.shortcut,
+            "event": self._bolt.event,
+        }
+        for each in ROUTES:
+            register[each.kind](each.name)(self._listener(each))
         self._bolt.event(ANYTHING)(_ignore)  # last: what the app is subscribed to and has no use for yet
 
-    async def deal(self, received: StoredEnvelope) -> Response:
+    async def handle(self, envelope: StoredEnvelope) -> Response:
         """Do what this envelope asks for."""
-        context = {"received": received}
-        request = AsyncBoltRequest(body=dict(received.payload), mode="socket_mode", context=context)
-        await self._bolt.async_dispatch(request)
-        dealt = request.context.get("dealt")
-        return dealt if isinstance(dealt, Response) else Response()
-
-    async def _commanded(self, asked: Request) -> Response:
-        return await _handle_safely(asked, self._doors.command(asked))
-
-    async def _voted(self, vote: VoteRequest) -> Response:
-        return await _handle_safely(vote.request, self._doors.vote(vote))
-
-    async def _asked_how(self, vote: VoteRequest) -> Response:
-        return await _handle_safely(vote.request, self._doors.ask_how(vote))
-
-    async def _on_command(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        await ack()
-        context["dealt"] = await self._commanded(from_slash_command(context["received"]))
-
-    async def _on_mention(self, context: AsyncBoltContext) -> None:
-        received = context["received"]
-        direct = str(received.payload["event"]["channel"]).startswith("D")
-        context["dealt"] = await self._commanded(from_direct_message(received) if direct else from_mention(received))
-
-    async def _on_message(self, context: AsyncBoltContext) -> None:
-        received = context["received"]
-        if is_direct_message(received.payload["event"]):
-            context["dealt"] = await self._commanded(from_direct_message(received))
-
-    async def _on_button(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
-        await ack()
-        context["dealt"] = await self._commanded(from_button(context["received"], command_name(action["action_id"])))
-
-    async def _on_page(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
-        await ack()
-        command = action["action_id"].removeprefix(PAGE).partition(":")[2]
-        context["dealt"] = await self._commanded(from_page_button(context["received"], command))
-
-    async def _on_share(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
-        await ack()
-        context["dealt"] = await self._commanded(
-            from_share_button(context["received"], action["action_id"].removeprefix(SHARE))
+        dispatch = _Dispatch(envelope, Response())
+        context = {"dispatch": dispatch}
+        await self._bolt.async_dispatch(
+            AsyncBoltRequest(body=dict(envelope.payload), mode="socket_mode", context=context)
         )
+        return dispatch.response
 
-    async def _on_choice(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        await ack()
-        context["dealt"] = await self._commanded(from_menu(context["received"]))
+    def _listener(self, each: Route) -> Callable[..., Awaitable[None]]:
+        async def listen(ack: AsyncAck, context: AsyncBoltContext) -> None:
+            await ack()
+            dispatch: _Dispatch = context["dispatch"]
+            dispatch.response = await each.handle(self._handlers(), dispatch.envelope)
 
-    async def _on_vote(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
-        await ack()
-        vote = from_vote_button(context["received"], action["action_id"].removeprefix(VOTE))
-        deal = self._doors.ask_why if vote.choice == "deny" else self._doors.vote
-        context["dealt"] = await _handle_safely(vote.request, deal(vote))
-
-    async def _on_alert(self, ack: AsyncAck, action: dict[str, str], context: AsyncBoltContext) -> None:
-        await ack()
-        attention = from_alert_button(context["received"], action["action_id"].removeprefix(PRESS))
-        context["dealt"] = await _handle_safely(attention.request, self._doors.attend(attention))
-
-    async def _on_denial(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        await ack()
-        vote = from_denial_form(context["received"])
-        context["dealt"] = await self._voted(vote)
+        return listen
 
 
-async def _handle_safely(asked: Request, dealing: Awaitable[Response]) -> Response:
-    """The edge of a request: whoever asked hears of our mistake, with a reference to what the log says."""
+async def handle_safely(request: Request, handling: Awaitable[Response]) -> Response:
+    """The edge of a request: its sender hears of our mistake, with a reference to the log."""
     try:
-        dealt = await dealing
+        response = await handling
     except Exception as error:
-        log.exception("%s (%s) could not be dealt with", asked.task_id, asked.key)
+        log.exception("%s (%s) could not be handled", request.task_id, request.key)
         apology = text_message(
-            f":boom: Something went wrong on our side (ref `{asked.task_id}`). `/supervisor status` shows what became "
-            "of it; the log has the reason under that reference."
+            f":boom: Something went wrong on our side (ref `{request.task_id}`). `/supervisor status` shows what "
+            "became of it; the log has the reason under that reference."
         )
-        return Response(messages=(whisper(asked, apology),), error=f"{asked.task_id}: {describe(error)}")
-    rest = dealt.rest
+        return Response(messages=(whisper(request, apology),), error=f"{request.task_id}: {describe(error)}")
+    rest = response.rest
     if rest is None:
-        return dealt
+        return response
 
-    async def careful_rest(say: SendNow) -> Response:
-        return await _handle_safely(asked, rest(say))
+    async def safe_rest(send: SendNow) -> Response:
+        return await handle_safely(request, rest(send))
 
-    return replace(dealt, rest=careful_rest)
+    return replace(response, rest=safe_rest)
 
 
 def _bolt_logger() -> logging.Logger:

@@ -53,7 +53,7 @@ class AlertActions:
         self._alerts = alerts
         self._access = access
 
-    async def deal(self, action: AlertAction) -> Response:
+    async def handle(self, action: AlertAction) -> Response:
         """Do it, or say why not; done again after a crash, it comes to the same."""
         request, definition = action.request, CHOICES[action.choice]
         try:

@@ -178,7 +178,7 @@ class CommandRequests:
         self._under_way: set[str] = set()
         """Buttons whose press is being handed over."""
 
-    async def deal(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         """Do what was asked; for what was asked before a crash, again, and to the same end."""
         if await quick(self._gateway.was_submitted, request.task_id, request.actor):
             return _accepted(request)

@@ -1,15 +1,15 @@
-"""The doors with a form: shortcuts and a button open it, menus in it are answered, and what was sent is dealt with."""
+"""Forms: shortcuts and a button open them, their menus get options, and a sent form becomes a request."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiohttp import ClientError
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -18,7 +18,7 @@ from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import error_code, failure_text
 from bot.requests.forms import read_form
-from bot.requests.request import Request, from_form, from_form_opening
+from bot.requests.request import FormSubmission, Request, from_form_opening
 from bot.views import forms as views
 from bot.views.blocks import text_message
 from bot.views.forms import TARGET, matching_options
@@ -44,34 +44,27 @@ FORM_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
 
-HandleRequest = Callable[[Request], Awaitable[Response]]
+Submit = Callable[[Request], Awaitable[Response]]
 ListCommands = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
 
 
 class FormActions:
-    """Opens forms and takes what is filled in. `offered`: what somebody, by their id, may be offered."""
+    """Opens forms and takes what is filled in. `list_commands` gives the commands for a user id, `submit` runs one."""
 
-    def __init__(self, client: AsyncWebClient, config: Callable[[], SupervisorConfig], offered: ListCommands) -> None:
+    def __init__(
+        self, client: AsyncWebClient, config: SupervisorConfig, list_commands: ListCommands, submit: Submit
+    ) -> None:
         self._client = client
         self._config = config
-        self._offered = offered
-        self._deal: HandleRequest | None = None
-
-    def listen(self, bolt: AsyncApp, deal: HandleRequest) -> None:
-        """Hear of shortcuts, of the button and the menu, and of what is sent."""
-        self._deal = deal
-        for shortcut in (views.SHORTCUT, views.SHORTCUT_ON_MESSAGE):
-            bolt.shortcut(shortcut)(self._on_wanted)
-        bolt.action(views.OPEN)(self._on_wanted)
-        bolt.action(views.PICK)(self._on_picked)
-        bolt.view(views.FORM)(self._on_submitted)
+        self._list_commands = list_commands
+        self._submit = submit
 
     async def answer(self, _kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is said in the acknowledgement: the options of a menu, or what is wrong in a form; pure and quick."""
         view = payload.get("view") or {}
         if view.get("callback_id") != views.FORM:
             return None
-        context = grammar_context(self._config())
+        context = grammar_context(self._config)
         if payload.get("type") == "block_suggestion":
             typed = str(payload.get("value") or "")
             return {"options": matching_options(typed, context) if payload.get("block_id") == TARGET else []}
@@ -93,32 +86,28 @@ class FormActions:
             filled = None
         return await self._open(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
 
-    async def _on_wanted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        """A picker of commands, for this place where there is one."""
-        await ack()
-        received: StoredEnvelope = context["received"]
-        request = from_form_opening(received)
+    async def open_picker(self, envelope: StoredEnvelope) -> Response:
+        """Open a picker of commands, for this place where there is one."""
+        request = from_form_opening(envelope)
         place = ("", None) if request.channel == request.user else (request.channel, request.thread)
         try:
-            definitions = await self._offered(request.user)
+            definitions = await self._list_commands(request.user)
         except UnverifiedError as error:
             log.warning("no form is opened for %s: %s", request.user, error)
         else:
             if await self._open(
-                str(received.payload.get("trigger_id") or ""), views.command_picker(definitions, *place)
+                str(envelope.payload.get("trigger_id") or ""), views.command_picker(definitions, *place)
             ):
-                return
-        context["dealt"] = not_opened(request)
+                return Response()
+        return not_opened(request)
 
-    async def _on_picked(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        """The picker turns into the form of what was chosen in it."""
-        await ack()
-        received: StoredEnvelope = context["received"]
-        view = received.payload.get("view") or {}
-        chosen = (received.payload["actions"][0].get("selected_option") or {}).get("value")
+    async def show_picked(self, envelope: StoredEnvelope) -> Response:
+        """Turn the picker into the form of the command that was chosen in it."""
+        view = envelope.payload.get("view") or {}
+        chosen = (envelope.payload["actions"][0].get("selected_option") or {}).get("value")
         definition = CATALOG.get(str(chosen))
         if definition is None or not view:
-            return
+            return Response()
         known = views.form_context(view)
         try:
             # By its hash: a picker that changed meanwhile is not the one in which this was chosen.
@@ -130,21 +119,18 @@ class FormActions:
                 )
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form of %s could not be shown: %s", definition.name, _why(error))
-            context["dealt"] = not_opened(from_form_opening(received))
+            return not_opened(from_form_opening(envelope))
+        return Response()
 
-    async def _on_submitted(self, ack: AsyncAck, context: AsyncBoltContext) -> None:
-        """What was filled in is a request like every other. It was acknowledged when it became a row."""
-        await ack()
-        received: StoredEnvelope = context["received"]
-        found = read_form(received.payload["view"], grammar_context(self._config()))
+    async def submit(self, submission: FormSubmission) -> Response:
+        """Handle a sent form as any other request. It was acknowledged when it became a row."""
+        found = read_form(submission.view, grammar_context(self._config))
         if isinstance(found, str):
-            assert self._deal is not None  # noqa: S101 (who hears has said who deals)
-            context["dealt"] = await self._deal(from_form(received, found))
-            return
+            return await self._submit(replace(submission.request, text=found))
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(each)}" for each in found.values())
         told = text_message(f":warning: Nothing was done; what you filled in does not fit any more:\n{wrong}")
-        context["dealt"] = Response(messages=(whisper(from_form(received, ""), told),))
+        return Response(messages=(whisper(submission.request, told),))
 
     def _form(
         self,
@@ -154,12 +140,12 @@ class FormActions:
         filled: Command | None = None,
         chosen: str = "",
     ) -> dict[str, Any]:
-        config = self._config()
+        config = self._config
         approval, context = config.needs_approval(definition.name, "slack"), grammar_context(config)
         return views.command_form(definition, context, channel, thread, approval=approval, filled=filled, chosen=chosen)
 
     def _parsed(self, text: str) -> Command:
-        return parse(text, grammar_context(self._config()))
+        return parse(text, grammar_context(self._config))
 
     async def _open(self, trigger_id: str, view: dict[str, Any]) -> bool:
         try:

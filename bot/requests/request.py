@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.requests.forms import chosen_channel
-from bot.views.buttons import ON_ALERT
+from bot.views.buttons import ON_ALERT, PAGE, SHARE, command_name
+from bot.views.cards.alert import PRESS
+from bot.views.cards.approval import VOTE
 from bot.views.forms import form_context
 from bot.views.text import unescape
 from supervisor_core.commands.catalog import CATALOG
@@ -118,8 +120,27 @@ def from_slash_command(received: StoredEnvelope) -> Request:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class FormSubmission:
+    """A command's form that was sent; its request has no text yet."""
+
+    request: Request
+    view: Mapping[str, Any]
+
+
 def from_mention(received: StoredEnvelope) -> Request:
-    """A message that mentions the bot."""
+    """A message that mentions the bot; in a direct message a mention is nothing special."""
+    direct = str(received.payload["event"]["channel"]).startswith("D")
+    return _from_message(received, direct=direct)
+
+
+def from_direct_message(received: StoredEnvelope) -> Request | None:
+    """A direct message; None for every other message of which Slack tells the bot."""
+    return _from_message(received, direct=True) if is_direct_message(received.payload["event"]) else None
+
+
+def _from_message(received: StoredEnvelope, *, direct: bool) -> Request:
+    """A direct message is answered where it was sent, a mention in its thread."""
     event = received.payload["event"]
     return Request(
         said_at=_sent_at(event.get("ts")),
@@ -130,7 +151,8 @@ def from_mention(received: StoredEnvelope) -> Request:
         at=received.received_at,
         key=received.key,
         thread=event.get("thread_ts"),
-        message=str(event["ts"]),
+        message=None if direct else str(event["ts"]),
+        direct=direct,
     )
 
 
@@ -149,11 +171,6 @@ def is_direct_message(event: Mapping[str, Any]) -> bool:
     return plain and event.get("channel_type") == "im"
 
 
-def from_direct_message(received: StoredEnvelope) -> Request:
-    """A direct message. It is answered where it was said, in a thread only if it was said in one."""
-    return replace(from_mention(received), message=None, direct=True)
-
-
 def from_form_opening(received: StoredEnvelope) -> Request:
     """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
     payload = received.payload
@@ -165,14 +182,14 @@ def from_form_opening(received: StoredEnvelope) -> Request:
     return _from_person(received, "", channel, on_message or _thread_of(container) or known.thread)
 
 
-def from_form(received: StoredEnvelope, text: str) -> Request:
-    """A form that was filled in and says this; for the place that it was opened from, else for the one chosen in it."""
+def from_form(received: StoredEnvelope) -> FormSubmission:
+    """A form that was sent; for the place that it was opened from, else for the one chosen in it."""
     payload = received.payload
     view = payload["view"]
     known = form_context(view)
-    request = _from_person(received, text, known.channel or chosen_channel(view), known.thread)
+    request = _from_person(received, "", known.channel or chosen_channel(view), known.thread)
     urls: Sequence[Mapping[str, Any]] = payload.get("response_urls") or ()
-    return replace(request, response_url=urls[0]["response_url"] if urls else None)
+    return FormSubmission(replace(request, response_url=urls[0]["response_url"] if urls else None), view)
 
 
 def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str | None) -> Request:
@@ -192,7 +209,16 @@ def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str 
     )
 
 
-def from_button(received: StoredEnvelope, command: str) -> Request:
+def from_command_button(received: StoredEnvelope) -> Request:
+    """A press of a button that gives a command."""
+    return _from_button(received, command_name(_action_id(received)))
+
+
+def _action_id(received: StoredEnvelope) -> str:
+    return str(received.payload["actions"][0]["action_id"])
+
+
+def _from_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button whose value is `NONCE TARGET`."""
     payload = received.payload
     user, channel = payload["user"], payload.get("channel") or {}
@@ -219,10 +245,11 @@ def _thread_of(container: Mapping[str, Any]) -> str | None:
     return thread if thread != container.get("message_ts") else None
 
 
-def from_page_button(received: StoredEnvelope, command: str) -> Request:
+def from_page_button(received: StoredEnvelope) -> Request:
     """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
     replaced by the other page; below a mention, where others read as well, they get a page of their own."""
-    request = from_button(received, command)
+    command = _action_id(received).removeprefix(PAGE).partition(":")[2]
+    request = _from_button(received, command)
     _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     where, _, arguments = rest.partition(" ")
     direct = request.channel.startswith("D")
@@ -230,27 +257,30 @@ def from_page_button(received: StoredEnvelope, command: str) -> Request:
     return replace(request, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
 
 
-def from_share_button(received: StoredEnvelope, command: str) -> Request:
+def from_share_button(received: StoredEnvelope) -> Request:
     """A press of a button that shows everybody in the channel what was answered to one person; its value is
     `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
-    request = from_button(received, command)
+    command = _action_id(received).removeprefix(SHARE)
+    request = _from_button(received, command)
     nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
     which, _, arguments = rest.partition(" ")
     button, target = f"{nonce} share {command} {arguments}", _target_in(command, arguments)
     return replace(request, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
-def from_vote_button(received: StoredEnvelope, choice: str) -> VoteRequest:
+def from_vote_button(received: StoredEnvelope) -> VoteRequest:
     """A press of a button of an approval, whose value is the approval's id."""
+    choice = _action_id(received).removeprefix(VOTE)
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
-    return VoteRequest(replace(from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
+    return VoteRequest(replace(_from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
 
 
-def from_alert_button(received: StoredEnvelope, choice: str) -> AlertAction:
+def from_alert_button(received: StoredEnvelope) -> AlertAction:
     """A press of a button of an alert, whose value is the alert's id."""
+    choice = _action_id(received).removeprefix(PRESS)
     alert_id = str(received.payload["actions"][0].get("value") or "")
-    return AlertAction(replace(from_button(received, choice), button=None, replaces=False), alert_id, choice)
+    return AlertAction(replace(_from_button(received, choice), button=None, replaces=False), alert_id, choice)
 
 
 def from_denial_form(received: StoredEnvelope) -> VoteRequest:
@@ -298,7 +328,7 @@ def from_menu(received: StoredEnvelope) -> Request:
     before, _, after = said.partition(TAB)
     target = str(action["selected_option"]["value"])
     text = f"{before} {target} {after}".rstrip(" ")
-    return replace(from_button(received, ""), text=text, target=target, button=f"{nonce} {text}")
+    return replace(_from_button(received, ""), text=text, target=target, button=f"{nonce} {text}")
 
 
 def _target_in(command: str, arguments: str) -> str:

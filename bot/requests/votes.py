@@ -47,7 +47,7 @@ class Votes:
         self._open_form = open_form
         self._waiting = waiting
 
-    async def deal(self, vote: VoteRequest) -> Response:
+    async def handle(self, vote: VoteRequest) -> Response:
         """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
         refused: Refusal | None = None
         try:
@@ -69,7 +69,7 @@ class Votes:
             )
         )
 
-    async def ask_why(self, vote: VoteRequest) -> Response:
+    async def ask_reason(self, vote: VoteRequest) -> Response:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
@@ -78,7 +78,7 @@ class Votes:
         _, refused = await self._access.of_vote(vote, approval)
         own = approval.requester.person.is_same_as(vote.request.actor) and not approval.terms.self_approval
         if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
-            return await self.deal(vote)  # it says why not, and writes it down
+            return await self.handle(vote)  # it says why not, and writes it down
         try:
             await self._open_form(vote.trigger_id, denial_form(approval, vote.request))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
@@ -88,7 +88,7 @@ class Votes:
             )
         return Response()
 
-    async def ask_how(self, vote: VoteRequest) -> Response:
+    async def ask_vote(self, vote: VoteRequest) -> Response:
         """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)

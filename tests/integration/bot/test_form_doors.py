@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -13,10 +14,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
-from bot.inbound.router import Identity, Router
-from bot.inbound.router import RequestHandlers as AppDoors
+from bot.inbound.identity import Identity
+from bot.inbound.router import Router
 from bot.requests.form_views import FormActions
-from bot.requests.request import AlertAction, Request, VoteRequest
+from bot.requests.handlers import RequestHandlers
+from bot.requests.request import Request
 from bot.views import forms as views
 from slack_playground import Playground
 from supervisor_core.commands.catalog import CATALOG
@@ -35,20 +37,21 @@ class Doors:
         self.asked: list[Request] = []
         self.away = False
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-        self.forms = FormActions(client, lambda: self.config, self._offered)
-        doors = AppDoors(self._deal, self._voted, self._voted, self._voted, self._attended)
-        self._app = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), doors, self.forms)
+        self._client = client
+        self._app = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), self._handlers)
+
+    @property
+    def forms(self) -> FormActions:
+        return FormActions(self._client, self.config, self._offered, self._deal)
+
+    def _handlers(self) -> RequestHandlers:
+        handlers = SimpleNamespace(forms=self.forms, commands=SimpleNamespace(handle=self._deal))
+        return cast("RequestHandlers", handlers)
 
     async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
         if self.away:
             raise UnverifiedError("Slack is away")
         return list(CATALOG.values())
-
-    async def _attended(self, _attention: AlertAction) -> Response:
-        raise AssertionError("nobody does anything about an alert")
-
-    async def _voted(self, vote: VoteRequest) -> Response:
-        raise AssertionError(vote)
 
     async def _deal(self, asked: Request) -> Response:
         self.asked.append(asked)
@@ -62,7 +65,7 @@ class Doors:
         """Something that Slack would send of the operator."""
         who = {"id": self.slack.user("operator").id, "team_id": "T0"}
         body = {"type": kind, "user": who, "team": {"id": "T0"}, **payload}
-        return await self._app.deal(StoredEnvelope("k1", "interactive", body, at or datetime.now(UTC)))
+        return await self._app.handle(StoredEnvelope("k1", "interactive", body, at or datetime.now(UTC)))
 
 
 @pytest.fixture

@@ -63,9 +63,9 @@ def pressed(value: str, key: str) -> Request:
         "channel": {"id": "C0OPS"},
         "container": {"is_ephemeral": True},
         "response_url": "https://x/press",
-        "actions": [{"value": value}],
+        "actions": [{"action_id": "share:history", "value": value}],
     }
-    return from_share_button(StoredEnvelope(key, "interactive", body, AT + timedelta(minutes=5)), "history")
+    return from_share_button(StoredEnvelope(key, "interactive", body, AT + timedelta(minutes=5)))
 
 
 def test_in_a_channel_the_words_are_for_the_asker_and_the_picture_is_theirs_alone(

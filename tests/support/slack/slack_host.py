@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -11,14 +12,15 @@ from bot.access.checks import AccessChecks
 from bot.access.people import People
 from bot.access.rules import AccessRules, configured_ids
 from bot.inbound.dispatcher import Response
-from bot.inbound.router import Identity, RequestHandlers, Router
+from bot.inbound.identity import Identity
+from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests
 from bot.requests.form_views import FormActions
+from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
-from bot.requests.request import AlertAction, Request, VoteRequest
 from bot.requests.votes import Votes
 from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
@@ -38,10 +40,7 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
-        doors = RequestHandlers(self._command, self._vote, self._ask_why, self._ask_how, self._attend)
-        forms = FormActions(self._client, lambda: self.desk.config, self._offered)
-        homes = HomeActions(HomeRefresher(desk.ledger), forms, lambda: self.desk.config)
-        self._app = Router(self._client, identity, doors, forms, homes)
+        self._app = Router(self._client, identity, self._handlers)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
         self.key = ""
@@ -90,7 +89,7 @@ class SlackRoom:
         """One envelope."""
         self._keys += 1
         received = StoredEnvelope(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
-        response = await self._app.deal(received)
+        response = await self._app.handle(received)
         return await response.rest(self._say) if response.rest else response
 
     async def _say(self, messages: tuple[Message, ...]) -> bool:
@@ -102,24 +101,21 @@ class SlackRoom:
         rules = AccessRules(config.slack, config.teams, config.workers, self.workspace)
         return AccessChecks(People(self._client, {who for who, _ in configured_ids(config.slack, config.teams)}), rules)
 
-    async def _command(self, request: Request) -> Response:
-        commands = CommandRequests(self.desk.config, self.desk.gateway, self._access(), {}, lambda: None)
-        return await commands.deal(request)
-
-    async def _vote(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).deal(vote)
-
-    async def _ask_why(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_why(vote)
+    def _handlers(self) -> RequestHandlers:
+        access = self._access()
+        commands = CommandRequests(self.desk.config, self.desk.gateway, access, {}, lambda: None)
+        forms = FormActions(self._client, self.desk.config, self._offered, commands.handle)
+        handlers = SimpleNamespace(
+            commands=commands,
+            votes=Votes(self.desk.approvals, access, self._open, self._waiting),
+            alerts=AlertActions(AlertService(self.desk.ledger), access),
+            forms=forms,
+            home=HomeActions(HomeRefresher(self.desk.ledger), forms, self.desk.config),
+        )
+        return cast("RequestHandlers", handlers)
 
     async def _waiting(self) -> list[ApprovalDetails]:
         return self.desk.ledger.read(MessageComposer().pending_approvals)
-
-    async def _ask_how(self, vote: VoteRequest) -> Response:
-        return await Votes(self.desk.approvals, self._access(), self._open, self._waiting).ask_how(vote)
-
-    async def _attend(self, action: AlertAction) -> Response:
-        return await AlertActions(AlertService(self.desk.ledger), self._access()).deal(action)
 
     async def _open(self, _trigger: str, view: dict[str, object]) -> None:
         self.forms.append(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from bot.outbound.messages import WHISPER, answer, card_place, whisper
 from bot.requests.request import (
     Request,
-    from_button,
+    from_command_button,
     from_direct_message,
     from_form,
     from_form_opening,
@@ -50,7 +51,7 @@ def spoken(**more: Any) -> StoredEnvelope:
 def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Request:
     view = command_form(CATALOG["pause"], CONTEXT, channel, thread)
     payload = {"type": "view_submission", **WHO, "view": filled(view, {"where": chosen}), **more}
-    return from_form(received(payload), "pause OrionMX")
+    return replace(from_form(received(payload)).request, text="pause OrionMX")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,7 @@ def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, 
 
 def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -> None:
     asked = from_direct_message(spoken())
+    assert asked is not None
     assert (asked.text, asked.user, asked.team, asked.channel) == ("status <all>", "U0OPER", "T0TEAM", "D1")
     for message in (answer(asked, CONTENT), whisper(asked, CONTENT)):
         assert message.kind == NOTICE
@@ -83,7 +85,9 @@ def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -
             True,
         )
     assert card_place(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
-    assert card_place(from_direct_message(spoken(thread_ts="1.1")))["thread_ts"] == "1.1"
+    in_a_thread = from_direct_message(spoken(thread_ts="1.1"))
+    assert in_a_thread is not None
+    assert card_place(in_a_thread)["thread_ts"] == "1.1"
 
 
 def test_a_mention_is_answered_in_its_thread() -> None:
@@ -141,5 +145,5 @@ def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
 ) -> None:
     container = {"type": "message", "channel_id": "C1", "message_ts": "1.2", "thread_ts": thread}
     action = {"action_id": "command:undo", "value": "n1 OrionMX"}
-    asked = from_button(received({**WHO, "container": container, "actions": [action]}), "undo")
+    asked = from_command_button(received({**WHO, "container": container, "actions": [action]}))
     assert card_place(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}

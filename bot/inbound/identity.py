@@ -1,0 +1,67 @@
+"""The bot's own identity in the workspace, asked for once at the start."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.inbound.reconnection import token_refused
+from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
+from supervisor_core.common.service import Pulse, wait_until
+
+RETRY_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The bot in this workspace, as `auth.test` describes it."""
+
+    team_id: str
+    user_id: str
+    bot_id: str
+    name: str
+    team: str
+    url: str = ""
+    """The address of the workspace."""
+
+
+async def find_identity(
+    client: AsyncWebClient, stopping: asyncio.Event, pulse: Pulse, report: Callable[[str], None]
+) -> Identity | None:
+    """Ask Slack until it answers; None where the stop came first. `report` is told why it takes so long."""
+    reported = ""
+    while not stopping.is_set():
+        pulse.beat()
+        wait = RETRY_SECONDS
+        try:
+            answer = await client.auth_test()
+            return Identity(
+                team_id=str(answer["team_id"]),
+                user_id=str(answer["user_id"]),
+                bot_id=str(answer.get("bot_id") or ""),
+                name=str(answer.get("user") or "supervisor"),
+                team=str(answer.get("team") or answer["team_id"]),
+                url=str(answer.get("url") or ""),
+            )
+        except SlackApiError as error:
+            if error_code(error) in FATAL:
+                raise token_refused("SLACK_BOT_TOKEN", error_code(error)) from None
+            problem = f"Slack answers {error_code(error)}"
+            wait = max(wait, retry_after(error) or 0.0)
+        except (ClientError, OSError, TimeoutError) as error:
+            problem = f"Slack can't be reached: {failure_text(error)}"
+        report(problem)
+        if reported != problem:  # once for as long as it lasts
+            reported = problem
+            log.warning("%s; trying again until it answers", problem)
+        pulse.beat(within=wait)
+        await wait_until(None, stopping, wait)
+    return None

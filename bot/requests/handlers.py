@@ -1,0 +1,104 @@
+"""The handlers of all requests, composed anew with each configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access.checks import AccessChecks, AllowedCommands
+from bot.answers.workers import answer_handlers
+from bot.outbound.content import MessageComposer
+from bot.outbound.home import HomeRefresher
+from bot.outbound.home_pages import HomePages
+from bot.pools import quick
+from bot.requests.alert_actions import AlertActions, AlertCommands
+from bot.requests.commands import CommandRequests, HostAnswers
+from bot.requests.form_views import FORM_SECONDS, FormActions
+from bot.requests.home_actions import HomeActions
+from bot.requests.schedules import ScheduleCommands
+from bot.requests.votes import Votes
+from bot.views.cards.approval import ApprovalDetails
+from supervisor_core.alerts.actions import AlertService
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.schedules.service import Schedules
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import pause_reason
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHandlers:
+    """The handlers by one configuration."""
+
+    access: AccessChecks
+    commands: CommandRequests
+    votes: Votes
+    alerts: AlertActions
+    schedules: ScheduleCommands
+    forms: FormActions
+    home: HomeActions
+    pages: HomePages
+
+
+def build_handlers(
+    config: SupervisorConfig,
+    client: AsyncWebClient,
+    ledger: Ledger,
+    approvals: Approvals,
+    context: ChatContext,
+    access: AccessChecks,
+    composer: MessageComposer,
+    refresher: HomeRefresher,
+) -> RequestHandlers:
+    """The handlers for this configuration."""
+    channel = config.slack.alert_channel or config.slack.fallback_channel
+    allowed = AllowedCommands(config, access)
+
+    async def pending_approvals() -> list[ApprovalDetails]:
+        return await quick(ledger.read, composer.pending_approvals)
+
+    async def rests() -> str:
+        return await quick(ledger.read, partial(pause_reason, supervisor_id=config.supervisor.id))
+
+    async def open_form(trigger_id: str, view: dict[str, Any]) -> None:
+        async with asyncio.timeout(FORM_SECONDS):
+            await client.views_open(trigger_id=trigger_id, view=view)
+
+    answers = HostAnswers(
+        config.supervisor.id,
+        allowed,
+        look=context.look,
+        monitoring=context.monitoring,
+        approvals=pending_approvals,
+        rests=rests,
+        looks=answer_handlers(config, ledger, context, composer, allowed),
+        channel=channel,
+    )
+    alerts = AlertService(ledger)
+    queries = {**answers.handlers(), **AlertCommands(ledger, alerts, channel, tuple(config.workers)).handlers()}
+    schedules = ScheduleCommands(config, Schedules(ledger), access, queries)
+    commands = CommandRequests(
+        config=config,
+        gateway=Gateway(config, LocalCarrier(ledger), approvals),
+        access=access,
+        handlers={**queries, **schedules.handlers()},
+        submitted=context.filed,
+    )
+    forms = FormActions(client, config, allowed.to_user, commands.handle)
+    return RequestHandlers(
+        access=access,
+        commands=commands,
+        votes=Votes(approvals, access, open_form, pending_approvals),
+        alerts=AlertActions(alerts, access),
+        schedules=schedules,
+        forms=forms,
+        home=HomeActions(refresher, forms, config),
+        pages=HomePages(config, access, allowed, composer, ledger, context),
+    )
