@@ -54,6 +54,7 @@ LISTED = {
     "supervisor_core/host/folder_watch.py": "folders of the configuration; those on the drive through the door",
     "supervisor_core/processes/output/capture.py": "captured output in the state folder",
     "supervisor_core/common/time_zones.py": OF_THE_SYSTEM,
+    "supervisor_core/cli/audit_files.py": "the export that an operator names, removed where it isn't what was written",
     "supervisor_core/cli/dispatcher.py": "/dev/null, after a reader has closed the pipe",
     "supervisor_core/config/slack_settings.py": OF_CONFIG,
     "supervisor_core/config/raw.py": OF_CONFIG,
@@ -100,7 +101,7 @@ OF_OURS = frozenset({"write_atomically", "write_json", "read_json", "read_limite
 """Our own functions that take any path. Those of `drive_files` have the same names, and are used with it in front."""
 
 MODULES_OF_FILES = frozenset({"tempfile", "glob", "fileinput", "mmap"})
-NO_FILES = frozenset({"ledger", "_ledger", "connection", "ours", "self"})
+NO_FILES = frozenset({"home", "ledger", "_ledger", "connection", "ours", "self"})
 """Objects with a method `open` that aren't paths."""
 
 
