@@ -20,7 +20,7 @@ END_SECONDS = STOP_SECONDS + 10.0
 LAST_LINES = 15
 
 
-class Daemon:
+class DemoDaemon:
     """One run of the demo's daemon. `ended` returns when it has exited, for any reason."""
 
     def __init__(self, home: Home) -> None:

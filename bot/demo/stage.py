@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import bot
-from bot.demo.daemon import Daemon
+from bot.demo.daemon import DemoDaemon
 from bot.demo.home import DemoError, Home, Rights, furnish, make_folder, remove
 from slack_playground.testing.playground import Playground
 from slack_playground.values import PlaygroundError
@@ -39,7 +39,7 @@ class Stage:
 
     slack: Playground
     home: Home
-    daemon: Daemon
+    daemon: DemoDaemon
     stopping: asyncio.Event
 
     @property
@@ -83,7 +83,7 @@ async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> Asy
         await asyncio.to_thread(furnish, home, _rights(world))
         if stopping.is_set():
             raise StoppedError
-        stage = Stage(slack, home, Daemon(home), stopping)
+        stage = Stage(slack, home, DemoDaemon(home), stopping)
         ending.push_async_callback(_end, stage.daemon, problems)
         await stage.daemon.start(slack.environment)
         await stage.during(_connected(stage))
@@ -115,7 +115,7 @@ def _rights(world: World) -> Rights:
     return Rights([space.user(OPERATOR).id], [space.user(APPROVER).id], space.channel(CHANNEL).id)
 
 
-async def _end(daemon: Daemon, problems: list[str]) -> None:
+async def _end(daemon: DemoDaemon, problems: list[str]) -> None:
     problems += await daemon.end()
 
 

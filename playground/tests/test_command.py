@@ -16,7 +16,7 @@ import pytest
 from playground.tests.support import page_app
 from slack_playground.command import main
 from slack_playground.testing.cards import Card, Element, Modal
-from slack_playground.testing.people import Person, Place
+from slack_playground.testing.people import ChannelView, Person
 from slack_playground.testing.playground import Playground
 
 README = Path(__file__).parents[1] / "README.md"
@@ -58,4 +58,4 @@ def test_the_readme_names_only_words_that_exist():
         assert words, prefix
         assert [word for word in words if not hasattr(kind, word)] == []
     assert all(hasattr(Element, word) for word in ("click", "choose", "offers", "types"))
-    assert all(hasattr(Place, word) for word in ("archive", "invite", "without_bot", "shows", "does_not_show"))
+    assert all(hasattr(ChannelView, word) for word in ("archive", "invite", "without_bot", "shows", "does_not_show"))

@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class DemoCommit:
     """One commit. Those without changes begin the history: they hold all that is left when the others are undone."""
 
     author: str
@@ -38,8 +38,8 @@ class Commit:
 
 
 HISTORY = (
-    Commit(ANN, datetime(2026, 1, 12, 9, 30, tzinfo=UTC), "Carry files from one folder to another"),
-    Commit(
+    DemoCommit(ANN, datetime(2026, 1, 12, 9, 30, tzinfo=UTC), "Carry files from one folder to another"),
+    DemoCommit(
         BEN,
         datetime(2026, 1, 13, 14, 5, tzinfo=UTC),
         "Name what the watcher needs\n\nA new host had no PyYAML, and the watcher ended before its first word.",
@@ -48,7 +48,7 @@ HISTORY = (
             Change("README.md", ", what it needs in `requirements.txt`"),
         ),
     ),
-    Commit(
+    DemoCommit(
         ANN,
         datetime(2026, 1, 19, 10, 40, tzinfo=UTC),
         "Close the books before stopping\n\nThe file in hand is finished, and the last heartbeat says `stopped`.",
@@ -75,7 +75,7 @@ HISTORY = (
             Change("watcher.py", "import signal\n"),
         ),
     ),
-    Commit(
+    DemoCommit(
         BEN,
         datetime(2026, 2, 2, 16, 20, tzinfo=UTC),
         "Leave files alone that are still being written\n\nHalf of the report of 30 January was carried over.",
@@ -84,13 +84,13 @@ HISTORY = (
             Change("watcher.py", "        files = [file for file in files if file.suffix not in UNFINISHED]\n"),
         ),
     ),
-    Commit(
+    DemoCommit(
         ANN,
         datetime(2026, 2, 4, 11, 15, tzinfo=UTC),
         "Say in the heartbeat how many files wait",
         (Change("watcher.py", '                "waiting": len(self.waiting()),\n'),),
     ),
-    Commit(
+    DemoCommit(
         BEN,
         datetime(2026, 2, 5, 8, 50, tzinfo=UTC),
         "Look twice a second, not every two seconds",
@@ -99,7 +99,7 @@ HISTORY = (
 )
 
 
-def versions(history: Sequence[Commit] = HISTORY) -> list[Mapping[str, str]]:
+def versions(history: Sequence[DemoCommit] = HISTORY) -> list[Mapping[str, str]]:
     """The files after each commit, by name, oldest first."""
     files = {name: (PROGRAM / name).read_text(encoding="utf-8") for name in FILES}
     found: list[Mapping[str, str]] = []

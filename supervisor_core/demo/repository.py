@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor_core.demo.history import HISTORY, Commit, versions
+from supervisor_core.demo.history import HISTORY, DemoCommit, versions
 
 BRANCH = "main"
 GIT_SECONDS = 30.0
@@ -43,7 +43,7 @@ class Repository:
     checkout: Path
 
 
-def make_repository(folder: Path, history: Sequence[Commit] = HISTORY) -> Repository:
+def make_repository(folder: Path, history: Sequence[DemoCommit] = HISTORY) -> Repository:
     """Make both in this folder, which must exist; `RepositoryError` says what git said where it could not."""
     made = Repository(folder / "origin.git", folder / "checkout")
     _git("init", "--quiet", "--bare", "--template=", str(made.origin))
@@ -58,7 +58,7 @@ def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.upper() in KEPT} | SCRUBBED
 
 
-def _stream(history: Sequence[Commit]) -> Iterator[bytes]:
+def _stream(history: Sequence[DemoCommit]) -> Iterator[bytes]:
     """The history in the words of `git fast-import`. Each commit holds all of its files."""
     for commit, files in zip(history, versions(history), strict=True):
         who = f"{commit.author} {int(commit.at.timestamp())} +0000"

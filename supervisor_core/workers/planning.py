@@ -131,13 +131,13 @@ SEEN = frozenset({WorkerState.STOPPED, WorkerState.RUNNING, WorkerState.STUCK})
 """The states that an observation of processes can show."""
 
 
-class IllegalMove(SupervisorError):
+class IllegalLifecycleMove(SupervisorError):
     """That can't be done from where the worker stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """One worker. A move gives the next value, or raises `IllegalMove` and changes nothing."""
+    """One worker. A move gives the next value, or raises `IllegalLifecycleMove` and changes nothing."""
 
     seen: WorkerState = WorkerState.STOPPED
     in_hand: str = ""
@@ -168,15 +168,17 @@ class Lifecycle:
     def begin(self, what: str, moving: WorkerState | None = None) -> Lifecycle:
         """Take something in hand. What it waited for is over with a start or a stop."""
         if self.in_hand:
-            raise IllegalMove(f"{what} can't begin: {self.in_hand} is under way.")
+            raise IllegalLifecycleMove(f"{what} can't begin: {self.in_hand} is under way.")
         if not what or moving not in (None, WorkerState.STARTING, WorkerState.STOPPING):
-            raise IllegalMove(f"what begins is named, and starts or stops the worker, or neither; not {moving}")
+            raise IllegalLifecycleMove(
+                f"what begins is named, and starts or stops the worker, or neither; not {moving}"
+            )
         return replace(self, in_hand=what, moving=moving, waits=None if moving else self.waits)
 
     def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Lifecycle:
         """End the activity with the state that a fresh observation shows."""
         if not self.in_hand:
-            raise IllegalMove("nothing was in hand that could be over")
+            raise IllegalLifecycleMove("nothing was in hand that could be over")
         still = self.quarantined if quarantined is None else quarantined
         return replace(self, in_hand="", moving=None, quarantined=still).see(seen)
 
@@ -184,20 +186,20 @@ class Lifecycle:
         """A look has shown it. While something is in hand, a look shows only how far that is. One that stays stopped
         waits on, unless it is to be thought about `anew`."""
         if seen not in SEEN:
-            raise IllegalMove(f"nobody can see that a worker is {seen}")
+            raise IllegalLifecycleMove(f"nobody can see that a worker is {seen}")
         return replace(self, seen=seen, waits=self.waits if seen is WorkerState.STOPPED and not anew else None)
 
     def wait(self, decision: RestartDecision) -> Lifecycle:
         """It ended by itself, and this was decided: it waits for its next start, or rests."""
         self._must_be_stopped(f"wait ({decision.what})")
         if decision.what not in (Next.WAIT, Next.REST):
-            raise IllegalMove(f"{decision.what} is nothing to wait for")
+            raise IllegalLifecycleMove(f"{decision.what} is nothing to wait for")
         return replace(self, waits=decision)
 
     def give_up(self) -> Lifecycle:
         """It is not started by itself any more, until a person says so. One that runs may go on."""
         if self.in_hand:
-            raise IllegalMove(f"it can't be quarantined: {self.in_hand} is under way")
+            raise IllegalLifecycleMove(f"it can't be quarantined: {self.in_hand} is under way")
         return replace(self, quarantined=True, waits=None)
 
     def release(self) -> Lifecycle:
@@ -206,4 +208,4 @@ class Lifecycle:
 
     def _must_be_stopped(self, what: str) -> None:
         if self.in_hand or self.seen is not WorkerState.STOPPED:
-            raise IllegalMove(f"{what} is for a worker that is stopped, and this one is {self.state}")
+            raise IllegalLifecycleMove(f"{what} is for a worker that is stopped, and this one is {self.state}")

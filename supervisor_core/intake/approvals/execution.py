@@ -85,7 +85,7 @@ class ApprovalExecution:
         why = f"It failed on {', '.join(failed)}." if failed else ""
         why += f" Not begun: {', '.join(left)}." if left else ""
         made = Move.FAIL if failed else Move.SUCCEED
-        return self._ledger.step(rows.move(approval, made, rows.Decision(US, why), now), now)
+        return self._ledger.step(rows.move(approval, made, rows.ApprovalDecision(US, why), now), now)
 
     def _go_on(self, approval: Approval, votes: Sequence[Vote], now: datetime) -> None:
         if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
@@ -143,7 +143,7 @@ class ApprovalExecution:
             if tally(current.terms, votes) is not ApprovalState.APPROVED:
                 return False
             if not rows.take_step(
-                connection, current, rows.move(current, Move.EXECUTE, rows.Decision(US, why), now), now
+                connection, current, rows.move(current, Move.EXECUTE, rows.ApprovalDecision(US, why), now), now
             ):
                 return False
             agreed = [vote.as_json() for vote in votes if vote.choice is Choice.APPROVE]
@@ -166,7 +166,7 @@ class ApprovalExecution:
 
         def work(connection: Connection) -> bool:
             if not rows.take_step(
-                connection, approval, rows.move(approval, Move.FAIL, rows.Decision(US, why), now), now
+                connection, approval, rows.move(approval, Move.FAIL, rows.ApprovalDecision(US, why), now), now
             ):
                 return False
             entry = rows.refused(approval, Issuer(US, US), "execute", approval.door, why)
@@ -183,7 +183,7 @@ class ApprovalExecution:
 
     def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
         facts = {"error": why} if made is Move.CANCEL else None
-        if self._ledger.step(rows.move(approval, made, rows.Decision(US, why, votes, facts), now), now):
+        if self._ledger.step(rows.move(approval, made, rows.ApprovalDecision(US, why, votes, facts), now), now):
             log.info("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
 
     def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:

@@ -42,7 +42,7 @@ NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalDecision:
     """What is known when an approval is moved."""
 
     actor: str
@@ -82,7 +82,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
         "due_at": approval.due_at,
     }
     connection.execute(insert(approvals), row)
-    entry = _entry(approval, REQUESTED, Decision(approval.requester.id))
+    entry = _entry(approval, REQUESTED, ApprovalDecision(approval.requester.id))
     places = ((CARD, approval.card), (ASKED, asked_in))
     messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
     messages += [replies.details_reply(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
@@ -180,7 +180,7 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
     record(connection, approval.supervisor_id, None, refresh_messages(approval), vote.at)
 
 
-def move(approval: Approval, made: Move, decided: Decision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
+def move(approval: Approval, made: Move, decided: ApprovalDecision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
     """One move, from where this approval was seen to stand, with its audit row; the card tells of it.
 
     From there and from nowhere else: what was decided about a pending one is not to happen to an approved one.
@@ -217,7 +217,7 @@ def postpone(connection: Connection, approval: Approval, until: datetime, reason
 
 def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str) -> AuditEntry:
     """What the trail says of somebody who may not decide."""
-    decided = Decision(voter.id, why, facts={"refused": choice, "door": door})
+    decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door})
     return _entry(approval, "REFUSED", decided, failure=True)
 
 
@@ -227,7 +227,7 @@ def refresh_messages(approval: Approval) -> tuple[Message, ...]:
     return (*own, *refresh_undone(approval.command.params))
 
 
-def _entry(approval: Approval, action: str, decided: Decision, *, failure: bool = False) -> AuditEntry:
+def _entry(approval: Approval, action: str, decided: ApprovalDecision, *, failure: bool = False) -> AuditEntry:
     command = approval.command
     one = len(command.workers) == 1
     return AuditEntry(

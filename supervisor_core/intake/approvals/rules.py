@@ -59,7 +59,7 @@ class Choice(StrEnum):
     DENY = "deny"
 
 
-class IllegalMove(SupervisorError):
+class IllegalApprovalMove(SupervisorError):
     """The approval can't do that from where it stands."""
 
 
@@ -112,11 +112,11 @@ NOT_FILED = "Not carried out:"
 
 
 def after(state: ApprovalState, move: Move) -> ApprovalState:
-    """Where this move leads from there; `IllegalMove` where it may not be."""
+    """Where this move leads from there; `IllegalApprovalMove` where it may not be."""
     try:
         return MOVES[state][move]
     except KeyError:
-        raise IllegalMove(f"An approval that is {state} can't {move}.") from None
+        raise IllegalApprovalMove(f"An approval that is {state} can't {move}.") from None
 
 
 @dataclass(frozen=True, slots=True)

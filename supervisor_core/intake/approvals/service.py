@@ -169,7 +169,7 @@ class Approvals:
         while (
             approval.state in OPEN
         ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
-            decided = rows.Decision(by.id, said, votes)
+            decided = rows.ApprovalDecision(by.id, said, votes)
             if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
                 return VoteResult(*self.find(approval.approval_id))
             approval, votes = self.find(approval.approval_id)
@@ -304,7 +304,9 @@ class Approvals:
         votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
         minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
         why = f"It was not decided within {minutes:g} minutes."
-        return self._ledger.step(rows.move(approval, Move.EXPIRE, rows.Decision("supervisor", why, votes), now), now)
+        return self._ledger.step(
+            rows.move(approval, Move.EXPIRE, rows.ApprovalDecision("supervisor", why, votes), now), now
+        )
 
 
 def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
@@ -321,7 +323,7 @@ def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
     if judged is ApprovalState.PENDING:
         return ""
     approves = judged is ApprovalState.APPROVED
-    decided = rows.Decision(vote.voter.id, vote.reason, votes)
+    decided = rows.ApprovalDecision(vote.voter.id, vote.reason, votes)
     step = rows.move(
         approval, Move.APPROVE if approves else Move.DENY, decided, vote.at, due_at=vote.at if approves else None
     )

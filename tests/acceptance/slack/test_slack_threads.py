@@ -11,7 +11,7 @@ import pytest
 
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
-from slack_playground.testing.people import Place
+from slack_playground.testing.people import ChannelView
 from tests.support.code.checkout_homes import watcher
 from tests.support.code.commits import straight
 from tests.support.slack.code_homes import a_code_home_in_slack
@@ -21,7 +21,7 @@ LONG_HISTORY = straight({"watcher.py": watcher(0)}, *({f"data/{n}.txt": f"{n}\n"
 """Eight commits that a rollback can take back without touching the program."""
 
 
-async def replies(place: Place, card: Card) -> list[dict[str, Any]]:
+async def replies(place: ChannelView, card: Card) -> list[dict[str, Any]]:
     """What stands below a card, oldest first."""
     parent = (await card.message())["ts"]
     return [each for each in place.messages() if each.get("thread_ts") == parent and each["ts"] != parent]

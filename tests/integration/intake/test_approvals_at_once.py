@@ -15,7 +15,15 @@ from sqlalchemy import Connection, Engine
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.daemon.wiring import build_approvals
 from supervisor_core.intake.approvals import rows
-from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, IllegalMove, Move, Terms, Vote
+from supervisor_core.intake.approvals.rules import (
+    Approval,
+    ApprovalState,
+    Choice,
+    IllegalApprovalMove,
+    Move,
+    Terms,
+    Vote,
+)
 from supervisor_core.intake.approvals.service import VoteRefused, count_vote
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit.chain import HeadFile
@@ -174,13 +182,13 @@ def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engi
 def test_a_move_on_each_engine_is_made_from_where_it_may_be_and_once(engine: Engine) -> None:
     database, asked = EngineTransactions(engine), an_approval()
     database.write(lambda connection: rows.file(connection, asked))
-    why = rows.Decision("supervisor", "late")
+    why = rows.ApprovalDecision("supervisor", "late")
 
     def made(move: Move) -> bool:
         step = rows.move(asked, move, why, NOW)
         return database.write(lambda connection: rows.take_step(connection, asked, step, NOW))
 
-    with pytest.raises(IllegalMove, match="is pending can't execute"):
+    with pytest.raises(IllegalApprovalMove, match="is pending can't execute"):
         made(Move.EXECUTE)
     assert [made(Move.EXPIRE), made(Move.EXPIRE), made(Move.DENY)] == [True, False, False]
     found = database.read(lambda connection: rows.find(connection, "task_1"))

@@ -21,7 +21,7 @@ from supervisor_core.intake.approvals.rules import (
     Approval,
     ApprovalState,
     Choice,
-    IllegalMove,
+    IllegalApprovalMove,
     Move,
     Terms,
     Vote,
@@ -57,7 +57,7 @@ def test_each_move_leads_where_it_should_or_is_refused(state: ApprovalState, mov
     if (state, move) in LEGAL:
         assert after(state, move) is LEGAL[state, move]
     else:
-        with pytest.raises(IllegalMove, match=f"that is {state} can't {move}"):
+        with pytest.raises(IllegalApprovalMove, match=f"that is {state} can't {move}"):
             after(state, move)
 
 
@@ -189,7 +189,7 @@ class Voting(RuleBasedStateMachine):
             self.approval = replace(self.approval, state=after(state, move))
             self.path.append(self.approval.state)
         else:
-            with pytest.raises(IllegalMove):
+            with pytest.raises(IllegalApprovalMove):
                 after(state, move)
 
     @rule(who=st.sampled_from(PEOPLE), choice=st.sampled_from(Choice))

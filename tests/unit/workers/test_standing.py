@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import SEEN, IllegalMove, Lifecycle
+from supervisor_core.workers.planning import SEEN, IllegalLifecycleMove, Lifecycle
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.sampling import examples
 
@@ -115,7 +115,7 @@ def leads(place: str, move: str) -> str:  # noqa: C901 (a table, in words)
 def refused(standing: Lifecycle) -> Iterator[None]:
     """The move is illegal, and has changed nothing."""
     before = replace(standing)
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalLifecycleMove):
         yield
     assert standing == before
 

@@ -22,7 +22,7 @@ TROUBLE = "We had some trouble connecting. Try again?"
 
 
 @dataclass(frozen=True)
-class Place:
+class InteractionPlace:
     """The message or view that an element stands in."""
 
     user: User
@@ -53,16 +53,16 @@ class Acting:
         self._world, self._sockets, self._people = world, sockets, people
         self._payloads = Payloads(world, grants)
 
-    def place(self, user: User, where: Json) -> Place:
+    def place(self, user: User, where: Json) -> InteractionPlace:
         """The message or the view that these words name, as this user sees it."""
         if where.get("view_id"):
             view = self._view(user, where["view_id"])
-            return Place(user, view["blocks"], view=view)
+            return InteractionPlace(user, view["blocks"], view=view)
         channel = self._people.place(user, where.get("channel"))
         message = self._people.message(user, channel, str(where.get("ts")))
-        return Place(user, elements.message_blocks(message), channel, message)
+        return InteractionPlace(user, elements.message_blocks(message), channel, message)
 
-    def find(self, place: Place, block_id: object, action_id: object) -> Found:
+    def find(self, place: InteractionPlace, block_id: object, action_id: object) -> Found:
         """The element of these ids; the block may be left out where the action is the only one."""
         for found in elements.walk(place.blocks):
             if found.element["action_id"] == action_id and block_id in (None, "", found.block["block_id"]):
@@ -71,7 +71,7 @@ class Acting:
         words = f"There is no element {block_id}/{action_id}; there are {there or 'none'}."
         raise PlaygroundError("no_such_element", words, status=404)
 
-    async def act(self, place: Place, found: Found, value: object, *, confirmed: bool = False) -> Outcome:
+    async def act(self, place: InteractionPlace, found: Found, value: object, *, confirmed: bool = False) -> Outcome:
         """Use an element."""
         element, block, world = found.element, found.block, self._world
         if "confirm" in element and not confirmed:
@@ -92,7 +92,7 @@ class Acting:
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
         return await self._sockets.deliver("interactive", payload, answers=False)
 
-    async def options(self, place: Place, found: Found, query: str) -> Json:
+    async def options(self, place: InteractionPlace, found: Found, query: str) -> Json:
         """The options that an external select offers for these words."""
         payload = self._on(place, "block_suggestion")
         payload |= {"block_id": found.block["block_id"], "action_id": found.element["action_id"], "value": query}
@@ -109,7 +109,7 @@ class Acting:
     async def submit(self, user: User, view_id: object, typed: Json) -> Json:
         """Submit a modal with what was kept and this on top."""
         view = self._top(user, view_id)
-        place = Place(user, view["blocks"], view=view)
+        place = InteractionPlace(user, view["blocks"], view=view)
         for block_id, actions in typed.items():
             for action_id, value in actions.items():
                 found = self.find(place, block_id, action_id)
@@ -208,7 +208,7 @@ class Acting:
             return {"type": "file_input", "files": files.choose(self._world, user, element, value)}
         return elements.state(element, value, self._world.workspace)
 
-    def _on(self, place: Place, kind: str) -> Json:
+    def _on(self, place: InteractionPlace, kind: str) -> Json:
         if place.view is not None:
             return self._payloads.in_view(kind, place.user, place.view)
         assert place.channel is not None  # noqa: S101

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slack_playground.people import transcript
-from slack_playground.people.interactions import Place as Surface
+from slack_playground.people.interactions import InteractionPlace as Surface
 from slack_playground.socket_mode.sockets import ACKED
 from slack_playground.values import Json, PlaygroundError
 from slack_playground.world import elements

@@ -32,7 +32,7 @@ class Person:
         """The markup that mentions this user."""
         return f"<@{self.user.id}>"
 
-    async def slash(self, text: str, *, in_: Place | str | None = None, expect: str = ACKED) -> Card:
+    async def slash(self, text: str, *, in_: ChannelView | str | None = None, expect: str = ACKED) -> Card:
         """Give a slash command; what it gives back is what the bot then shows."""
         channel = self._where(in_)
         mark = self._slack.mark()
@@ -43,7 +43,7 @@ class Person:
         self._slack.check(f"{text!r}", outcome.outcome, expect, viewer=self.user)
         return Card(self._slack, self.user, channel, mark)
 
-    async def says(self, text: str, *, in_: Place | str | None = None, thread: Card | str | None = None) -> Card:
+    async def says(self, text: str, *, in_: ChannelView | str | None = None, thread: Card | str | None = None) -> Card:
         """Say something; what it gives back is what the bot then answers. `@bot` mentions the bot."""
         channel = self._where(in_)
         thread_ts = (await thread.message())["ts"] if isinstance(thread, Card) else thread or ""
@@ -81,7 +81,7 @@ class Person:
         return Home(self._slack, self.user)
 
     async def shortcut(
-        self, callback_id: str, *, on: Card | None = None, in_: Place | str | None = None, expect: str = ACKED
+        self, callback_id: str, *, on: Card | None = None, in_: ChannelView | str | None = None, expect: str = ACKED
     ) -> None:
         """Use a shortcut of the app, or one on a message; `in_`: the conversation that they look at meanwhile."""
         where: Json = {"channel": self._where(in_).id} if in_ else {}
@@ -101,28 +101,28 @@ class Person:
         """Upload a file without sharing it: `await modal.fill("Papers", [operator.uploads("a.txt", b"…")])`."""
         return self._slack.server.people.file(self.user, name, content).id
 
-    async def sees(self, text: str, *, in_: Place | str | None = None) -> Card:
+    async def sees(self, text: str, *, in_: ChannelView | str | None = None) -> Card:
         """A message with this text, also one that only this user sees; waits for it."""
         channel = self._where(in_)
-        return await Place(self._slack, channel).shows(text, as_=self)
+        return await ChannelView(self._slack, channel).shows(text, as_=self)
 
-    async def does_not_see(self, text: str, *, in_: Place | str | None = None) -> None:
+    async def does_not_see(self, text: str, *, in_: ChannelView | str | None = None) -> None:
         """There is no such message now."""
-        await Place(self._slack, self._where(in_)).does_not_show(text, as_=self)
+        await ChannelView(self._slack, self._where(in_)).does_not_show(text, as_=self)
 
-    def dm(self) -> Place:
+    def dm(self) -> ChannelView:
         """The direct message between this user and the bot."""
         world = self._slack.server.world
-        return Place(self._slack, world.direct([world.bot.id, self.user.id]))
+        return ChannelView(self._slack, world.direct([world.bot.id, self.user.id]))
 
-    def _where(self, place: Place | str | None) -> Channel:
-        channel = place.channel if isinstance(place, Place) else self._slack.channel(place or "ops").channel
+    def _where(self, place: ChannelView | str | None) -> Channel:
+        channel = place.channel if isinstance(place, ChannelView) else self._slack.channel(place or "ops").channel
         if self.user.id not in channel.members:
             raise self._slack.failure(f"{self.user.name} is not a member of #{channel.name}", viewer=self.user)
         return channel
 
 
-class Place:
+class ChannelView:
     """One channel, and what it shows."""
 
     def __init__(self, slack: Playground, channel: Channel) -> None:
@@ -159,19 +159,19 @@ class Place:
             name = self.channel.name or "the direct message"
             raise self._slack.failure(f"#{name} shows {text!r}", viewer=viewer, channel=self.channel)
 
-    def archive(self) -> Place:
+    def archive(self) -> ChannelView:
         """Close the channel for good."""
         self._slack.server.world.set_channel(self.channel, archived=True)
         return self
 
-    def invite(self, *people: Person) -> Place:
+    def invite(self, *people: Person) -> ChannelView:
         """Make these people members; without any, the bot."""
         world = self._slack.server.world
         for user in [person.user for person in people] or [world.bot]:
             world.join(self.channel, user)
         return self
 
-    def without_bot(self) -> Place:
+    def without_bot(self) -> ChannelView:
         """Take the bot out."""
         world = self._slack.server.world
         world.leave(self.channel, world.bot)

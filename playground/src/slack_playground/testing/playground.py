@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from slack_playground.people import transcript
 from slack_playground.server import Server
-from slack_playground.testing.people import Person, Place
+from slack_playground.testing.people import ChannelView, Person
 from slack_playground.values import Json, PlaygroundError, Timings
 from slack_playground.world import manifest as manifests
 from slack_playground.world.faults import Fault
@@ -118,14 +118,14 @@ class Playground:
             world.set_user(user, **about)
         return Person(self, user)
 
-    def channel(self, name: str, *, private: bool = False, members: list[Person] | None = None) -> Place:
+    def channel(self, name: str, *, private: bool = False, members: list[Person] | None = None) -> ChannelView:
         """The channel of this name, made on first mention; everybody and the bot are members, unless it is said."""
         world = self.server.world
         channel = world.workspace.find_channel(name)
         if channel is None:
             ids = None if members is None else [person.id for person in members]
             channel = world.add_channel(name.removeprefix("#"), "private" if private else "public", ids)
-        return Place(self, channel)
+        return ChannelView(self, channel)
 
     def group(self, handle: str, *people: Person) -> str:
         """A user group of these people; gives back its id."""

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from slack_playground.testing.cards import Element, Shown
-from slack_playground.testing.people import Person, Place
+from slack_playground.testing.people import ChannelView, Person
 from slack_playground.testing.playground import NotSeen, Playground
 
-LANGUAGE = (Playground, Person, Place, Shown, Element)
+LANGUAGE = (Playground, Person, ChannelView, Shown, Element)
 LONGEST = 60.0  # seconds for one word; every word has a patience of its own that is shorter
 
 
