@@ -67,12 +67,17 @@ class Gateway:
             raise GrammarError(f"{excerpt(named)} is not among the workers here any more. Nothing was done.")
         return parse(text, context)
 
+    def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
+        """The approval of a command that was handed over before, or its jobs; neither where it was not."""
+        approval = self._approvals.of_task(task_id)
+        return approval, [] if approval else self._carrier.carried(task_id)
+
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
         """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
-        asked = self._approvals.of_task(task_id)
-        if asked is not None:
-            return asked.requester.is_same_as(issuer_id)
-        return any(job.issuer.is_same_as(issuer_id) for job in self._carrier.carried(task_id))
+        approval, jobs = self.find_submission(task_id)
+        if approval is not None:
+            return approval.requester.is_same_as(issuer_id)
+        return any(job.issuer.is_same_as(issuer_id) for job in jobs)
 
     def pressed_by(self, button: str) -> Issuer | None:
         """Whose press of this button was handed over; None where nobody's was. Each press is a command of its own, and
@@ -100,11 +105,11 @@ class Gateway:
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
         place = card if card is not None else self._config.announcement()
-        asked = self._approvals.of_task(issued.task_id)
-        needs = self._config.needs_approval(definition.name, door)
-        if needs and asked is None:  # nobody is asked afterwards about what was handed over when it needed no approval
-            needs = not self.was_submitted(issued.task_id, issuer.id)
-        if asked is None and not needs:
+        approval, jobs = self.find_submission(issued.task_id)
+        # A command that was handed over without an approval is not asked about afterwards.
+        handed_over = any(job.issuer.is_same_as(issuer.id) for job in jobs)
+        needs_approval = self._config.needs_approval(definition.name, door) and not handed_over
+        if approval is None and not needs_approval:
             self._carrier.carry(issued, door, now, place)
             return Submitted(issued)
         return Submitted(issued, self._approvals.request(issued, door, place, now))
