@@ -183,8 +183,13 @@ def test_a_daemon_names_who_blocks_a_start_and_starts_the_worker_once_that_ended
     shell.home.config.write_text(yaml.safe_dump(document))
     pid = shell.start("sleep", "100", user=NOBODY)
     shell.home.start_daemon(wait=False)
-    wait_until(lambda: f"pid {pid} (sleep) has the arguments" in shell.worker()["reason"], 20, "it is named")
-    assert (shell.worker()["state"], shell.worker()["pid"]) == ("stuck", None)
+
+    def is_blocked() -> bool:  # between two tries, which begin anew every half second
+        worker = shell.worker()
+        named = f"pid {pid} (sleep) has the arguments" in worker["reason"]
+        return named and (worker["state"], worker["pid"]) == ("stuck", None)
+
+    wait_until(is_blocked, 20, "it is named")
     assert f"pid {pid}" in shell.why()
     assert shell.lives(pid)
     shell.end()
