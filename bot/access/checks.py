@@ -1,9 +1,4 @@
-"""Whether somebody may do what they ask for: Slack says who they are, the configuration what they may.
-
-What somebody may be offered: in help, in a picker of commands, as buttons.
-
-What people may do, asked by those who know no Slack: right before what was agreed to is carried out.
-"""
+"""Access checks of requests: Slack says who a person is, and the configuration what that person may do."""
 
 from __future__ import annotations
 

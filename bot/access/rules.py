@@ -1,4 +1,4 @@
-"""Who may do what, decided purely and closed by default: no role, no right; and a refusal says what is missing.
+"""The rules of access, decided purely and closed by default: no role, no right. A refusal says what is missing.
 
 For a right on one worker there is one list of ids: the role's, with that of the worker's team. For a command that
 `slack.access.commands` names, its list there takes the place of both. A command for several workers needs the right

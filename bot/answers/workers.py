@@ -1,9 +1,4 @@
-"""`status` and `teams` in Slack: how workers are by a live look, those in trouble first, page by page.
-
-`why` in Slack: each worker explained by a live look, with the buttons that its reader may press.
-
-All looks there are, by the commands that they answer.
-"""
+"""`status`, `teams` and `why` in Slack, each from a live look at the workers."""
 
 from __future__ import annotations
 

@@ -1,15 +1,8 @@
-"""Keeps envelopes in the ledger: all that arrive while one write is under way are the next write, together.
+"""Stores each envelope once, by its key, before it is acknowledged and handled.
 
-With a write for each, the last of a burst waits for the statements of all: 80 ms for 200, where this takes 15
-(`tests/benchmarks/bench_ack.py`).
-
-What makes two deliveries the same: a key for each kind of envelope, the same across connections and restarts.
-
-The intake: an envelope is a row before it is acknowledged, acknowledged before anything is done, done from its row.
-
-So a crash after the acknowledgement loses nothing, and a second delivery does nothing. Only what must be answered *in*
-the acknowledgement is looked at first: the options of a menu, and a modal that is refused; neither leaves a row. A
-modal that is taken is a row, as everything else is, before the acknowledgement closes it.
+A crash after the acknowledgement loses nothing, and a second delivery does nothing. Envelopes that arrive during a
+write share the next one: 15 ms for a burst of 200, where a write for each takes 80 (`tests/benchmarks/bench_ack.py`).
+Only the options of a menu and a rejected modal are answered in the acknowledgement itself; they leave no row.
 """
 
 from __future__ import annotations

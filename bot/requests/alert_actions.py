@@ -1,4 +1,4 @@
-"""What people do about alerts in Slack: Acknowledge and Snooze, whoever presses them, however often, however late.
+"""Actions on alerts in Slack: acknowledge, snooze, mute and unmute. A repeated press changes nothing.
 
 The commands about alerts: `alerts` shows those there are; `mute` and `unmute` keep those about workers quiet.
 """

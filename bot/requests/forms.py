@@ -1,4 +1,4 @@
-"""What was filled in: a form becomes the text of one command, in the one grammar, or an error at the field it is about.
+"""Turns a submitted form into the text of one command, or into an error at the field that is wrong.
 
 Each field is read by the grammar's own reader of such a word, the text is written by the grammar's own writer, and what
 it then says must be what was filled in: so nothing that is typed into one field becomes another argument.

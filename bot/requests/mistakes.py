@@ -1,4 +1,4 @@
-"""What is answered to a mistake: what was expected, and the nearest right command, as a button or a menu."""
+"""Answers to mistakes: what was expected, and the nearest right command as a button or a menu."""
 
 from __future__ import annotations
 

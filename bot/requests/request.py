@@ -1,4 +1,4 @@
-"""What somebody asked for, the same value whether they typed it, said it, filled it in or pressed a button."""
+"""A person's request, the same value whether it was typed, mentioned, filled in or pressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say about approvals: Approve, Deny and Cancel, whoever presses them, however often, however late."""
+"""Votes on approvals: Approve, Deny and Cancel. A repeated press counts once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What people are told beside the one message of each alert, as kinds of outbox rows: what it says is made from the
-rows at the moment when it is told.
-"""
+"""Outbox rows for messages beside an alert's own one. Their content is made when they are sent."""
 
 from __future__ import annotations
 

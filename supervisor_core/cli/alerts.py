@@ -1,11 +1,4 @@
-"""`supervisor alerts`: the alerts there are; `acknowledge` and `snooze` do something about one, as `cli:name`.
-
-The way in when Slack is away: whoever can run this on the host holds the host.
-
-`supervisor mute` and `unmute`: alerts about workers are quiet for a while, and told again; as `cli:name`.
-
-`supervisor unmute`: alerts about workers are told again, what still holds at once.
-"""
+"""`supervisor alerts`, `mute` and `unmute`, for when Slack is away. Changes are recorded as `cli:name`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Lines of the structured log: understood, searched, and shown as a line each for people.
+"""`supervisor logs`: lines of the structured log, searched, shown, and followed with `-f`.
 
-On the path of `supervisor logs`: nothing slow is imported here.
-
-`supervisor logs`: what the supervisor did, the newest of it, and with `-f` as it happens. No daemon is needed.
+It needs no daemon, and imports nothing slow.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Working out what an update, a rollback or an undo would do; `CodeRefused` says why it may not.
+"""Plans an update, a rollback or an undo; `CodeRefused` says why it can't be done.
 
-Nothing of it changes the checkout, but for what an update learns from its remote.
-
-Trying what may not fit together, before anybody is stopped for it: reverts, and merges.
-
-Going forward, to a reset, and to an undo needs no trial: there git only writes files, and nothing is to be merged.
-
-What somebody saw before they said yes, and whether it is still so.
+Nothing here changes the checkout, except for what an update fetches. Reverts and merges are tried in a temporary
+worktree before a worker is stopped; a fast-forward, a reset and an undo only write files and need no trial.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""After a command on code was cut off: how the code stands now, and its workers started again on what is there.
+"""Recovery after a crash: a started command is reported as interrupted, and never run again.
 
-After a crash: what was started is reported as interrupted, and never run again by itself.
-
-Only whoever holds a worker's lock may do this, before it executes anything: then no executor of its jobs is alive.
-What was claimed and not yet started needs no recovery: it is simply the next to run.
+Only the holder of a worker's lock may do this, before it executes anything: then no executor of its jobs is alive. A
+job that was claimed and not started needs no recovery; it is the next to run.
 """
 
 from __future__ import annotations

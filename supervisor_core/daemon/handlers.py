@@ -1,9 +1,4 @@
-"""What carries out a command: one module per kind, one signature for all.
-
-The registry is a mapping from the catalog's handler names.
-
-How long each handler may take: whoever ends this program waits so long for what is in hand.
-"""
+"""The handlers of commands, by the catalog's names, and the time limit of each."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Who owns a state folder: one daemon, or passes side by side. The operating system's lock is the truth.
+"""The owner of a state folder: one daemon, or passes side by side. The operating system's lock is the truth.
 
-Two locks: `supervisor.lock` is the daemon's alone, as long as it lives; `passes.lock` is shared by passes and taken
-for itself by a daemon that starts, which so waits for those under way while new ones see it coming.
-
-`runtime.json`: what the daemon last said of itself. Metadata; whether it lives, the lock says.
+`supervisor.lock` is the daemon's for as long as it lives. `passes.lock` is shared by passes; a daemon that starts takes
+it alone, and so waits for passes under way while new ones see it coming. `runtime.json` is only metadata.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the demo's program came to be: its newest version lies in `program/`, and each commit says what it changed.
+"""The history of the demo's program: its newest version is in `program/`, and each commit says what it changed.
 
 Earlier versions are made by taking the changes back, newest first. So the program is one real file that is linted
 and run, and a change that does not fit it any more is an error, not a surprise in somebody's demo.

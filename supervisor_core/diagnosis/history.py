@@ -1,5 +1,4 @@
-"""How a worker was over a span of time, as values: what held when, how old its heartbeat was, and what was done to it;
-and the same in words.
+"""A worker's history over a span of time: conditions, heartbeat ages, and commands.
 
 What `history` shows, gathered: flips and commands from the ledger, ages of heartbeats from the samples.
 """

@@ -1,14 +1,7 @@
-"""What the scheduler is to the daemon: a service that can be woken, and what it is given to work with.
+"""The scheduler: each chore handles its rows when they are due.
 
-Work of a chore that may ask git or a chat: one thread for each piece, so that none waits for another.
-
-The scheduler: every chore deals with its rows when they are due. An APScheduler job checks all of them, and events
-bring the next round forward. The ledger says what is due, so it holds across restarts.
-
-The daemon's timer, by APScheduler: one job that checks at a fixed interval, and one for each moment to wake at.
-
-The jobs are in memory and hold nothing: the rows in the ledger say what is due, so a restart loses nothing.
-Importing APScheduler takes a while; only daemons import this module.
+One APScheduler job checks all chores at a fixed interval, and events bring the next round forward. Jobs are in memory;
+the ledger says what is due, so a restart loses nothing. Importing APScheduler is slow: only daemons import this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether a worker may be started, and could be: asked before a running one is stopped for it.
-
-What the handlers that stop a worker say of it.
-"""
+"""Checks before a worker is started or stopped, and the details that handlers report about a stop."""
 
 from __future__ import annotations
 

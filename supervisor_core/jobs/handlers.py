@@ -1,8 +1,6 @@
-"""Pause: the worker finishes what it has in hand, ends, and is not started again before somebody resumes it.
+"""The handlers of pause, resume and restart.
 
-Resume: the worker may work again, and is seen to be alive before that is called a success.
-
-Restart: the worker ends, nothing of it is left, and a new one is seen to be alive before that is a success.
+A pause succeeds when the worker has ended; a start, when the new process is seen alive.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""A job: one command for one worker, as the executing host keeps it, and the states it goes through.
+"""A job: one command for one worker, and its states.
 
     queued → claimed → started → done
       │                   └────→ interrupted      (its executor died while the handler was at work)
       └────────────────────────→ done             (not begun: its command failed on a worker before it)
 
-Claimed but not started is run after a crash; started is reported as interrupted and never run again by itself.
-
-A command as a list of the newest ones has it: one value, however many workers it was for.
+A claimed job that isn't started runs after a crash. A started one is reported as interrupted and never run again.
 """
 
 from __future__ import annotations

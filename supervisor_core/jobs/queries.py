@@ -1,11 +1,6 @@
-"""Whose turn it is: of a command that goes from worker to worker, the first whose job has not ended.
+"""Queries of jobs: whose turn it is, the newest commands, and the source that holds a command id.
 
-A job waits for earlier rows alone, of its own command, and for none of another: so nobody waits in a circle, whatever
-the order of their workers.
-
-The newest commands, each as one value, however many workers it was for and however long the history is.
-
-The holder of a command id: the door that uses it already, so that no other door files a command under it.
+A job waits only for earlier rows of its own command, so no two wait for each other.
 """
 
 from __future__ import annotations

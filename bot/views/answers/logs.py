@@ -1,4 +1,4 @@
-"""What workers wrote last, in code blocks: the newest lines that fit, and where the others are. Pure."""
+"""The newest output of workers in code blocks: the lines that fit, and where to find the others. Pure."""
 
 from __future__ import annotations
 

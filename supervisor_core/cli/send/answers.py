@@ -1,11 +1,4 @@
-"""Commands that only inform, given to `send`: each is what another subcommand shows.
-
-What `supervisor send` shows of teams, and of what workers wrote: the same looks as in Slack.
-
-`supervisor send 'why OrionMX'`: the same explanation as in Slack, in plain words.
-
-`supervisor send 'history OrionMX 7d'`: how workers were, in words; a picture of the same is for Slack.
-"""
+"""Commands that only inform, given to `supervisor send`: answers as text or JSON."""
 
 from __future__ import annotations
 

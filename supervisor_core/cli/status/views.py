@@ -1,11 +1,4 @@
-"""`supervisor status` for people: who runs, who is unwell and why, in tables that fit the terminal.
-
-On the path of `supervisor status`: nothing slow is imported here.
-
-`supervisor status --plain`: a value a line, under a name that stays; for grep, cut and shells.
-
-On the path of `supervisor status`: nothing slow is imported here.
-"""
+"""`supervisor status` as tables that fit the terminal, and as plain lines for scripts. It imports nothing slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `status` shows where no daemon answers: the workers as they are all the same, and why there is no daemon."""
+"""`supervisor status` without a daemon: the workers as a fresh look finds them, and why no daemon answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes a checkout, one operation each: bounded in time, logged, undone by itself where it fails half way."""
+"""Operations that change a checkout. Each has a time limit, is logged, and is undone if it fails halfway."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The Python environments of the workers that run from one checkout: what the code requires is installed into each.
+"""Installs a checkout's requirements into the Python of each of its workers.
 
-What the packages were before an installation, written down first: one that is cut off can then be told, and undone.
-
-The file stays when its command has ended: its outcome is written down after that, and may be cut off, too.
+The packages before are recorded first, so that an interrupted installation can be reported and undone. The record
+stays after the command: its outcome is stored later, and a crash may come between.
 """
 
 from __future__ import annotations

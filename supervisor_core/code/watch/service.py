@@ -1,10 +1,6 @@
-"""Bakes as rows: who is watched after a change of the code, filed once for each command and worker, moved by steps.
+"""Watches workers after a code change, one row for each command and worker, and shows the outcome on the card.
 
-Baking: after an update, a rollback or an undo its workers are watched for a while, and their card says what came of
-it. Nothing is changed back by itself.
-
-All that counts is in the ledger. Whoever looks next, after a crash as well, finds what was changed of late and is not
-watched yet, and goes on with who is.
+Nothing is reverted automatically. The ledger holds all that counts, so the watch continues after a crash.
 """
 
 from __future__ import annotations

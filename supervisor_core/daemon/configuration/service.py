@@ -1,8 +1,7 @@
-"""The configuration as a service: the file is watched, and each good change of it becomes a version.
+"""The configuration as a service: its file is watched, and each good change becomes a version.
 
-Whoever cares subscribes to versions and never reads the file. What is wrong stays outside: the last good one holds.
-
-A configuration that restarts several workers: announced, and halted where one does not live with it.
+Subscribers get versions and never read the file. While the file is wrong, the last good version holds. A rollout that
+restarts several workers stops at the first one that fails with it.
 """
 
 from __future__ import annotations

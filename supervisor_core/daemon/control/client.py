@@ -1,10 +1,6 @@
-"""Where the daemon's control door is: a socket in the state folder; elsewhere a port on loopback with a token.
+"""Asks a running daemon: one line of JSON there, one line back. It imports nothing slow.
 
-On the path of `supervisor status`: imports nothing heavy.
-
-Asking a running daemon: one line of JSON there, one line back.
-
-On the path of `supervisor status`: imports nothing heavy.
+The address is a socket in the state folder; elsewhere, a port on loopback with a token.
 """
 
 from __future__ import annotations

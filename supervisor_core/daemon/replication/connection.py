@@ -1,9 +1,7 @@
-"""A time limit for what a database server is asked: one that is frozen says nothing, and its driver may wait for ever.
+"""The connection to the shared database, with a time limit for each answer. Its errors show no password.
 
-PyMySQL has a limit of its own, and SQLite is no server. For psycopg the connection is cut from another thread, which
-it takes for a server that went away.
-
-The shared database as a host meets it: there, or away, in words that show no password.
+PyMySQL has a limit of its own, and SQLite is no server. A psycopg connection is cut from another thread, which psycopg
+takes for a server that went away.
 """
 
 from __future__ import annotations

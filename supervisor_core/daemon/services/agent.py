@@ -1,11 +1,7 @@
-"""The daemon's own life: spawning, active, paused, failed, terminated, and the heartbeats that say that it goes on.
+"""The supervisor's own life cycle (spawning, active, paused, failed, terminated) and its heartbeats.
 
-Every move is in the database before anybody hears of it, and before this object says so itself. A move that the
-database did not take has not happened: whoever asked is told, and may ask again.
-
-The daemon's life in the database: active while what looks after the workers runs, and failed while it does not.
-
-What can't be written is said, and tried again; it keeps no worker from being looked after.
+A move is stored before anybody hears of it. If the database doesn't take it, it hasn't happened, and the caller may
+retry. An error here keeps no worker from being looked after.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Where a report goes: to the drive; while that is away, to the state folder, so that it is there when it is needed.
-
-What both reports have in common: who asked for them, what is hidden in them, and where they are kept.
-
-Asking several things at the same time, each with an edge of its own: what hangs or fails says so in its place.
-
-What processes use: memory, processor, and since when they run.
-"""
+"""Report files, on the drive or in the state folder while that is away, and the parts that they are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` is made of, gathered live: a look at the workers, the ledger, their logs, the drive and the disks.
+"""Gathers the facts for `why`: a live look at the workers, the ledger, the logs, the drive and the disks.
 
 Nothing here waits for long: the drive is asked through its door for at most a second, disks in threads that are left to
 themselves. What could not be found out is named, and the explanation goes without it.

@@ -1,9 +1,4 @@
-"""What an approval is bound to: the exact command and the state that people saw; and what has moved on since.
-
-Both are read off previews, as the documents that programs get: one for each checkout, or for each worker.
-
-Looking at what a command would do, as documents that an approval is bound to and that people are shown.
-"""
+"""The state that an approval is bound to: the exact command and the preview that people saw, and what changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask and who may approve, as far as this host knows by itself; a chat knows its own people better.
+"""Rights to request and to approve, as far as this host knows them by itself.
 
 Rights as tests set them: who may, and whether that can be found out at all.
 """

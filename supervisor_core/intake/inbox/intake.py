@@ -1,4 +1,4 @@
-"""From a flag on the drive to a row in the ledger: claimed, understood or rejected, each exactly once.
+"""Files each flag of the drive as a row of the ledger, or rejects it, exactly once.
 
 A crash anywhere leaves either the flag in the inbox, or the claimed file in `processing` (taken up by the next
 sweep under the same task id), or the row. Only whoever holds the lock of a worker sweeps its flags.

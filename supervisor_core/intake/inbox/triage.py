@@ -1,11 +1,7 @@
-"""Flags seen but not yet understood: since when, so that a slow writer gets a moment and a broken file an end.
+"""Sorts the flags of an inbox: ready, junk, or still being written.
 
-The moment is when *we* first saw the file as it is: the clocks of hosts that share a drive differ.
-
-The triage of an inbox: which flags can be followed now, which are junk, and which may still be being written.
-
-Each flag is looked at once and remembered by its fingerprint for as long as it lies there unchanged. So tens of
-thousands of junk flags cost one look each, and a genuine flag among them is found with the next sweep.
+Each flag is examined once and remembered by its fingerprint while it is unchanged, so a genuine flag is found among
+thousands of junk ones. A slow writer has a moment from when this host first saw the file: clocks of hosts differ.
 """
 
 from __future__ import annotations
