@@ -9,21 +9,16 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
+from tests.catalog_of_words import catalog
 from tests.support.debt import check_debt
 from tests.support.homes import ROOT
 
 DEBT = Path(__file__).with_name("vocabulary_debt.txt")
 GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 TREES = ("supervisor_core", "bot")
-SHOWN = ("bot/*", "supervisor_core/*")
-"""Modules whose texts people see: in Slack, in a terminal, in a result, or in the log."""
-
-NOT_SHOWN = ("*/migrations/*", "supervisor_core/demo/program/*")
-
 PHRASES = (
     "at hand",
     "by itself",
@@ -77,33 +72,9 @@ def trees() -> dict[str, ast.Module]:
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
 
 
-def texts(node: ast.AST) -> Iterator[str]:
-    """Every string literal that is no docstring; an f-string is one text."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
-            continue
-        if isinstance(child, ast.Constant) and isinstance(child.value, str):
-            yield child.value
-        elif isinstance(child, ast.JoinedStr):
-            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in child.values)
-            yield "".join(map(str, parts))
-            for part in child.values:
-                if isinstance(part, ast.FormattedValue):
-                    yield from texts(part)
-        else:
-            yield from texts(child)
-
-
-def is_prose(text: str) -> bool:
-    """A text for people, not a key, a path or an identifier."""
-    return " " in text.strip() or text[:1].isupper()
-
-
 def shown_texts() -> Iterator[str]:
-    """All prose of the modules whose texts people see."""
-    for path, tree in trees().items():
-        if any(fnmatch(path, shown) for shown in SHOWN) and not any(fnmatch(path, hidden) for hidden in NOT_SHOWN):
-            yield from filter(is_prose, texts(tree))
+    """All texts that people see, without the playground's: its words are Slack's."""
+    return (text.words for text in catalog() if text.screen != "playground")
 
 
 def offending_texts(banned: list[str]) -> Counter[str]:
@@ -133,11 +104,6 @@ def test_texts_and_names_use_the_words_of_the_glossary() -> None:
 
 def test_every_fixed_name_still_exists() -> None:
     assert FIXED.keys() <= {f"module {Path(path).stem}" for path in trees()}
-
-
-def test_a_text_is_a_literal_for_people_and_no_docstring() -> None:
-    source = 'def f(n):\n    """Given up."""\n    say(f"given up after {n}", key="given", title="Quarantined")\n'
-    assert list(filter(is_prose, texts(ast.parse(source)))) == ["given up after …", "Quarantined"]
 
 
 def test_the_glossary_has_the_words_that_are_rejected() -> None:
