@@ -20,6 +20,7 @@ _WEBHOOK = ("response_type", "replace_original", "delete_original")
 _COLOR = String(pattern=r"good|warning|danger|#?[0-9A-Fa-f]{6}|#?[0-9A-Fa-f]{3}", form="a colour such as #2eb886")
 _TEXT = String()
 _FIELD = shape("a field of an attachment", {"title": _TEXT, "value": _TEXT, "short": Boolean()})
+_SHOWN = ("blocks", "fallback", "text", "pretext", "title", "author_name", "fields", "image_url", "thumb_url", "footer")
 _ATTACHMENT = shape(
     "an attachment",
     {
@@ -53,6 +54,7 @@ def check_message(payload: Mapping[str, object], *, update: bool = False) -> lis
         _check_blocks(payload["blocks"], report)
     if _given(payload, "attachments"):
         _check_attachments(payload["attachments"], report)
+        _check_number_of_blocks(payload, report)
     if _given(payload, "metadata"):
         _check_metadata(payload["metadata"], report, webhook=webhook)
     if not _has_content(payload) and payload.get("delete_original") is not True:
@@ -88,14 +90,14 @@ def _check_markdown(payload: Mapping[str, object], report: Report) -> None:
         report.add("markdown_text", f"at most {MARKDOWN_TEXT} characters; this has {len(text)}", "msg_too_long")
 
 
-def _check_blocks(blocks: object, report: Report) -> None:
+def _check_blocks(blocks: object, report: Report, path: str = "blocks") -> None:
     if not is_list(blocks):
-        report.add("blocks", f"a list of blocks was expected here, not {name_of(blocks)}", "invalid_blocks_format")
+        report.add(path, f"a list of blocks was expected here, not {name_of(blocks)}", "invalid_blocks_format")
         return
-    check_blocks(blocks, "blocks", report, BLOCKS_OF_MESSAGE)
+    check_blocks(blocks, path, report, BLOCKS_OF_MESSAGE)
     if report.text > TEXT_OF_BLOCKS:
         words = f"at most {TEXT_OF_BLOCKS} characters in all texts of the blocks; there are {report.text}"
-        report.add("blocks", words, "msg_blocks_too_long")
+        report.add(path, words, "msg_blocks_too_long")
 
 
 def _check_attachments(attachments: object, report: Report) -> None:
@@ -110,12 +112,25 @@ def _check_attachments(attachments: object, report: Report) -> None:
         _check_attachment(each, f"attachments[{index}]", report)
 
 
+def _check_number_of_blocks(payload: Mapping[str, object], report: Report) -> None:
+    """Blocks in attachments count towards the limit of the message."""
+    attachments = payload["attachments"]
+    holders = [payload, *(attachments if isinstance(attachments, (list, tuple)) else [])]
+    lists = [each.get("blocks") for each in holders if isinstance(each, Mapping)]
+    counts = [len(blocks) for blocks in lists if isinstance(blocks, (list, tuple))]
+    if sum(counts) > BLOCKS_OF_MESSAGE >= max(counts):
+        words = f"at most {BLOCKS_OF_MESSAGE} blocks in a message and its attachments; there are {sum(counts)}"
+        report.add("attachments", words)
+
+
 def _check_attachment(attachment: object, path: str, report: Report) -> None:
     outer, report.code = report.code, "invalid_attachments"
     legacy = attachment
     if isinstance(attachment, Mapping):
         legacy = {key: value for key, value in attachment.items() if key not in ("blocks", "ts")}
     _ATTACHMENT.check(legacy, path, report)
+    if isinstance(attachment, Mapping) and not any(attachment.get(key) for key in _SHOWN):
+        report.add(path, "an attachment needs blocks, a text or a fallback")
     report.code = outer
     if not isinstance(attachment, Mapping):
         return
@@ -126,7 +141,7 @@ def _check_attachment(attachment: object, path: str, report: Report) -> None:
     if "blocks" in attachment:
         before, report.text = report.text, 0
         with report.own_blocks():
-            check_blocks(attachment["blocks"], join(path, "blocks"), report, BLOCKS_OF_MESSAGE)
+            _check_blocks(attachment["blocks"], report, join(path, "blocks"))
         report.text = before
 
 

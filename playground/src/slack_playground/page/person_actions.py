@@ -7,10 +7,11 @@ import binascii
 from collections.abc import Awaitable, Callable
 
 from slack_playground.people.conversations import People
-from slack_playground.people.interactions import Acting
+from slack_playground.people.interactions import Acting, InteractionPlace
 from slack_playground.socket_mode.sockets import Outcome
 from slack_playground.values import Json, PlaygroundError, names
 from slack_playground.web_api.files import for_page
+from slack_playground.world.elements import Found
 from slack_playground.world.workspace import User
 from slack_playground.world.world import World
 
@@ -63,15 +64,18 @@ class PersonHttp:
 
     async def _act(self, user: User, body: Json) -> Json:
         place = self._acting.place(user, body)
-        found = self._acting.find(place, body.get("block_id"), body.get("action_id"))
+        found = self._find(place, body)
         confirmed = bool(body.get("confirmed"))
         outcome = await self._acting.act(place, found, body.get("value"), confirmed=confirmed)
         url = found.element.get("url")
         return outcome.to_json() | ({"url": url} if url else {})
 
+    def _find(self, place: InteractionPlace, body: Json) -> Found:
+        return self._acting.find(place, body.get("block_id"), body.get("action_id"), body.get("attachment_id"))
+
     async def _options(self, user: User, body: Json) -> Json:
         place = self._acting.place(user, body)
-        found = self._acting.find(place, body.get("block_id"), body.get("action_id"))
+        found = self._find(place, body)
         return await self._acting.options(place, found, str(body.get("query") or ""))
 
     async def _submit(self, user: User, body: Json) -> Json:

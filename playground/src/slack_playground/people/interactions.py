@@ -31,6 +31,10 @@ class InteractionPlace:
     message: Json | None = None
     view: Json | None = None
 
+    def attachment(self, found: Found) -> int | None:
+        """The number of the attachment that the element stands in, if it stands in one."""
+        return elements.attachment_of(self.message, found.block) if self.message else None
+
     def values(self) -> Json:
         """The values that this user chose and typed there so far."""
         if self.view is not None:
@@ -62,9 +66,14 @@ class Acting:
         message = self._people.message(user, channel, str(where.get("ts")))
         return InteractionPlace(user, elements.message_blocks(message), channel, message)
 
-    def find(self, place: InteractionPlace, block_id: object, action_id: object) -> Found:
-        """The element of these ids; the block may be left out where the action is the only one."""
+    def find(self, place: InteractionPlace, block_id: object, action_id: object, attachment_id: object = None) -> Found:
+        """The element of these ids; the block may be left out where the action is the only one.
+
+        A message and each of its attachments may use the same ids; `attachment_id` tells them apart.
+        """
         for found in elements.walk(place.blocks):
+            if attachment_id is not None and place.attachment(found) != attachment_id:
+                continue
             if found.element["action_id"] == action_id and block_id in (None, "", found.block["block_id"]):
                 return found
         there = ", ".join(f"{f.block['block_id']}/{f.element['action_id']}" for f in elements.walk(place.blocks))
@@ -87,14 +96,14 @@ class Acting:
             return Outcome("none", "")
         if not world.app.interactive:
             raise PlaygroundError("not_interactive", "This app is not configured to handle interactive responses.")
-        payload = self._on(place, "block_actions")
+        payload = self._on(place, "block_actions", found)
         payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
         return await self._sockets.deliver("interactive", payload, answers=False)
 
     async def options(self, place: InteractionPlace, found: Found, query: str) -> Json:
         """The options that an external select offers for these words."""
-        payload = self._on(place, "block_suggestion")
+        payload = self._on(place, "block_suggestion", found)
         payload |= {"block_id": found.block["block_id"], "action_id": found.element["action_id"], "value": query}
         for name in ("trigger_id", "response_url"):
             payload.pop(name, None)
@@ -208,12 +217,13 @@ class Acting:
             return {"type": "file_input", "files": files.choose(self._world, user, element, value)}
         return elements.state(element, value, self._world.workspace)
 
-    def _on(self, place: InteractionPlace, kind: str) -> Json:
+    def _on(self, place: InteractionPlace, kind: str, found: Found | None = None) -> Json:
         if place.view is not None:
             return self._payloads.in_view(kind, place.user, place.view)
         assert place.channel is not None  # noqa: S101
         assert place.message is not None  # noqa: S101
-        return self._payloads.on_message(kind, place.user, place.channel, place.message)
+        attachment = place.attachment(found) if found else None
+        return self._payloads.on_message(kind, place.user, place.channel, place.message, attachment=attachment)
 
     def _view(self, user: User, view_id: object) -> Json:
         space = self._world.workspace

@@ -55,11 +55,15 @@ class Payloads:
         """Leave to show this user a view; `channel`: what they look at."""
         return self._grants.trigger(user.id, channel=channel)
 
-    def on_message(self, kind: str, user: User, channel: Channel, message: Json) -> Json:
-        """Something done on a message."""
+    def on_message(
+        self, kind: str, user: User, channel: Channel, message: Json, *, attachment: int | None = None
+    ) -> Json:
+        """An action on a message, or in the attachment of this number."""
         alone = bool(message.get("ephemeral_for"))
         container: Json = {"type": "message", "message_ts": message["ts"], "channel_id": channel.id}
         container["is_ephemeral"] = alone
+        if attachment is not None:
+            container |= {"type": "message_attachment", "attachment_id": attachment, "is_app_unfurl": False}
         if message.get("thread_ts"):
             container["thread_ts"] = message["thread_ts"]
         payload = self.base(kind, user) | {

@@ -102,7 +102,7 @@ def update(call: Call) -> Json:
         raise SlackError("no_text")
     if call.flag("reply_broadcast"):
         changes["broadcast"] = True
-    silent = given.blocks is not None
+    silent = bool(given.blocks)  # only text is marked as edited
     call.world.change(channel, message, by=None if silent else call.world.bot.id, **changes)
     answer = {"ok": True, "channel": channel.id, "ts": message["ts"], "text": message["text"]}
     return answer | {"message": told(message)}

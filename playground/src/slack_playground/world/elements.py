@@ -12,6 +12,7 @@ from slack_playground.world.workspace import Channel, Workspace
 ONE_OPTION = ("static_select", "external_select", "radio_buttons", "overflow")
 MANY_OPTIONS = ("multi_static_select", "multi_external_select", "checkboxes")
 TEXTS = ("plain_text_input", "email_text_input", "url_text_input", "number_input")
+COLORS = {"good": "2eb886", "warning": "daa038", "danger": "a30200"}
 WITHOUT_STATE = ("button", "workflow_button", "overflow", "feedback_buttons", "icon_button", "image")
 
 
@@ -65,6 +66,24 @@ def message_blocks(message: Json) -> list[Json]:
     """The blocks of a message and of its attachments."""
     attached = [block for item in message.get("attachments") or [] for block in item.get("blocks") or []]
     return [*(message.get("blocks") or []), *attached]
+
+
+def settle_attachments(message: Json) -> None:
+    """Give attachments what Slack adds when it stores them: a number, a color without `#`, and a fallback."""
+    for number, attachment in enumerate(message.get("attachments") or [], start=1):
+        attachment["id"] = number
+        color = attachment.get("color")
+        if color:
+            attachment["color"] = COLORS.get(color, color.removeprefix("#"))
+        attachment.setdefault("fallback", attachment.get("text") or "[no preview available]")
+
+
+def attachment_of(message: Json, block: Json) -> int | None:
+    """The number of the attachment that holds this very block; None for a block of the message itself."""
+    for attachment in message.get("attachments") or []:
+        if any(each is block for each in attachment.get("blocks") or []):
+            return int(attachment["id"])
+    return None
 
 
 def options(element: Json) -> list[Json]:

@@ -174,8 +174,7 @@ class World:
         message = copy.deepcopy({"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message})
         message = {key: value for key, value in message.items() if value not in (None, [], "") or key == "text"}
         elements.fill_ids(elements.message_blocks(message), self.fresh)
-        for number, attachment in enumerate(message.get("attachments") or [], start=1):
-            attachment.setdefault("id", number)
+        elements.settle_attachments(message)
         parent = channel.messages.get(message.get("thread_ts") or "")
         channel.messages[message["ts"]] = message
         if parent is not None and not message.get("ephemeral_for"):
@@ -195,6 +194,7 @@ class World:
         for key in [key for key, value in fields.items() if value in (None, [])]:
             del message[key]
         elements.fill_ids(elements.message_blocks(message), self.fresh)
+        elements.settle_attachments(message)
         if by:
             message["edited"] = {"user": by, "ts": self.workspace.new_ts()}
         self.feed.publish("message", channel=channel.id, message=copy.deepcopy(message), new=False)

@@ -74,7 +74,7 @@ function content(message, place) {
   if (message.blocks?.length) inner.push(...blocks(message.blocks, ctx));
   else if (message.text) inner.push(el("div.text", { dir: "auto" }, mrkdwn(message.text), message.edited && edited(message)));
   if (message.blocks?.length && message.edited) inner.push(edited(message));
-  for (const each of message.attachments ?? []) inner.push(attachment(each, ctx));
+  for (const each of message.attachments ?? []) inner.push(attachment(each, message, ctx));
   for (const each of message.files ?? []) inner.push(file(each));
   const box = el("div.content", {}, inner);
   return lengthOf(message) > LONG && !unfolded.has(message.ts) ? folded(box, message) : box;
@@ -83,7 +83,11 @@ function content(message, place) {
 const edited = (message) => el("span.edited", { title: message.edited.ts ? FULL.format(new Date(Number(message.edited.ts) * 1000)) : "" }, " (edited)");
 const unfolded = new Set();
 
-const lengthOf = (message) => (message.text?.length ?? 0) * (message.blocks?.length ? 0 : 1) + (message.blocks ?? []).reduce((sum, b) => sum + (b.text?.text?.length ?? (typeof b.text === "string" ? b.text.length : 0)), 0);
+const lengthOf = (message) => {
+  const shown = [...(message.blocks ?? []), ...(message.attachments ?? []).flatMap((each) => (each.blocks?.length ? each.blocks : [each]))];
+  const lengths = shown.map((each) => each.text?.text?.length ?? (typeof each.text === "string" ? each.text.length : 0));
+  return lengths.reduce((sum, length) => sum + length, message.blocks?.length ? 0 : message.text?.length ?? 0);
+};
 
 function folded(box, message) {
   box.classList.add("folded");
@@ -91,10 +95,10 @@ function folded(box, message) {
   return [box, more];
 }
 
-function contextOf(message, place) {
-  const where = { as: store.acting, channel: message.channel, ts: message.ts };
+function contextOf(message, place, attachment) {
+  const where = { as: store.acting, channel: message.channel, ts: message.ts, attachment_id: attachment };
   return {
-    key: message.ts,
+    key: attachment ? `${message.ts} ${attachment}` : message.ts,
     user: store.acting,
     state: message.state?.[store.acting] ?? {},
     act: (what) => post("act", { ...where, ...what }),
@@ -103,14 +107,11 @@ function contextOf(message, place) {
   };
 }
 
-const COLOURS = { good: "#2eb886", warning: "#daa038", danger: "#a30200" };
-
-function attachment(item, ctx) {
-  const node = el("div.attachment");
-  const colour = COLOURS[item.color] ?? (/^#?[0-9a-f]{3}([0-9a-f]{3})?$/i.test(item.color ?? "") ? `#${item.color.replace("#", "")}` : "");
-  if (colour) node.style.borderInlineStartColor = colour;
+function attachment(item, message, ctx) {
+  const node = el("div.attachment", { role: "group", "aria-label": "Attachment" });
+  if (/^([0-9a-f]{3}){1,2}$/i.test(item.color ?? "")) node.style.setProperty("--bar", `#${item.color}`);
   const words = (value) => value && el("div.text", { dir: "auto" }, mrkdwn(value));
-  const inner = item.blocks?.length ? blocks(item.blocks, ctx) : [
+  const inner = item.blocks?.length ? blocks(item.blocks, contextOf(message, ctx.place, item.id)) : [
     item.author_name && el("div.small", { dir: "auto" }, item.author_link ? link(item.author_link, item.author_name) : item.author_name),
     item.title && el("strong", { dir: "auto" }, item.title_link ? link(item.title_link, unescape(item.title)) : mrkdwn(item.title)),
     words(item.text ?? (item.title || item.fields ? "" : item.fallback)),
