@@ -1,6 +1,6 @@
 """Every table, index and trigger of the first release.
 
-The definitions are a frozen copy of `tables.py` as it was released; the column types and the triggers come from their
+The definitions are a frozen copy of `tables/` as it was released; the column types and the triggers come from their
 modules. A later change is a migration of its own, also one of the triggers.
 """
 

@@ -1,0 +1,49 @@
+"""The tables, defined once for SQLite, MariaDB and PostgreSQL, by subject.
+
+Migrations create them; a test compares the two.
+"""
+
+from supervisor_core.storage.tables.alert_tables import alerts, conditions, flips, suppressions
+from supervisor_core.storage.tables.audit_tables import audit_anchors, audit_log, audit_workers
+from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, schedules, votes
+from supervisor_core.storage.tables.definition import (
+    COMMAND_ID,
+    REASON,
+    STATUS_SUMMARY,
+    SUPERVISOR_ID,
+    TEAM_NAME,
+    WORKER_ID,
+    metadata,
+)
+from supervisor_core.storage.tables.host_tables import supervisors, team_members, teams, workers
+from supervisor_core.storage.tables.message_tables import envelopes, forwarding, outbox, sightings
+
+__all__ = [
+    "COMMAND_ID",
+    "REASON",
+    "STATUS_SUMMARY",
+    "SUPERVISOR_ID",
+    "TEAM_NAME",
+    "WORKER_ID",
+    "alerts",
+    "approvals",
+    "audit_anchors",
+    "audit_log",
+    "audit_workers",
+    "bakes",
+    "conditions",
+    "envelopes",
+    "flips",
+    "forwarding",
+    "jobs",
+    "metadata",
+    "outbox",
+    "schedules",
+    "sightings",
+    "supervisors",
+    "suppressions",
+    "team_members",
+    "teams",
+    "votes",
+    "workers",
+]

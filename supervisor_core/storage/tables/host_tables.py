@@ -1,0 +1,84 @@
+"""Hosts: heartbeats of workers, supervisors, and teams."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Double, Index, Integer, String, UniqueConstraint
+
+from supervisor_core.storage.engine import LongText, UtcDateTime
+from supervisor_core.storage.tables.definition import (
+    REASON,
+    STATE,
+    STATUS_SUMMARY,
+    SUPERVISOR_ID,
+    TEAM_NAME,
+    WORKER_ID,
+    WORKER_ROW,
+    key,
+    optional,
+    required,
+    supervisor_id,
+    table,
+)
+
+workers = table(
+    "workers_t",
+    "The newest heartbeat of each worker, and of the supervisor about each worker.",
+    key("worker_id", String(WORKER_ROW), "The worker; `supervisor_ID` in the supervisor's row about worker ID."),
+    optional("last_heartbeat_at", UtcDateTime, "The time of the heartbeat."),
+    optional("pid", Integer, "The process id."),
+    optional("hostname", String(255), "The host."),
+    optional("status", String(64), "The worker's own status; `ok` or `error` in the supervisor's row."),
+    optional("poll_seconds", Double, "How often the worker says that it looks for work."),
+    optional("status_summary", String(STATUS_SUMMARY), "The supervisor's view of the worker, in words."),
+    Index(None, "last_heartbeat_at"),
+)
+
+supervisors = table(
+    "supervisors_t",
+    "Each supervisor and its status. One that misses three heartbeats is shown as unresponsive.",
+    key("supervisor_id", String(SUPERVISOR_ID), "`supervisor.id` of the configuration."),
+    required("life", String(32), "The id of this run of the daemon. Writes of an older run are refused."),
+    required("status", String(STATE), "The status. A killed supervisor leaves `ACTIVE` or `PAUSED` behind."),
+    required("paused", Boolean, "True while monitoring is paused. It stays paused over a restart."),
+    required("heartbeat_seconds", Double, "How often it records a heartbeat; 0 for never."),
+    required("hostname", String(255), "The host."),
+    required("pid", Integer, "The process id of the daemon."),
+    required("version", String(64), "The version of the supervisor."),
+    required("started_at", UtcDateTime, "When this run began."),
+    required("changed_at", UtcDateTime, "When the status last changed."),
+    optional("last_heartbeat_at", UtcDateTime, "The newest heartbeat of this run."),
+    optional("reason", String(REASON), "Why it is paused or has failed."),
+)
+
+teams = table(
+    "teams_t",
+    "The teams of each supervisor.",
+    key("team_id", String(36), "A random id."),
+    supervisor_id(),
+    required("name", String(TEAM_NAME), "The name, unique for each supervisor."),
+    optional("description", LongText, "A description, for teams that a program created."),
+    optional("objective", LongText, "What the team is for."),
+    required("config_json", LongText, "Further properties of the team."),
+    required("configured", Boolean, "True if the team comes from the configuration."),
+    required("created_at", UtcDateTime, "When the row was created."),
+    required("updated_at", UtcDateTime, "When the row last changed."),
+    optional("ended_at", UtcDateTime, "When the team was removed. A team that returns keeps its history."),
+    UniqueConstraint("supervisor_id", "name"),
+)
+
+team_members = table(
+    "team_members_t",
+    "The members of teams, past ones included. A worker that returns gets a new row.",
+    key("member_id", String(36), "A random id."),
+    required("team_id", String(36), "The team."),
+    supervisor_id(),
+    required("agent_id", String(WORKER_ID), "The worker."),
+    # NULL once the worker has left: a unique column allows any number of NULLs, so a worker is in one team at a time,
+    # on MariaDB too, which has no partial unique index.
+    optional("active_agent_id", String(WORKER_ID), "The worker, while it is a member. Unique for each supervisor."),
+    required("role", String(STATE), "The role in the team."),
+    required("joined_at", UtcDateTime, "When the worker joined."),
+    optional("left_at", UtcDateTime, "When the worker left."),
+    UniqueConstraint("supervisor_id", "active_agent_id"),
+    Index(None, "team_id"),
+)
