@@ -12,7 +12,9 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.config.fields import (
     Flag,
+    Kind,
     Minutes,
+    Number,
     Pause,
     Seconds,
     Secret,
@@ -23,7 +25,6 @@ from supervisor_core.config.fields import (
     invalid,
     kind_of,
     matching,
-    number,
 )
 from supervisor_core.config.names import EscalationTarget
 
@@ -77,33 +78,41 @@ def _cron(value: object) -> str:
 _cron_fields = matching(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
 _zone_name = matching(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin")
 
-Zone = Annotated[str, BeforeValidator(_zone)]
-Clock = Annotated[time, BeforeValidator(_clock)]
-Days = Annotated[tuple[str, ...], BeforeValidator(_days)]
-Cron = Annotated[str, BeforeValidator(_cron)]
+Zone = Annotated[str, BeforeValidator(_zone), Kind("time zone")]
+Clock = Annotated[time, BeforeValidator(_clock), Kind("time of day")]
+Days = Annotated[tuple[str, ...], BeforeValidator(_days), Kind("days")]
+Cron = Annotated[str, BeforeValidator(_cron), Kind("cron expression")]
 
 
 class FlappingSettings(Section):
-    """The number of changes of health, and the time, that count as flapping."""
+    """When many condition changes become one flapping alert."""
 
-    flips: Annotated[int, BeforeValidator(number(2, 1000, whole=True))] = 6
-    within_minutes: Span = 30.0
+    flips: Annotated[int, BeforeValidator(Number(2, 1000, whole=True))] = Field(
+        default=6, description="Number of condition changes that count as flapping."
+    )
+    within_minutes: Span = Field(
+        default=30.0, description="Time in which they are counted. As long without a change ends the alert."
+    )
 
 
 class EscalationSettings(Section):
-    """Additional recipients of an alert that nobody acknowledges for so long."""
+    """A step of escalation."""
 
-    after_minutes: Minutes
-    to: Annotated[tuple[EscalationTarget, ...], Field(min_length=1)]
+    after_minutes: Minutes = Field(description="Time since people were first notified.")
+    to: Annotated[tuple[EscalationTarget, ...], Field(min_length=1)] = Field(
+        description="Users, usergroups or channels to notify."
+    )
 
 
 class QuietHours(Section):
-    """Times when only critical alerts come through. An `end` before `start` is on the next day."""
+    """Times when only critical alerts are posted."""
 
-    days: Days = DAYS
-    start: Clock = Field(alias="from")
-    end: Clock = Field(alias="to")
-    zone: Zone = "UTC"
+    days: Days = Field(default=DAYS, description="Days on which they begin: a list, or text such as `mon-fri, sun`.")
+    start: Clock = Field(alias="from", description="Beginning, such as `22:00`.")
+    end: Clock = Field(
+        alias="to", description="End. If it is before the beginning, it's on the next day. `23:59` means midnight."
+    )
+    zone: Zone = Field(default="UTC", description="Time zone, such as `Europe/Berlin`.")
 
     @model_validator(mode="after")
     def _has_a_length(self) -> QuietHours:
@@ -113,37 +122,75 @@ class QuietHours(Section):
 
 
 class Maintenance(Section):
-    """Recurring mutes of a target."""
+    """A recurring mute."""
 
     target: Annotated[
-        str, BeforeValidator(matching(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all"))
-    ]
-    cron: Cron
-    minutes: Span
-    zone: Zone = "UTC"
+        str,
+        BeforeValidator(matching(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all")),
+        Kind("target"),
+    ] = Field(description="A worker id, `team:NAME`, a pattern such as `a*`, or `all`, which includes the host itself.")
+    cron: Cron = Field(description="Beginning: minute, hour, day, month, weekday.")
+    minutes: Span = Field(description="Duration.")
+    zone: Zone = Field(default="UTC", description="Time zone of the cron expression.")
 
 
 class WebhookSettings(Section):
-    """The receiver of alerts as JSON, and the secret that signs them."""
+    """A [webhook](../how-to/be-told-beyond-slack.md#a-webhook) that receives alerts as JSON."""
 
-    url: WebUrl = SecretUrl("")
-    secret: Secret = SecretStr("")
+    url: WebUrl = Field(
+        default=SecretUrl(""), description="URL that alerts are sent to. Empty: none.", examples=["${WEBHOOK_URL:}"]
+    )
+    secret: Secret = Field(
+        default=SecretStr(""),
+        description="Secret that signs the requests. Empty: they aren't signed.",
+        examples=["${WEBHOOK_SECRET:}"],
+    )
 
 
 class AlertSettings(Section):
-    """Opening, closing, repetition and suppression of alerts."""
+    """[Alerts](../explanation/alerts.md)."""
 
-    check_seconds: Pause = 5.0
-    open_after_seconds: Seconds = 0.0
-    close_after_seconds: Seconds = 0.0
-    start_grace_seconds: Seconds = 30.0
-    renotify_minutes: Minutes = 60.0
-    broadcast: Flag = False
-    storm_threshold: Annotated[int, BeforeValidator(number(1, 100_000, whole=True))] = 5
-    storm_window_seconds: Pause = 30.0
+    check_seconds: Pause = Field(
+        default=5.0, description="How often conditions are checked. Events are handled at once."
+    )
+    open_after_seconds: Seconds = Field(default=0.0, description="How long a problem must last before an alert opens.")
+    close_after_seconds: Seconds = Field(
+        default=0.0, description="How long a worker must be well before its alert closes."
+    )
+    start_grace_seconds: Seconds = Field(
+        default=30.0, description="Time after a start without alerts about the worker."
+    )
+    renotify_minutes: Minutes = Field(
+        default=60.0,
+        description="Time until the first reminder. It doubles for each further one, up to a day. 0: no reminders.",
+    )
+    broadcast: Flag = Field(
+        default=False, description="Post repeated occurrences to the channel as well as to the thread."
+    )
+    storm_threshold: Annotated[int, BeforeValidator(Number(1, 100_000, whole=True))] = Field(
+        default=5, description="More alerts than this within the window become one digest."
+    )
+    storm_window_seconds: Pause = Field(default=30.0, description="Window of `storm_threshold`.")
     flapping: FlappingSettings = Field(default_factory=FlappingSettings)
-    escalation: tuple[EscalationSettings, ...] = ()
-    quiet_hours: tuple[QuietHours, ...] = ()
-    maintenance: tuple[Maintenance, ...] = ()
+    escalation: tuple[EscalationSettings, ...] = Field(
+        default=(),
+        description="Steps that notify more people while nobody acknowledges an alert.",
+        examples=[{"after_minutes": 15, "to": ["S0ADMINS", "C0OPS"]}],
+    )
+    quiet_hours: tuple[QuietHours, ...] = Field(
+        default=(),
+        description="Times when only critical alerts are posted. A summary follows.",
+        examples=[{"days": "mon-fri", "from": "22:00", "to": "06:00", "zone": "UTC"}],
+    )
+    maintenance: tuple[Maintenance, ...] = Field(
+        default=(),
+        description="Planned times without alerts about a target.",
+        examples=[{"target": "all", "cron": "0 3 * * sun", "minutes": 60, "zone": "UTC"}],
+    )
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
-    deadman_url: WebUrl = SecretUrl("")
+    deadman_url: WebUrl = Field(
+        default=SecretUrl(""),
+        description="URL that is requested every minute while the daemon works, so that another service notices an "
+        "outage. Empty: none.",
+        examples=["${DEADMAN_URL:}"],
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -118,38 +119,53 @@ def _flag(value: object) -> bool:
     return meant
 
 
-def number(low: float, high: float, *, whole: bool = False, unit: str = "") -> Callable[[object], float]:
-    """A validator for numbers between two bounds, both included."""
-    expected = f"must be a {'whole ' if whole else ''}number{unit and f' of {unit}'}"
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The type of a setting in a word or two, for the reference. Goes into its annotation."""
 
-    def check(value: object) -> float:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A validator for numbers between two bounds, both included."""
+
+    low: float
+    high: float
+    whole: bool = False
+    unit: str = ""
+
+    def __call__(self, value: object) -> float:
+        expected = f"must be a {'whole ' if self.whole else ''}number{self.unit and f' of {self.unit}'}"
         meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
         if isinstance(meant, bool) or not isinstance(meant, int | float):
             raise invalid(f"{expected}, but is {kind_of(value)}")
-        if not math.isfinite(meant) or not low <= meant <= high:
-            raise invalid(f"{expected} from {low:g} to {high:.12g}")
-        if not whole:
+        if not math.isfinite(meant) or not self.low <= meant <= self.high:
+            raise invalid(f"{expected} from {self.low:g} to {self.high:.12g}")
+        if not self.whole:
             return float(meant)
         if meant != int(meant):
             raise invalid(f"{expected}, without a fraction")
         return int(meant)
 
-    return check
 
-
-def one_of(*names: str, fold: bool = False) -> Callable[[object], str]:
+@dataclass(frozen=True, slots=True)
+class OneOf:
     """A validator for one of a few words; with `fold` in either case, and kept as it is named here."""
 
-    def check(value: object) -> str:
-        text = _line(value)
-        found = next((name for name in names if name == text or (fold and name.casefold() == text.casefold())), None)
-        if found is None:
-            near = nearest(text, names) if quotable(value) else None
-            meant = f"; did you mean {near}?" if near else ""
-            raise invalid(f"must be one of {', '.join(names)}, not{quotable(value) or ' this'}{meant}")
-        return found
+    names: tuple[str, ...]
+    fold: bool = False
 
-    return check
+    def __call__(self, value: object) -> str:
+        text = _line(value)
+        found = next(
+            (name for name in self.names if name == text or (self.fold and name.casefold() == text.casefold())), None
+        )
+        if found is None:
+            near = nearest(text, self.names) if quotable(value) else None
+            meant = f"; did you mean {near}?" if near else ""
+            raise invalid(f"must be one of {', '.join(self.names)}, not{quotable(value) or ' this'}{meant}")
+        return found
 
 
 def matching(pattern: str, expected: str, *, empty: bool = False) -> Callable[[object], str]:
@@ -211,14 +227,14 @@ Line = Annotated[str, BeforeValidator(_line)]
 Written = Annotated[SecretStr, BeforeValidator(_as_written)]
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
-Seconds = Annotated[float, BeforeValidator(number(0, WEEK, unit="seconds"))]
-Pause = Annotated[float, BeforeValidator(number(TICK, WEEK, unit="seconds"))]
-Minutes = Annotated[float, BeforeValidator(number(0, MONTH, unit="minutes"))]
-Span = Annotated[float, BeforeValidator(number(TICK, MONTH, unit="minutes"))]
-FilePath = Annotated[Path, BeforeValidator(_path)]
-OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none)]
-HostPort = Annotated[str, BeforeValidator(host_and_port)]
-Bind = Annotated[str, BeforeValidator(_bind)]
+Seconds = Annotated[float, BeforeValidator(Number(0, WEEK, unit="seconds"))]
+Pause = Annotated[float, BeforeValidator(Number(TICK, WEEK, unit="seconds"))]
+Minutes = Annotated[float, BeforeValidator(Number(0, MONTH, unit="minutes"))]
+Span = Annotated[float, BeforeValidator(Number(TICK, MONTH, unit="minutes"))]
+FilePath = Annotated[Path, BeforeValidator(_path), Kind("path")]
+OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none), Kind("path")]
+HostPort = Annotated[str, BeforeValidator(host_and_port), Kind("host:port")]
+Bind = Annotated[str, BeforeValidator(_bind), Kind("host:port")]
 Frozen = AfterValidator(_frozen)
 Thawed = WrapSerializer(lambda values, handler: handler(dict(values)))
 """Goes with `Frozen`: what can't be changed can still be dumped."""

@@ -15,7 +15,10 @@ from supervisor_core.config.fields import (
     FilePath,
     FleetUrl,
     Frozen,
+    Kind,
     Line,
+    Number,
+    OneOf,
     Pause,
     Seconds,
     Secret,
@@ -25,8 +28,6 @@ from supervisor_core.config.fields import (
     Thawed,
     invalid,
     matching,
-    number,
-    one_of,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
@@ -34,13 +35,18 @@ from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-Environment = Annotated[Literal["development", "production"], BeforeValidator(one_of("development", "production"))]
+Environment = Annotated[Literal["development", "production"], BeforeValidator(OneOf(("development", "production")))]
 _FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
-Folder = Annotated[str, BeforeValidator(matching(_FOLDER, "a path inside nas.root, relative to it"))]
-FileName = Annotated[str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder"))]
+Folder = Annotated[
+    str, BeforeValidator(matching(_FOLDER, "a path inside nas.root, relative to it")), Kind("relative path")
+]
+FileName = Annotated[
+    str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder")), Kind("file name")
+]
 Table = Annotated[
     str,
     BeforeValidator(matching(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z_][A-Za-z0-9_]{0,63})?", "a table's name")),
+    Kind("table"),
 ]
 # What is written into the headers of a commit, where these characters have a meaning of their own.
 GitName = Annotated[str, BeforeValidator(matching(r"[^<>]+", "a name without angle brackets"))]
@@ -59,79 +65,141 @@ def _mode(value: object) -> int:
 
 
 class SupervisorSettings(Section):
-    """The supervisor of this host."""
+    """This supervisor."""
 
-    id: HostId = ""
-    state_dir: FilePath = Path(DEFAULT_STATE_DIR)
-    heartbeat_seconds: Seconds = 30.0
-    reconcile_seconds: Pause = 30.0
-    inbox_poll_seconds: Pause = 2.0
-    default_worker: Line = ""
+    id: HostId = Field(
+        default="", description="Name of this host in the audit trail and in shared folders. Empty: the hostname."
+    )
+    state_dir: FilePath = Field(
+        default=Path(DEFAULT_STATE_DIR),
+        description="Folder for the ledger, the locks, the control socket and the log. It must be on a local disk, "
+        "not on the shared drive.",
+    )
+    heartbeat_seconds: Seconds = Field(
+        default=30.0, description="How often the supervisor records a heartbeat. 0: never."
+    )
+    reconcile_seconds: Pause = Field(
+        default=30.0, description="How often the daemon compares desired and actual state. Events are handled at once."
+    )
+    inbox_poll_seconds: Pause = Field(
+        default=2.0,
+        description="How often the inbox is checked. An inbox on a local disk is also watched, so flags there are "
+        "read at once.",
+    )
+    default_worker: Line = Field(
+        default="",
+        description="Target of a command that names no worker. Empty: with several workers, a target is required.",
+    )
 
 
 class FolderSettings(Section):
-    """The folders of the shared drive, relative to its root."""
+    """Folders on the shared drive, relative to `nas.root`."""
 
-    state: Folder = "00_STATE"
-    raw: Folder = "01_RAW"
-    work: Folder = "02_WORK"
-    reference: Folder = "03_REFERENCE"
-    publish: Folder = "04_PUBLISH"
-    logs: Folder = "05_LOGS"
-    inbox: Folder = "Worker_Inbox"
-    outbox: Folder = "Worker_Outbox"
+    state: Folder = Field(
+        default="00_STATE",
+        description="Heartbeats and pause flags. This folder, `logs`, `inbox` and `outbox` can't be symbolic links.",
+    )
+    raw: Folder = Field(
+        default="01_RAW", description="Incoming data. Created for your workers; the supervisor doesn't use it."
+    )
+    work: Folder = Field(
+        default="02_WORK", description="Data in progress. Created for your workers; the supervisor doesn't use it."
+    )
+    reference: Folder = Field(
+        default="03_REFERENCE", description="Reference data. Created for your workers; the supervisor doesn't use it."
+    )
+    publish: Folder = Field(
+        default="04_PUBLISH", description="Finished data. Created for your workers; the supervisor doesn't use it."
+    )
+    logs: Folder = Field(default="05_LOGS", description="Copies of logs and worker output, and reports.")
+    inbox: Folder = Field(default="Worker_Inbox", description="Flags from other programs.")
+    outbox: Folder = Field(default="Worker_Outbox", description="Result files.")
 
 
 class DriveSettings(Section):
-    """The shared drive."""
+    """The shared drive. Missing folders are created; a missing root is an error, because the drive isn't mounted."""
 
-    root: FilePath = Path("var/nas")
+    root: FilePath = Field(default=Path("var/nas"), description="Mount point of the drive, or a folder on it.")
     folders: FolderSettings = Field(default_factory=FolderSettings)
-    file_mode: Annotated[int, BeforeValidator(_mode)] = 0o640
+    file_mode: Annotated[int, BeforeValidator(_mode), Kind("octal mode")] = Field(
+        default=0o640,
+        description="Permissions of new files on the drive, in octal. The owner can always read and write.",
+    )
 
 
 class InboxSettings(Section):
-    """The secret and the age limit of signed flags."""
+    """Flags from other programs."""
 
-    secret: Secret = SecretStr("")
-    max_age_minutes: Span = 60.0
+    secret: Secret = Field(
+        default=SecretStr(""),
+        description="Secret that signs flags. With a secret, unsigned flags are rejected.",
+        examples=["${INBOX_SECRET:}"],
+    )
+    max_age_minutes: Span = Field(default=60.0, description="Maximum age of a signed flag.")
 
 
 class GitSettings(Section):
-    """The author of the commits of rollbacks and undos."""
+    """Author of the commits that rollbacks, undos and merges create."""
 
-    author_name: GitName = "supervisor"
-    author_email: GitName = "supervisor@localhost"
+    author_name: GitName = Field(default="supervisor", description="Name of the author.")
+    author_email: GitName = Field(default="supervisor@localhost", description="Email address of the author.")
 
 
 class DatabaseSettings(Section):
-    """The database that the fleet shares; without one, the ledger is it."""
+    """A database that several hosts share. Each host writes to its own ledger and copies from there."""
 
-    url: DatabaseUrl = SecretUrl("")
-    query_timeout_seconds: Pause = 10.0
-    critical_tables: tuple[Table, ...] = ("jobs_t", "workers_t", "audit_log_t")
+    url: DatabaseUrl = Field(
+        default=SecretUrl(""),
+        description="URL of the shared database: `sqlite://`, `mysql+pymysql://` or `postgresql+psycopg://`. Empty: "
+        "none. For a local socket, leave out the host and add `?host=/run/postgresql` (PostgreSQL) or "
+        "`?unix_socket=…` (MariaDB).",
+        examples=["${DATABASE_URL:}"],
+    )
+    query_timeout_seconds: Pause = Field(default=10.0, description="Maximum duration of a query.")
+    critical_tables: tuple[Table, ...] = Field(
+        default=("jobs_t", "workers_t", "audit_log_t"), description="Tables that `verify-db` counts."
+    )
 
 
 class LoggingSettings(Section):
-    """The log's level, name and rotation."""
+    """The supervisor's log. The captured output of workers rotates by the same limits."""
 
-    level: Annotated[str, BeforeValidator(one_of(*LEVELS, fold=True))] = "INFO"
-    file: FileName = "supervisor.log"
-    max_bytes: Annotated[int, BeforeValidator(number(1024, 10**12, whole=True, unit="bytes"))] = 10_485_760
-    backups: Annotated[int, BeforeValidator(number(0, 1000, whole=True))] = 5
+    level: Annotated[str, BeforeValidator(OneOf(LEVELS, fold=True))] = Field(
+        default="INFO", description="Least severe level that is logged."
+    )
+    file: FileName = Field(
+        default="supervisor.log",
+        description="File name of the log and its copy on the drive. Hosts that share a drive need different names.",
+    )
+    max_bytes: Annotated[int, BeforeValidator(Number(1024, 10**12, whole=True, unit="bytes"))] = Field(
+        default=10_485_760, description="Size at which a log is rotated, in bytes."
+    )
+    backups: Annotated[int, BeforeValidator(Number(0, 1000, whole=True))] = Field(
+        default=5, description="Number of rotated logs to keep."
+    )
 
 
 class FleetSettings(Section):
-    """The road to other hosts."""
+    """Commands across hosts. Not available yet: the settings are checked and not used."""
 
-    url: FleetUrl = SecretUrl("")
-    credentials: Secret = SecretStr("")
+    url: FleetUrl = Field(
+        default=SecretUrl(""),
+        description="Not available yet. URL of a NATS server, or several with commas between them.",
+        examples=["${NATS_URL:}"],
+    )
+    credentials: Secret = Field(
+        default=SecretStr(""),
+        description="Not available yet. Credentials file of this host.",
+        examples=["${NATS_CREDENTIALS:}"],
+    )
 
 
 class MetricsSettings(Section):
-    """The address of the metrics and the health page."""
+    """Metrics. Not available yet: the setting is checked and not used."""
 
-    bind: Bind = "127.0.0.1:9464"
+    bind: Bind = Field(
+        default="127.0.0.1:9464", description="Not available yet. Address for `/metrics` and `/healthz`. Empty: off."
+    )
 
 
 def _none_as_empty(value: object) -> object:
@@ -139,9 +207,11 @@ def _none_as_empty(value: object) -> object:
 
 
 class Settings(Section):
-    """Every section there is."""
+    """The whole configuration."""
 
-    environment: Environment = "development"
+    environment: Environment = Field(
+        default="development", description="Kind of installation. For your information only; nothing depends on it."
+    )
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     nas: DriveSettings = Field(default_factory=DriveSettings)
     inbox: InboxSettings = Field(default_factory=InboxSettings)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.config.fields import invalid, matching, quotable
+from supervisor_core.config.fields import Kind, invalid, matching, quotable
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
@@ -74,10 +74,10 @@ _plain_name = matching(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name of 1 to 64 letters, digits, dots, hyphens and underscores"
 )
 
-WorkerId = Annotated[str, BeforeValidator(_worker_id)]
-TeamName = Annotated[str, BeforeValidator(_team_name)]
-HostId = Annotated[str, BeforeValidator(_host)]
-CommandName = Annotated[str, BeforeValidator(_command_name)]
+WorkerId = Annotated[str, BeforeValidator(_worker_id), Kind("worker id")]
+TeamName = Annotated[str, BeforeValidator(_team_name), Kind("name")]
+HostId = Annotated[str, BeforeValidator(_host), Kind("name")]
+CommandName = Annotated[str, BeforeValidator(_command_name), Kind("command")]
 PersonId = Annotated[
     str,
     BeforeValidator(
@@ -86,18 +86,22 @@ PersonId = Annotated[
             'a user id (U…), a usergroup id (S…), a channel\'s id (C…, for its members), or "*"',
         )
     ),
+    Kind("id"),
 ]
 ChannelId = Annotated[
     str,
     BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name")),
+    Kind("channel id"),
 ]
 OptionalChannel = Annotated[
     str,
     BeforeValidator(
         matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name", empty=True)
     ),
+    Kind("channel id"),
 ]
 EscalationTarget = Annotated[
     str,
     BeforeValidator(matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel's id (C…)")),
+    Kind("id"),
 ]

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from supervisor_core.commands.catalog import find
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.fields import Flag, Frozen, Minutes, Section, Span, Thawed, invalid, number, one_of
+from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Section, Span, Thawed, invalid
 from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
 
 DOORS = ("slack", "schedule", "cli", "flag")
@@ -42,31 +42,45 @@ def _lists(given: object) -> object:
 
 
 class AccessSettings(Section):
-    """Who has which role: user ids, usergroup ids, ids of channels for their members, or "*" for every full member of
-    the workspace."""
+    """Roles. Lists of users (`U…`), usergroups (`S…`) and channels (`C…`, for their members); `"*"`: all full members.
 
-    viewers: tuple[PersonId, ...] = ("*",)
-    operators: tuple[PersonId, ...] = ()
-    approvers: tuple[PersonId, ...] = ()
-    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
-        default_factory=dict
+    Guests and people of other workspaces count only by their own user id.
+    """
+
+    viewers: tuple[PersonId, ...] = Field(default=("*",), description="People who may look.")
+    operators: tuple[PersonId, ...] = Field(
+        default=(), description="People who may run commands. They are viewers, too."
     )
-    """Who may give a command, where that is not for the roles to say: those in its list, and nobody else."""
+    approvers: tuple[PersonId, ...] = Field(
+        default=(), description="People who may approve commands. They are viewers, too. Guests can't approve."
+    )
+    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
+        default_factory=dict,
+        description="Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a "
+        "list grants nothing else.",
+    )
 
 
 class ApprovalSettings(Section):
-    """The commands that need the approval of a second person, the doors, and the terms."""
+    """Commands that need an approval."""
 
-    required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = (
-        "rollback",
-        "undo",
-        "update",
-        "update-deps",
+    required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = Field(
+        default=(
+            "rollback",
+            "undo",
+            "update",
+            "update-deps",
+        ),
+        description="Commands that need an approval.",
     )
-    doors: tuple[Annotated[str, BeforeValidator(one_of(*DOORS))], ...] = ("slack", "schedule")
-    votes: Annotated[int, BeforeValidator(number(1, 100, whole=True))] = 1
-    self_approval: Flag = False
-    expires_minutes: Span = 15.0
+    doors: tuple[Annotated[str, BeforeValidator(OneOf(DOORS))], ...] = Field(
+        default=("slack", "schedule"), description="Sources from which they need it."
+    )
+    votes: Annotated[int, BeforeValidator(Number(1, 100, whole=True))] = Field(
+        default=1, description="Number of approvers who must agree."
+    )
+    self_approval: Flag = Field(default=False, description="Let the requester approve.")
+    expires_minutes: Span = Field(default=15.0, description="Time until an undecided approval expires.")
 
 
 DIRECT = ("D", "U", "W")
@@ -74,17 +88,32 @@ DIRECT = ("D", "U", "W")
 
 
 class SlackSettings(Section):
-    """The channels and people of the bot."""
+    """The bot. Channels are named by their ids. The tokens are [environment variables](#environment-variables)."""
 
-    enabled: Flag = True
-    alert_channel: OptionalChannel = ""
-    approval_channel: OptionalChannel = ""
-    fallback_channel: OptionalChannel = ""
-    announce: Flag = True
-    channels: tuple[ChannelId, ...] = ()
+    enabled: Flag = Field(default=True, description="Connect to Slack.")
+    alert_channel: OptionalChannel = Field(
+        default="", description="Channel for alerts, and for commands from the Home tab."
+    )
+    approval_channel: OptionalChannel = Field(
+        default="",
+        description="Channel for approvals. Empty: the channel of the command; for a direct message, `alert_channel`.",
+    )
+    fallback_channel: OptionalChannel = Field(
+        default="", description="Channel for messages that can't be posted elsewhere."
+    )
+    announce: Flag = Field(
+        default=True, description="Post a message in the alert channel for commands that didn't come from Slack."
+    )
+    channels: tuple[ChannelId, ...] = Field(
+        default=(), description="Channels in which commands and votes are accepted. Empty: all."
+    )
     access: AccessSettings = Field(default_factory=AccessSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
-    bake_minutes: Minutes = 10.0
+    bake_minutes: Minutes = Field(
+        default=10.0,
+        description="How long workers are [watched](../how-to/change-code-safely.md#watched-afterwards) after a code "
+        "change. 0: not at all.",
+    )
 
     def asks_in(self, card: str) -> str:
         """The channel in which people are asked for an approval, of a command whose card stands in this one; empty

@@ -17,7 +17,10 @@ from supervisor_core.config.fields import (
     FreeText,
     Frozen,
     HostPort,
+    Kind,
     Line,
+    Number,
+    OneOf,
     OptionalPath,
     Pause,
     ProbeUrl,
@@ -29,8 +32,6 @@ from supervisor_core.config.fields import (
     invalid,
     kind_of,
     matching,
-    number,
-    one_of,
     quotable,
 )
 from supervisor_core.config.names import PersonId
@@ -109,18 +110,26 @@ _LINE = matching(r".+", "the path of a Python interpreter", empty=True)
 
 Word = Annotated[str, BeforeValidator(_word)]
 Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
-Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(one_of("never", "on-failure", "always"))]
+Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(OneOf(("never", "on-failure", "always")))]
 
 
 class ProbeSettings(Section):
-    """A question put to a worker again and again: exactly one of an HTTP request, a connection, a program."""
+    """A [probe](../how-to/notice-a-hung-worker.md) has exactly one of `http`, `tcp` and `exec`."""
 
-    http: ProbeUrl | None = None
-    tcp: HostPort | None = None
-    exec: Words | None = None
-    interval: Pause = 30.0
-    timeout: Pause = 5.0
-    failures: Annotated[int, BeforeValidator(number(1, 1000, whole=True))] = 3
+    http: ProbeUrl | None = Field(
+        default=None, description="URL to request. A status from 200 to 399 passes; redirects aren't followed."
+    )
+    tcp: HostPort | None = Field(default=None, description="Address to connect to.")
+    exec: Words | None = Field(
+        default=None, description="Program to run. Exit code 0 passes. Placeholders work as in `command`."
+    )
+    interval: Pause = Field(
+        default=30.0, description="Time between two checks, and between the start and the first one."
+    )
+    timeout: Pause = Field(default=5.0, description="Maximum duration of a check.")
+    failures: Annotated[int, BeforeValidator(Number(1, 1000, whole=True))] = Field(
+        default=3, description="Number of failures in a row that make the worker degraded."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -134,30 +143,53 @@ class ProbeSettings(Section):
 
 
 class RestartSettings(Section):
-    """The restart policy and its limits."""
+    """Automatic restarts by the daemon."""
 
-    policy: Policy = "on-failure"
-    max_per_hour: Annotated[int, BeforeValidator(number(0, 3600, whole=True))] = 5
-    backoff_seconds: Seconds = 5.0
-    on_hang: Flag = False
+    policy: Policy = Field(default="on-failure", description="When to restart a worker that exited or crashed.")
+    max_per_hour: Annotated[int, BeforeValidator(Number(0, 3600, whole=True))] = Field(
+        default=5, description="Maximum automatic restarts within an hour. After that, the worker is quarantined."
+    )
+    backoff_seconds: Seconds = Field(default=5.0, description="Wait before the first restart. It doubles each time.")
+    on_hang: Flag = Field(
+        default=False,
+        description="Restart a worker that runs but [hangs](../how-to/notice-a-hung-worker.md#what-counts-as-hung).",
+    )
 
 
 class CodeSettings(Section):
-    """The checkout that a worker runs from, and how its requirements are installed."""
+    """The checkout that update, rollback and undo work on."""
 
-    path: FilePath = Path()
-    remote: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git remote"))] = "origin"
-    branch: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git branch"))] = "main"
-    requirements: Annotated[str, BeforeValidator(matching(r"[^-].*", "a path in the checkout", empty=True))] = (
-        "requirements.txt"
+    path: FilePath = Field(
+        default=Path(),
+        description="Git checkout, or a folder in one. [Workers that share "
+        "one](../how-to/change-code-safely.md#several-workers) restart together.",
     )
-    pip_args: tuple[FreeText, ...] = ()
-    pip_timeout_seconds: Pause = 600.0
-    push_rollbacks: Flag = False
+    remote: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git remote"))] = Field(
+        default="origin", description="Remote that updates come from."
+    )
+    branch: Annotated[str, BeforeValidator(matching(r"[^\s-]\S*", "the name of a git branch"))] = Field(
+        default="main", description="Branch that the worker runs. It must be checked out."
+    )
+    requirements: Annotated[
+        str, BeforeValidator(matching(r"[^-].*", "a path in the checkout", empty=True)), Kind("relative path")
+    ] = Field(
+        default="requirements.txt",
+        description="Requirements file that `update-deps` installs, relative to `path`. Empty: none.",
+    )
+    pip_args: tuple[FreeText, ...] = Field(
+        default=(), description="Further arguments of `pip install`, such as `--break-system-packages`."
+    )
+    pip_timeout_seconds: Pause = Field(default=600.0, description="Maximum duration of an installation.")
+    push_rollbacks: Flag = Field(
+        default=False, description="Push the commits of rollbacks and undos to the remote, never by force."
+    )
 
 
 class WorkerSettings(Section):
-    """One worker. `id` is its key in the configuration."""
+    """One section for each worker, under its id: 1 to 64 letters, digits, dots and hyphens.
+
+    It can't be a number, `all`, `deps`, `watcher`, or the name of a command or a handler.
+    """
 
     LIVE: ClassVar[frozenset[str]] = frozenset(
         {
@@ -175,19 +207,48 @@ class WorkerSettings(Section):
     )
     """The settings that take effect without a restart; a change of any other one needs it."""
 
-    python: Annotated[str, BeforeValidator(_python)] = ""
-    command: Words
-    cwd: FilePath = Path()
-    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen, Thawed] = Field(default_factory=dict)
-    enabled: Flag = True
-    quarantined: Flag = False
-    team: Line = ""
-    stop_signal: Annotated[str, BeforeValidator(_signal)] = "TERM"
-    stop_timeout_seconds: Seconds = 30.0
-    start_grace_seconds: Seconds = 2.0
-    log_file: OptionalPath = None
-    heartbeat_max_age_seconds: Seconds = 300.0
-    probes: tuple[ProbeSettings, ...] = ()
+    python: Annotated[str, BeforeValidator(_python), Kind("path or program")] = Field(
+        default="", description="Python interpreter: `{python}` in commands, and for pip. Empty: the supervisor's own."
+    )
+    command: Words = Field(
+        description="Command that starts the worker, as a list. Placeholders: `{python}`, `{config}` (this file) and "
+        "`{worker_id}`; write a brace twice.",
+        examples=[
+            ["{python}", "-m", "scripts.watcher.spec_watcher", "--config", "{config}", "--worker-id", "{worker_id}"]
+        ],
+    )
+    cwd: FilePath = Field(default=Path(), description="Working directory.")
+    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen, Thawed] = Field(
+        default_factory=dict,
+        description="Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, "
+        "`LC_*`, `TZ`, `USER`, `LOGNAME` and `TMPDIR`.",
+    )
+    enabled: Flag = Field(default=True, description="Whether the worker should run.")
+    quarantined: Flag = Field(default=False, description="Leave the worker alone: neither start, restart nor stop it.")
+    team: Line = Field(
+        default="", description="Team that the worker belongs to, from `teams`. Empty: none.", examples=["archive"]
+    )
+    stop_signal: Annotated[str, BeforeValidator(_signal), Kind("signal")] = Field(
+        default="TERM", description="Signal that asks the worker to stop."
+    )
+    stop_timeout_seconds: Seconds = Field(default=30.0, description="Time to stop before the worker is killed.")
+    start_grace_seconds: Seconds = Field(default=2.0, description="A start counts as successful after this time.")
+    log_file: OptionalPath = Field(
+        default=None,
+        description="Log that the worker writes itself, shown instead of the captured output. Empty: none.",
+    )
+    heartbeat_max_age_seconds: Seconds = Field(
+        default=300.0, description="Age at which a heartbeat is stale. 0: no heartbeat is expected."
+    )
+    probes: tuple[ProbeSettings, ...] = Field(
+        default=(),
+        description="Checks of the running worker by the daemon.",
+        examples=[
+            {"http": "http://127.0.0.1:8080/health", "interval": 30, "timeout": 5, "failures": 3},
+            {"tcp": "127.0.0.1:8080"},
+            {"exec": ["{python}", "check.py"]},
+        ],
+    )
     restart: RestartSettings = Field(default_factory=RestartSettings)
     code: CodeSettings = Field(default_factory=CodeSettings)
     _id: str = PrivateAttr(default="")
@@ -199,11 +260,15 @@ class WorkerSettings(Section):
 
 
 class TeamSettings(Section):
-    """A named group of workers, and who may command and approve for them in addition."""
+    """One section for each team, under its name: 1 to 64 letters, digits, dots, hyphens and underscores."""
 
-    objective: Line = ""
-    operators: tuple[PersonId, ...] = ()
-    approvers: tuple[PersonId, ...] = ()
+    objective: Line = Field(default="", description="What the team is for.")
+    operators: tuple[PersonId, ...] = Field(
+        default=(), description="Operators for this team's workers, in addition to `slack.access`."
+    )
+    approvers: tuple[PersonId, ...] = Field(
+        default=(), description="Approvers for this team's workers, in addition to `slack.access`."
+    )
     _name: str = PrivateAttr(default="")
 
     @property

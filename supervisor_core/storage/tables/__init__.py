@@ -7,10 +7,8 @@ from supervisor_core.storage.tables.alert_tables import alerts, conditions, flip
 from supervisor_core.storage.tables.audit_tables import audit_anchors, audit_log, audit_workers
 from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, schedules, votes
 from supervisor_core.storage.tables.definition import (
-    COMMAND_ID,
     REASON,
     STATUS_SUMMARY,
-    SUPERVISOR_ID,
     TEAM_NAME,
     WORKER_ID,
     metadata,
@@ -19,10 +17,8 @@ from supervisor_core.storage.tables.host_tables import supervisors, team_members
 from supervisor_core.storage.tables.message_tables import envelopes, forwarding, outbox, sightings
 
 __all__ = [
-    "COMMAND_ID",
     "REASON",
     "STATUS_SUMMARY",
-    "SUPERVISOR_ID",
     "TEAM_NAME",
     "WORKER_ID",
     "alerts",
