@@ -89,6 +89,8 @@ class Retention:
     kept: timedelta
     rows: Callable[[RetentionScope, datetime], ColumnElement[bool]]
     """The rows to delete, given the moment before which they are old."""
+    after: str
+    """The end of the sentence “Rows are kept for 90 days after …”, for the limits reference."""
     name: str = ""
     """Set where a table has several."""
     lost: bool = False
@@ -194,30 +196,59 @@ def _orphans(_scope: RetentionScope, _before: datetime) -> ColumnElement[bool]:
 _a, _s, _e = tables.alerts.c, tables.schedules.c, tables.envelopes.c
 
 RETENTIONS: tuple[Retention, ...] = (
-    Retention(outbox, DAY, _delivered, name="delivered"),
-    Retention(outbox, WAITS_AT_MOST, _undeliverable, name="undeliverable", lost=True),
-    Retention(tables.envelopes, DAY, lambda _, old: _e.state.in_(envelopes.DEALT_WITH) & (_e.received_at < old)),
-    Retention(jobs, QUARTER, _jobs),
-    Retention(approvals, QUARTER, _approvals),
-    Retention(tables.votes, QUARTER, _orphans),  # with their approval
-    Retention(bakes, QUARTER, lambda _, old: (bakes.c.state != BakeState.WATCHING) & (bakes.c.until < old)),
-    Retention(tables.schedules, QUARTER, lambda _, old: (_s.state == ScheduleState.REMOVED) & (_s.removed_at < old)),
-    Retention(tables.alerts, QUARTER, lambda _, old: (_a.state == AlertState.CLOSED) & (_a.closed_at < old)),
-    Retention(conditions, QUARTER, _conditions),
-    Retention(flips, QUARTER, _flips),
-    Retention(tables.suppressions, MONTH, lambda _, old: tables.suppressions.c.until < old),
-    Retention(tables.sightings, MONTH, lambda _, old: tables.sightings.c.first_seen_at < old),
-    Retention(tables.workers, QUARTER, _workers),
-    Retention(team_members, QUARTER, lambda _, old: team_members.c.left_at < old),
+    Retention(outbox, DAY, _delivered, "delivery; other kinds longer, as below", name="delivered"),
+    Retention(
+        outbox,
+        WAITS_AT_MOST,
+        _undeliverable,
+        "the last change of a row that nothing accepts; the log says how many",
+        name="undeliverable",
+        lost=True,
+    ),
+    Retention(
+        tables.envelopes,
+        DAY,
+        lambda _, old: _e.state.in_(envelopes.DEALT_WITH) & (_e.received_at < old),
+        "Slack sent it, once it is handled",
+    ),
+    Retention(jobs, QUARTER, _jobs, "the command ended, unless something still refers to it"),
+    Retention(approvals, QUARTER, _approvals, "the decision"),
+    Retention(tables.votes, QUARTER, _orphans, "the decision, with the approval"),
+    Retention(
+        bakes,
+        QUARTER,
+        lambda _, old: (bakes.c.state != BakeState.WATCHING) & (bakes.c.until < old),
+        "the end of the watch",
+    ),
+    Retention(
+        tables.schedules,
+        QUARTER,
+        lambda _, old: (_s.state == ScheduleState.REMOVED) & (_s.removed_at < old),
+        "the schedule was removed",
+    ),
+    Retention(
+        tables.alerts,
+        QUARTER,
+        lambda _, old: (_a.state == AlertState.CLOSED) & (_a.closed_at < old),
+        "the alert closed",
+    ),
+    Retention(conditions, QUARTER, _conditions, "the worker was removed; one row for each worker and part of the host"),
+    Retention(flips, QUARTER, _flips, "the change; the newest change of each target stays"),
+    Retention(tables.suppressions, MONTH, lambda _, old: tables.suppressions.c.until < old, "the suppression ended"),
+    Retention(
+        tables.sightings, MONTH, lambda _, old: tables.sightings.c.first_seen_at < old, "the flag was first seen"
+    ),
+    Retention(tables.workers, QUARTER, _workers, "the last heartbeat of a removed worker; two rows for each worker"),
+    Retention(team_members, QUARTER, lambda _, old: team_members.c.left_at < old, "the worker left the team"),
 )
 
 WITHOUT: Mapping[str, str] = {
-    "audit_log_t": "kept: it is the record of who did what",
-    "audit_workers_t": "kept as long as its row of the audit trail",
-    "audit_anchors_t": "one row for each trail that was archived",
-    "supervisors_t": "one row for each supervisor.id that this host has had",
-    "teams_t": "one row for each team name; a team that comes back takes its row again",
-    "forwarding_t": "one row for each supervisor.id that this host has had",
+    "audit_log_t": "Kept until you [archive](../how-to/check-the-audit-trail.md#archive-old-rows) old rows.",
+    "audit_workers_t": "Kept as long as the audit row.",
+    "audit_anchors_t": "Kept: one row for each archived trail.",
+    "supervisors_t": "Kept: one row for each `supervisor.id` of this host.",
+    "teams_t": "Kept: one row for each team name.",
+    "forwarding_t": "Kept: one row for each `supervisor.id` of this host.",
 }
 """Tables whose rows are never deleted, with the reason why they stay bounded."""
 
@@ -276,9 +307,9 @@ def _belongs_to_somebody(config: SupervisorConfig, name: str) -> bool:
 FILES: tuple[Files, ...] = (
     Files("result files", _on_drive("outbox"), r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
     Files("reports on the drive", _on_drive("logs", REPORTS), REPORT, QUARTER, 1_000, on_drive=True),
-    Files("reports at home", _at_home(REPORTS), REPORT, QUARTER, KEPT_AT_HOME),
+    Files("reports in the state folder", _at_home(REPORTS), REPORT, QUARTER, KEPT_AT_HOME),
     Files("package lists", _at_home(PACKAGES), r".+\.json", MONTH),
-    Files("notes on removed workers", _at_home("workers"), OF_A_WORKER, QUARTER, spare=_belongs_to_somebody),
+    Files("records of removed workers", _at_home("workers"), OF_A_WORKER, QUARTER, spare=_belongs_to_somebody),
     *(_temporary(f"state_dir/{name}", _at_home(name)) for name in (".", "workers", "desired", REPORTS, PACKAGES)),
     *(_temporary(f"nas.folders.{name}", _on_drive(name), on_drive=True) for name in ("outbox", "state", "logs")),
     _temporary("reports on the drive", _on_drive("logs", REPORTS), on_drive=True),

@@ -17,25 +17,25 @@ from supervisor_core.config.changes import APPLIED, TARGET
 from supervisor_core.config.changes import REFUSED as CONFIG_REFUSED
 from supervisor_core.storage.audit.chain import ARCHIVED
 
-OTHER_ACTIONS = (
-    "APPROVAL_REQUESTED",
-    "APPROVED",
-    "DENIED",
-    "CANCELLED",
-    "EXPIRED",
-    "STALE",
-    "REFUSED",
-    "ALERT_ACKNOWLEDGED",
-    "ALERT_SNOOZED",
-    "MUTED",
-    "UNMUTED",
-    "SCHEDULE_ADDED",
-    "SCHEDULE_REMOVED",
-    ARCHIVED,
-    APPLIED,
-    CONFIG_REFUSED,
-)
-"""What is in the trail beside the executions."""
+OTHER_ACTIONS: Mapping[str, str] = {
+    "APPROVAL_REQUESTED": "An approval was requested.",
+    "APPROVED": "Enough people approved a command.",
+    "DENIED": "Somebody denied a command.",
+    "CANCELLED": "The requester or an approver cancelled a command before it ran, or a right was lost.",
+    "EXPIRED": "Nobody decided in time, or the approved command couldn't start in time.",
+    "STALE": "The code or the workers changed after the preview, so the approval can't be used.",
+    "REFUSED": "A command, a flag, a vote or a scheduled run was refused. The details say why.",
+    "ALERT_ACKNOWLEDGED": "Somebody acknowledged an alert.",
+    "ALERT_SNOOZED": "Somebody snoozed an alert.",
+    "MUTED": "Somebody muted alerts or paused monitoring.",
+    "UNMUTED": "Somebody unmuted alerts or resumed monitoring.",
+    "SCHEDULE_ADDED": "Somebody added a schedule.",
+    "SCHEDULE_REMOVED": "Somebody removed a schedule.",
+    ARCHIVED: "Old rows of the audit trail were moved to a file.",
+    APPLIED: "The daemon applied a changed configuration. The details name settings, never values.",
+    CONFIG_REFUSED: "A changed configuration has mistakes; the previous one stays in force.",
+}
+"""The audit actions besides executions, with their meaning."""
 
 DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
 """What is done about somebody else's command: the audit label of such a row has that person's name."""
