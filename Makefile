@@ -15,18 +15,22 @@ help:  ## this list
 
 setup: $(STAMP)  ## the virtual environment in .venv
 
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ./playground --editable
+# Built without isolation, so that the build tools are fetched once, not for each of the two distributions.
+PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL = $(PIP) --no-build-isolation --editable ./playground --editable
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) editables hatchling
 	$(INSTALL) '.[mysql,postgres,fleet,charts,demo,dev]'
 	@touch $(DEMO) $@
 
 $(DEMO): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) '.[demo]'
+	$(PIP) editables hatchling
+	$(INSTALL) '.[demo]' --no-compile  # Python compiles the modules that the demo imports
 	@touch $@
 
 # Ctrl-C is how it ends: no failure, and with the trap the shell waits until everything is taken away.

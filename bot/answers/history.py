@@ -24,7 +24,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.history import SPANS, History, histories
 from supervisor_core.storage.store import Ledger
 
-NO_CHARTS = "There is no picture: the supervisor on {host} was installed without its extra `charts`."
+NO_CHARTS = "No picture: {host} has no matplotlib. Install it with `pip install 'supervisor-chatops[charts]'`."
 NOT_DRAWN = "There is no picture: it could not be drawn, and the log of the supervisor on {host} says why."
 OLDEST = timedelta(days=7)
 """A picture that was asked for longer ago is not drawn any more: what it showed may be forgotten by now."""

@@ -113,7 +113,7 @@ def test_without_the_extra_the_words_are_the_answer_and_say_why(
     for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
         monkeypatch.setitem(sys.modules, name, None)
     (words,) = told(config, ledger, ASKED)
-    assert "installed without its extra `charts`" in payload(words)["content"]["text"]
+    assert "pip install 'supervisor-chatops[charts]'" in payload(words)["content"]["text"]
     (direct,) = told(config, ledger, replace(ASKED, channel="D1", direct=True, response_url=None))
     assert "95.8 % of the time" in payload(direct)["content"]["text"]
 
