@@ -85,7 +85,7 @@ class HistoryAnswer:
         file = Attachment(
             name=f"history_{about}_{compact(found[0].until)}.png",
             content=data,
-            rest=f"`supervisor send 'history {escape(about)}'` on {host}",
+            rest=f"`supervisor history {escape(about)}` on {host}",
             title=f"History of {about}" if len(found) == 1 else f"History of {len(found)} workers",
             comment=told,
             alt=picture_description(found, zone),

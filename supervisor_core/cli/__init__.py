@@ -1,4 +1,4 @@
-"""The command line: one module per subcommand, imported only when it is called, because `status` must be quick."""
+"""The command line: one module for each subcommand, imported only when it's called, because `status` must be quick."""
 
 from __future__ import annotations
 
@@ -12,33 +12,56 @@ if TYPE_CHECKING:
 
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-COMMANDS = {
-    "status": "whether the supervisor and its workers run, and how they are",
-    "logs": "what the supervisor did, the newest of it; -f goes on as it happens",
-    "send": "give a command in the words that Slack uses: supervisor send 'pause OrionMX hotfix' --wait",
-    "audit": "who did what, when, and what came of it; `audit verify` checks the trail",
-    "approvals": "what waits for an approval; `approvals approve ID` and `deny ID` decide",
-    "alerts": "which alerts are open; `alerts acknowledge ID` and `snooze ID` do something about one",
-    "mute": "keep alerts about workers quiet for a while: supervisor mute OrionMX 2h moving disks",
-    "unmute": "have alerts about workers told again",
-    "run": "be the supervisor of this host, in the foreground",
-    "start": "be the supervisor of this host, in the background; back when it is up",
-    "stop": "end the supervisor; its workers go on",
-    "restart": "end the supervisor and start it again; its workers go on all the time",
-    "once": "a single pass for one worker: its flags, its health, an exit code",
-    "config": "check the configuration",
-    "doctor": "whether everything is in its place, Slack included, and what to do where it is not",
-    "demo": "everything at once on this machine, to try it in the browser; --tour plays a session in the terminal",
-    "playground": "a local Slack in the browser, to try and to test any bot with",
-    "db": "bring the ledger's tables up to date",
+GROUPS = {
+    "Workers": {
+        "pause, resume": "Stop a worker and keep it stopped; start it again",
+        "restart": "Restart a worker",
+        "mute, unmute": "Keep alerts about a worker quiet for a while",
+        "schedule": "Run a command at set times",
+        "monitoring": "Pause or resume monitoring of all workers",
+    },
+    "Code": {
+        "update, update-deps": "Update a worker's code, or its code and packages",
+        "rollback": "Revert the newest commits",
+        "undo": "Reverse one update or rollback",
+    },
+    "Look": {
+        "status": "Show the workers and their health",
+        "logs": "Show a worker's output, or the supervisor's own events",
+        "why": "Explain why a worker is in trouble, and what to do",
+        "history": "Show a worker's last 24 hours or 7 days",
+        "alerts, approvals": "List open alerts or waiting approvals, and act on them",
+        "teams": "List the teams and their workers",
+        "audit": "Search, verify or export the audit trail",
+        "diagnostics, verify-db": "Write a report about a worker or its database",
+    },
+    "Daemon": {
+        "daemon": "Start, stop or restart the supervisor on this host",
+        "once": "Run a single pass without a daemon",
+        "send": "Send a command as one text, exactly as in Slack",
+    },
+    "Set up": {
+        "config": "Check the configuration",
+        "doctor": "Check the installation, and say how to fix each problem",
+        "db": "Upgrade the tables of the databases",
+        "demo, playground": "Try everything, or only a local Slack, in the browser",
+    },
 }
+"""The subcommands of the overview, each with a line of help. One line may cover several."""
+
+ALIASES = ("start", "stop", "run")
+"""Older names of `daemon start` and others; `restart` and `logs` without arguments are two more."""
+
+COMMANDS = (*(name for group in GROUPS.values() for names in group for name in names.split(", ")), *ALIASES)
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns its exit code."""
     words = list(sys.argv[1:] if args is None else args)
+    if words[:1] == ["help"] and words[1:]:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
+        print(overview())
         return SUCCESS if words else USAGE
     if words[0] in ("-V", "--version"):
         print(f"supervisor {__version__}")
@@ -51,28 +74,32 @@ def main(args: Sequence[str] | None = None) -> int:
     return run(words[0], words[1:])
 
 
-def _help() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name.ljust(width)}  {text}" for name, text in COMMANDS.items()]
+def overview() -> str:
+    """The text of `supervisor --help`."""
+    left, names = max(map(len, GROUPS)), max(len(each) for group in GROUPS.values() for each in group)
+    lines = [
+        f"{(title if first else '').ljust(left)}  {each.ljust(names)}  {text}"
+        for title, group in GROUPS.items()
+        for first, (each, text) in zip([True, *[False] * len(group)], group.items(), strict=False)
+    ]
     return "\n".join(
         [
-            "usage: supervisor COMMAND [--config FILE] …",
+            "usage: supervisor COMMAND [TARGET] [options]",
             "",
             *lines,
             "",
-            "`supervisor COMMAND --help` says more about one. The configuration is --config FILE, else",
-            "$SUPERVISOR_CONFIG, else ./config.yaml. Exit codes: 0 success, 1 it failed or something is unhealthy,",
-            "2 wrong usage or configuration, 130 interrupted.",
+            "`supervisor COMMAND --help` shows the options and an example. The configuration is --config FILE,",
+            "$SUPERVISOR_CONFIG or ./config.yaml. Exit codes: 0 success, 1 failed or unhealthy, 2 usage or",
+            "configuration error, 130 interrupted.",
         ]
     )
 
 
 def _unknown(word: str) -> str:
-    from supervisor_core.commands.catalog import find
+    from supervisor_core.commands.catalog import find, nearest_command
     from supervisor_core.common.text import nearest
 
-    near = nearest(word, COMMANDS)
+    definition = find(word)
+    near = definition.name if definition else nearest(word, COMMANDS) or nearest_command(word)
     hint = f" Did you mean `supervisor {near}`?" if near else ""
-    if not near and find(word):
-        hint = f" To give that command: supervisor send '{word} …'"
-    return f"supervisor: there is no command {word!a}.{hint} `supervisor --help` lists them."
+    return f"supervisor: {word!a} isn't a command.{hint} `supervisor --help` lists them all."

@@ -15,15 +15,13 @@ from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
-from supervisor_core.cli.host import shell_issuer
+from supervisor_core.cli.host import shell_issuer, wake
 from supervisor_core.cli.table import folded_table, table
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.times import HOUR, MINUTE, format_duration, to_text
-from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
-from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.jobs.model import new_task_id
@@ -32,19 +30,13 @@ DOOR = "cli"
 HEAD = ("ALERT", "STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "WHY")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze"], help="left out: list those there are")
-    parser.add_argument("alert", nargs="?", metavar="ID", help="the alert")
-    parser.add_argument("--uptime", action="store_true", help="how long each worker was at work: 24 h, 7 and 30 days")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
 def run(options: argparse.Namespace) -> int:
     """List, or do something about one."""
     if options.what and not options.alert:
         raise UsageError(f"Which one? `supervisor alerts {options.what} ID`; `supervisor alerts` lists them.")
     config = load_supervisor_config(options.config)
+    if options.what is None and not options.uptime:
+        return show(config, as_json=options.json)
     with opened_ledger(config) as ledger:
         alerts = AlertService(ledger)
         if options.uptime:
@@ -53,8 +45,6 @@ def run(options: argparse.Namespace) -> int:
                 lambda connection: uptimes.uptimes_of_workers(connection, ledger.supervisor_id, workers, now)
             )
             return _uptime(worked, as_json=options.json)
-        if options.what is None:
-            return _list(alerts, as_json=options.json)
         asked = request_of()
         do = alerts.acknowledge if options.what == "acknowledge" else alerts.snooze
         alert = do(options.alert, asked)
@@ -69,14 +59,6 @@ def run(options: argparse.Namespace) -> int:
 def request_of(reason: str = "") -> AlertRequest:
     """Whoever sits at this shell asks for it."""
     return AlertRequest(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
-
-
-def wake(config: SupervisorConfig) -> None:
-    """Have a running daemon look now; without one it is found at its next start."""
-    try:
-        ask(str(config.state_dir), {"do": "wake"})
-    except (NotRunningError, UnresponsiveError):
-        return
 
 
 def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
@@ -107,8 +89,11 @@ def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
     }
 
 
-def _list(alerts: AlertService, *, as_json: bool) -> int:
-    found, muted = alerts.shown(), alerts.muted()
+def show(config: SupervisorConfig, *, as_json: bool) -> int:
+    """List the open alerts and the mutes."""
+    with opened_ledger(config) as ledger:
+        alerts = AlertService(ledger)
+        found, muted = alerts.shown(), alerts.muted()
     if as_json:
         print(json.dumps([document(alert, muted) for alert in found], indent=2))
         return 0
@@ -154,28 +139,8 @@ def _row(alert: Alert) -> list[str]:
     ]
 
 
-def configure_mute(parser: argparse.ArgumentParser) -> None:
-    """Its options; the words are those of the command in Slack."""
-    parser.add_argument("words", nargs="*", metavar="WORD", help="TARGET 2h REASON…, as in Slack; one hour if left out")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def run_mute(options: argparse.Namespace) -> int:
-    """Mute: for an hour where nothing is said."""
-    return from_words("mute", options)
-
-
-def from_words(name: str, options: argparse.Namespace) -> int:
-    """Do what these words say."""
-    context = grammar_context(load_supervisor_config(options.config))
-    return act(parse(" ".join([name, *options.words]), context), options.config, as_json=options.json)
-
-
-def act(command: Command, config_path: str | None, *, as_json: bool) -> int:
-    """Do it, and tell what came of it."""
-    config = load_supervisor_config(config_path)
-    if not command.workers:
-        raise UsageError(f"Whom? `supervisor {command.name} WORKER`; `all` means every one.")
+def mute_or_unmute(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
+    """Mute or unmute the command's workers, and print the result."""
     with opened_ledger(config) as ledger:
         alerts = AlertService(ledger)
         said = _unmuted(alerts, command) if command.name == "unmute" else _muted(alerts, command)
@@ -201,14 +166,3 @@ def _unmuted(alerts: AlertService, command: Command) -> dict[str, Any]:
     if (still := alerts.muted().get(EVERYTHING.id)) is not None:
         message = f"Everything is in maintenance until {still.ends_at:%Y-%m-%d %H:%M} UTC: `unmute all` ends that."
     return {"success": True, "workers": ended, "message": message}
-
-
-def configure_unmute(parser: argparse.ArgumentParser) -> None:
-    """Its options; the words are those of the command in Slack."""
-    parser.add_argument("words", nargs="*", metavar="TARGET REASON", help="as in Slack")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
-def run_unmute(options: argparse.Namespace) -> int:
-    """End it."""
-    return from_words("unmute", options)

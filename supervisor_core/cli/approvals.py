@@ -38,30 +38,24 @@ HEAD = ("APPROVAL", "STATE", "VOTES", "EXPIRES", "ASKED BY", "COMMAND", "EFFECT"
 NOT_CARRIED_OUT = (ApprovalState.STALE, ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.DENIED)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("what", nargs="?", choices=["approve", "deny", "cancel"], help="left out: list what waits")
-    parser.add_argument("approval", nargs="?", metavar="ID", help="the approval, or the task id of its command")
-    parser.add_argument("reason", nargs="*", metavar="REASON", help="why, for whoever asked and for the audit trail")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
 def run(options: argparse.Namespace) -> int:
     """List, or decide."""
     if options.what and not options.approval:
         raise UsageError(f"Which one? `supervisor approvals {options.what} ID`; `supervisor approvals` lists them.")
     config = load_supervisor_config(options.config)
+    if options.what is None:
+        return show(config, as_json=options.json)
+    with opened_ledger(config) as ledger:
+        return _decide(config, approvals_of(config, ledger), options)
+
+
+def show(config: SupervisorConfig, *, as_json: bool) -> int:
+    """List what is waiting for an approval."""
     with opened_ledger(config) as ledger:
         approvals = approvals_of(config, ledger)
-        if options.what is None:
-            return _list(approvals, as_json=options.json)
-        return _decide(config, approvals, options)
-
-
-def _list(approvals: Approvals, *, as_json: bool) -> int:
-    approvals.expire_due()
-    approvals.settle()  # without a daemon nobody else has
-    waiting = approvals.waiting()
+        approvals.expire_due()
+        approvals.settle()  # without a daemon nobody else does
+        waiting = approvals.waiting()
     if as_json:
         print(json.dumps([document(approval, votes) for approval, votes in waiting], indent=2))
         return 0

@@ -32,33 +32,6 @@ from supervisor_core.storage.audit.trail import cause_of
 if TYPE_CHECKING:
     from supervisor_core.daemon.replication.connection import SharedDatabase
 
-LIMIT = 50
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument(
-        "what",
-        nargs="?",
-        choices=["verify", "export", "archive"],
-        help="verify: check that no row was altered or removed. export: write all rows to a file. archive: move old "
-        "rows to a file. Left out: search",
-    )
-    parser.add_argument("--worker", metavar="ID", help="only about this worker, team:NAME, a pattern or all")
-    parser.add_argument("--issuer", metavar="WHO", help="only by this person: cli:anna, U0OPER, or the name shown")
-    parser.add_argument(
-        "--command", metavar="NAME", help="all of this command (rollback), or an action (ROLLBACK_CODE)"
-    )
-    parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
-    parser.add_argument("--shared", action="store_true", help="in the shared database: the trails of all hosts")
-    parser.add_argument("--limit", type=count, default=LIMIT, metavar="N", help=f"at most so many rows ({LIMIT})")
-    parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
-    parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 2026-01-31, or than 90d")
-    parser.add_argument("--file", metavar="FILE", action="append", help="with verify: check this file; may be repeated")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="a list of objects, named as the columns")
-    form.add_argument("--csv", action="store_true", help="a line each, with a head")
-
 
 def run(options: argparse.Namespace) -> int:
     """Search, verify, export or archive."""
@@ -208,11 +181,3 @@ def _why(row: dict[str, Any]) -> str:
     details = json.loads(row["details_json"])
     error = details.get("error") if isinstance(details, dict) else None
     return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""
-
-
-def count(text: str) -> int:
-    """A number of rows; its name is what argparse calls it in an error."""
-    number = int(text)
-    if not 1 <= number <= 10**6:
-        raise argparse.ArgumentTypeError("must be a number from 1 to 1000000")
-    return number

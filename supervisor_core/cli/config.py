@@ -15,11 +15,6 @@ ANSWER_SECONDS = 8.0
 """The daemon gives the file five; it may lie on a drive that is slow."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its words."""
-    parser.add_argument("check", choices=["check"], help="validate it, and say what a running daemon would do with it")
-
-
 def run(options: argparse.Namespace) -> int:
     """Every problem is said with its line by the loader; what is right is summed up here."""
     config = load_supervisor_config(options.config)

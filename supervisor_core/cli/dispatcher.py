@@ -2,65 +2,56 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
-from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
+from supervisor_core.cli import FAILURE, INTERRUPTED, SUCCESS, USAGE
+from supervisor_core.cli.options import SUBCOMMANDS, parser_of
 from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError, describe
 from supervisor_core.common.text import printable
 
-SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
 
-PLACES = {
-    "status": ("status.command", ""),
-    "logs": ("logs", ""),
-    "send": ("send.command", ""),
-    "audit": ("audit", ""),
-    "approvals": ("approvals", ""),
-    "alerts": ("alerts", ""),
-    "mute": ("alerts", "_mute"),
-    "unmute": ("alerts", "_unmute"),
-    "run": ("run", "_run"),
-    "start": ("lifecycle", "_start"),
-    "stop": ("lifecycle", "_stop"),
-    "restart": ("lifecycle", "_restart"),
-    "once": ("run", "_once"),
-    "config": ("config", ""),
-    "doctor": ("doctor_and_db", "_doctor"),
-    "demo": ("demo", ""),
-    "playground": ("demo", "_playground"),
-    "db": ("doctor_and_db", "_db"),
-}
-"""Where each subcommand is: its module, and the ending of its two functions `configure…` and `run…`."""
+SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
 
 
 def run(name: str, words: Sequence[str]) -> int:
     """Run the subcommand of this name."""
-    (place, ending), about = PLACES[name], COMMANDS[name]
-    module = import_module(f"supervisor_core.cli.{place}")
-    configure, act = getattr(module, f"configure{ending}"), getattr(module, f"run{ending}")
-    parser = argparse.ArgumentParser(prog=f"supervisor {name}", description=f"{about[0].upper()}{about[1:]}.")
-    parser.add_argument("--config", metavar="FILE", help="else $SUPERVISOR_CONFIG, else ./config.yaml")
-    configure(parser)
+    if name == "daemon" and words and f"daemon {words[0]}" in SUBCOMMANDS:
+        name, words = f"daemon {words[0]}", words[1:]
+    parser = parser_of(name)
     try:
-        options = parser.parse_args(words)
+        options = parser.parse_args(words) if name in SUBCOMMANDS else parser.parse_intermixed_args(words)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else USAGE
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no such letter is no reason to fail
+            stream.reconfigure(errors="replace")  # a terminal that can't show a letter is no reason to fail
     try:
-        code: int = act(options)
+        code = _function(name)(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 (the edge: every error becomes words and a code)
         return _ended_with(error)
     return code
+
+
+def _function(name: str) -> Callable[[argparse.Namespace], int]:
+    """The function that runs a subcommand, imported now."""
+    if name not in SUBCOMMANDS:
+        from supervisor_core.cli import verbs
+
+        return verbs.run_restart if name == "restart" else partial(verbs.run, name)
+    place, _, function = SUBCOMMANDS[name].place.partition(":")
+    run_it: Callable[[argparse.Namespace], int] = getattr(import_module(f"supervisor_core.cli.{place}"), function)
+    return run_it
 
 
 def _ended_with(error: Exception) -> int:

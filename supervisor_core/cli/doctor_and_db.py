@@ -27,11 +27,6 @@ LOOK_SECONDS = 0.0
 """Only its version is asked for."""
 
 
-def configure_db(parser: argparse.ArgumentParser) -> None:
-    """Its words."""
-    parser.add_argument("upgrade", choices=["upgrade"], help="run the migrations that are missing")
-
-
 def run_db(options: argparse.Namespace) -> int:
     """The ledger first: it is upgraded also where the shared database is away."""
     config = load_supervisor_config(options.config)
@@ -62,11 +57,6 @@ def _in_words(before: str | None) -> str:
     if before == schema.HEAD:
         return f"at version {before}, nothing to do"
     return f"upgraded from version {before} to {schema.HEAD}" if before else f"made, at version {schema.HEAD}"
-
-
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def run_doctor(options: argparse.Namespace) -> int:

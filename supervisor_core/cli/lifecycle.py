@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
-from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.lifecycle import DaemonProcess, StoppedDaemon, start_daemon, stop_daemon
 from supervisor_core.daemon.environment import prepare_state_dir
 
 
-def configure_start(_parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
-
-
 def run_start(options: argparse.Namespace) -> int:
-    """Check the configuration first: what is wrong with it is said here, and not in a log."""
+    """Check the configuration first, so that its errors appear here and not in a log."""
+    if getattr(options, "workers_named", ()):
+        raise _meant(options.workers_named, "start", "resume")
     config = load_supervisor_config(options.config)
     prepare_state_dir(config)
     started = start_daemon(config.state_dir, config.path, config.logging.file)
@@ -27,16 +26,19 @@ def run_start(options: argparse.Namespace) -> int:
     return 1 if started.problems else 0
 
 
+def _meant(words: Sequence[str], typed: str, verb: str) -> UsageError:
+    """Somebody named a worker to a command for the daemon."""
+    meant = f"`supervisor {verb} {' '.join(words)}`"
+    return UsageError(f"`supervisor {typed}` is for the daemon and takes no worker.", remedy=f"Did you mean {meant}?")
+
+
 NONE_RAN = "stopped: no daemon was running"
 
 
-def configure_stop(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("--workers", action="store_true", help="end the workers first")
-
-
 def run_stop(options: argparse.Namespace) -> int:
-    """End it, and look again."""
+    """Stop the daemon, and check that it's gone."""
+    if options.workers_named:
+        raise _meant(options.workers_named, "stop", "pause")
     config = load_supervisor_config(options.config)
     ended = stop_daemon(DaemonProcess(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
@@ -80,10 +82,6 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
         elif ended.left:
             stuck.append(f"{worker.id} may still run. {ended.words(worker)}")
     return stuck
-
-
-def configure_restart(_parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
 
 
 def run_restart(options: argparse.Namespace) -> int:

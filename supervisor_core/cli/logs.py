@@ -12,6 +12,7 @@ import select
 import sys
 import time
 
+from supervisor_core.cli.options import LEVELS
 from supervisor_core.config.raw import read_raw, state_dir_of
 from supervisor_core.host.logging.events import EventFiles
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from supervisor_core.config.raw import RawConfig
-
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-"""From harmless to worst."""
 
 _COLOURS = {"DEBUG": "2", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}  # SGR codes: dim, yellow, red, bold red
 _BEGINNING = b'{"timestamp"'
@@ -166,25 +164,11 @@ def _escaped(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-COUNT = 50
-MOST = 1_000_000
 FOLLOW_SECONDS = 0.25
 """How often new lines are looked for: one look costs less than a tenth of a millisecond."""
 
 OUT_OF_ORDER_SECONDS = 60
 """Lines are not strictly in the order of their times: several threads write, and a clock may be set back."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument(
-        "-n", "--lines", type=count, default=COUNT, metavar="N", help=f"so many of the newest that fit ({COUNT})"
-    )
-    parser.add_argument("-f", "--follow", action="store_true", help="then go on as new ones come, until Ctrl-C")
-    parser.add_argument("--worker", metavar="ID", help="only about this worker and its tasks")
-    parser.add_argument("--level", type=level, metavar="LEVEL", help="this and worse: debug, info, warning, error …")
-    parser.add_argument("--since", metavar="WHEN", help="from then on: 2d, 12h, or 2026-01-31")
-    parser.add_argument("--json", action="store_true", help="for programs: an object a line, as it stands in the file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -279,18 +263,3 @@ def _stamp(moment: datetime) -> str:
 def _wants_colour() -> bool:
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or sys.platform == "win32"
     return sys.stdout.isatty() and not plain
-
-
-def count(text: str) -> int:
-    """A number of lines; its name is what argparse calls it in an error."""
-    number = int(text)
-    if not 0 <= number <= MOST:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to {MOST}")
-    return number
-
-
-def level(text: str) -> str:
-    """A level, however it is written."""
-    if text.upper() not in LEVELS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
-    return text.upper()

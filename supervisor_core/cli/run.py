@@ -1,4 +1,4 @@
-"""`supervisor run`, the daemon in the foreground, and `supervisor once`, a single pass.
+"""Programs in the foreground: `supervisor run`, `once`, `demo` and `playground`.
 
 Each imports what it needs when it is called: a pass with nothing to do must be quick.
 """
@@ -6,19 +6,18 @@ Each imports what it needs when it is called: a pass with nothing to do must be 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.slack_settings import slack_credentials
 
 if TYPE_CHECKING:
     from supervisor_core.workers.context import DaemonContext
-
-
-def configure_run(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("--quiet", action="store_true", help="log into files only, and not to stderr as well")
 
 
 def run_run(options: argparse.Namespace) -> int:
@@ -56,12 +55,6 @@ async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler).run()
 
 
-def configure_once(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    parser.add_argument("--worker-id", metavar="ID", help="else the only worker, else supervisor.default_worker")
-    parser.add_argument("--heal", action="store_true", help="start the worker if it should run and does not")
-
-
 def run_once(options: argparse.Namespace) -> int:
     """One pass; 0 where all went well."""
     from supervisor_core.daemon.single_pass.supervisor import Supervisor
@@ -71,3 +64,34 @@ def run_once(options: argparse.Namespace) -> int:
     if supervisor.held_by:
         print(supervisor.held_by)
     return code
+
+
+def run_playground(options: argparse.Namespace) -> int:
+    """Serve until interrupted. The playground is a distribution of its own, loaded only here."""
+    with _playground_needed("supervisor playground"):
+        command = import_module("slack_playground.command")
+    code: int = command.run(options, program="supervisor")
+    return code
+
+
+@contextmanager
+def _playground_needed(command: str) -> Iterator[None]:
+    """Turn the missing distribution `slack-playground` into one clear line."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "slack_playground":
+            raise
+        raise SupervisorError(
+            f"`{command}` needs the package slack-playground, which isn't installed.",
+            remedy="Install it with the extra `demo`: pip install 'supervisor-chatops[demo]'. In a checkout:"
+            " pip install ./playground.",
+        ) from error
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    """Run it until it ends; the installed chat provides it."""
+    from supervisor_core.daemon.wiring import installed_chat
+
+    with _playground_needed("supervisor demo"):
+        return installed_chat().run_demo(options.port, tour=options.tour)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-SHELL_SUBCOMMANDS = frozenset({"alerts", "approvals", "audit", "logs", "status"})
-"""Commands that are subcommands of the shell as well, and need no `send`."""
+_SAFE_IN_SHELL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:/@+=%")
 
 
 class Verbatim(str):
@@ -31,9 +30,12 @@ def as_in_shell(word: Verbatim) -> str:
     """One of them as it is typed there."""
     if not isinstance(word, CommandText):
         return str(word)
+    # `supervisor audit` takes options instead, and `supervisor restart` alone restarts the daemon.
+    if _SAFE_IN_SHELL.issuperset(word) and not word.startswith("audit ") and word != "restart":
+        return f"supervisor {word}"
     import shlex  # late: every error imports this module, and most are never shown
 
-    return f"supervisor {word}" if word in SHELL_SUBCOMMANDS else f"supervisor send {shlex.quote(word)}"
+    return f"supervisor send {shlex.quote(word)}"
 
 
 class SupervisorError(Exception):

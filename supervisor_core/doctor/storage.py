@@ -86,7 +86,7 @@ def _heads(config: SupervisorConfig) -> str:
 DATABASE = "database"
 DATABASE_SECONDS = 15.0
 QUERY_SECONDS = 5.0
-REMEDY = "Start the server, or correct database.url; `supervisor send verify-db --wait` tells more."
+REMEDY = "Start the server, or correct database.url; `supervisor verify-db` tells more."
 
 
 def check_database(config: SupervisorConfig) -> CheckResult:

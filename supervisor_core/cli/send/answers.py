@@ -11,17 +11,17 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli import main
-from supervisor_core.cli.status.command import ask_status
+from supervisor_core.cli.status import command as status
 from supervisor_core.cli.table import folded_table
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.manual import help_overview, help_text
 from supervisor_core.commands.phrases import in_utc, plain
+from supervisor_core.common.errors import CommandText, as_in_shell
 from supervisor_core.common.text import printable, sentence
 from supervisor_core.common.times import to_text
-from supervisor_core.config.load import example_worker, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, example_worker
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import SPANS, History, histories, history_text
@@ -34,31 +34,34 @@ from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 from supervisor_core.workers.worker import Search
 
 
-def inform(command: Command, config: str | None, *, as_json: bool) -> int:
-    """Show it."""
+def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
+    """Answer a command that needs no worker's host: print what it asks for, or change what the ledger alone holds."""
     if command.name in ("help", "overview"):
-        print(_help(str(command.params.get("topic") or ""), example_worker(load_supervisor_config(config))))
+        print(_help(str(command.params.get("topic") or ""), example_worker(config)))
         return 0
-    if command.name.startswith("monitoring "):
-        from supervisor_core.cli.send.schedules import monitoring
-
-        return monitoring(command.name, config, as_json=as_json)
-    if command.name.startswith("schedule "):
-        from supervisor_core.cli.send.schedules import scheduling
-
-        return scheduling(command, config, as_json=as_json)
-    if command.name in ("mute", "unmute"):
-        from supervisor_core.cli.alerts import act
-
-        return act(command, config, as_json=as_json)
+    if command.name == "status":
+        return status.show(str(config.path), command.target or None, "json" if as_json else "")
     if command.name == "audit":
         from supervisor_core.cli import audit
 
-        return audit.show(load_supervisor_config(config), command, "json" if as_json else "")
-    if command.name in ANSWERS:
-        return ANSWERS[command.name](command, config, as_json=as_json)
-    words = [*(["--config", config] if config else []), *(["--json"] if as_json else [])]
-    return main([command.name, *words, *([command.target] if command.target else [])])
+        return audit.show(config, command, "json" if as_json else "")
+    first = command.name.split(" ")[0]
+    if first in ("monitoring", "schedule"):
+        from supervisor_core.cli.send import schedules
+
+        answer = schedules.monitoring if first == "monitoring" else schedules.scheduling
+        return answer(command, config, as_json=as_json)
+    if first in ("alerts", "mute", "unmute"):
+        from supervisor_core.cli import alerts
+
+        if first == "alerts":
+            return alerts.show(config, as_json=as_json)
+        return alerts.mute_or_unmute(command, config, as_json=as_json)
+    if first == "approvals":
+        from supervisor_core.cli import approvals
+
+        return approvals.show(config, as_json=as_json)
+    return ANSWERS[first](command, config, as_json=as_json)
 
 
 def _help(topic: str, worker: str) -> str:
@@ -73,13 +76,13 @@ def _help(topic: str, worker: str) -> str:
 HEAD = ("TEAM", "MEMBERS", "IN TROUBLE", "LEFT LATELY", "OBJECTIVE")
 
 
-def teams(_command: Command, config: str | None, *, as_json: bool) -> int:
+def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """All teams, and how their members are."""
-    loaded, now = load_supervisor_config(config), datetime.now(UTC)
-    with opened_ledger(loaded) as ledger:
-        found = ledger.read(lambda connection: team_pictures(connection, loaded, now))
-    status = ask_status(str(loaded.state_dir), config)
-    workers = {worker["id"]: worker for worker in status["workers"]}
+    now = datetime.now(UTC)
+    with opened_ledger(config) as ledger:
+        found = ledger.read(lambda connection: team_pictures(connection, config, now))
+    seen = status.ask_status(str(config.state_dir), str(config.path))
+    workers = {worker["id"]: worker for worker in seen["workers"]}
     if as_json:
         print(json.dumps([_document(team, workers) for team in found], indent=2))
     elif not found:
@@ -90,10 +93,9 @@ def teams(_command: Command, config: str | None, *, as_json: bool) -> int:
     return 0
 
 
-def logs(command: Command, config: str | None, *, as_json: bool) -> int:
+def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """The newest lines of each worker; 1 where those of one can't be read."""
-    loaded = load_supervisor_config(config)
-    found = NewestLines()(open_drive(loaded), loaded, command.workers, int(command.params["lines"]))
+    found = NewestLines()(open_drive(config), config, command.workers, int(command.params["lines"]))
     if as_json:
         print(json.dumps([asdict(written) for written in found], indent=2))
     else:
@@ -141,13 +143,12 @@ WIDTH = 100
 ANSWER_SECONDS = 2.0
 
 
-def explain(command: Command, config: str | None, *, as_json: bool) -> int:
+def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Explain each of them, those in trouble first; 1 where one is unwell."""
-    loaded = load_supervisor_config(config)
-    host = open_doors(loaded)
-    looked = observe_workers(host, [loaded.workers[each] for each in command.workers], search=Search.ALWAYS)
-    documents = _told_by_the_daemon(str(loaded.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
-    with opened_ledger(loaded) as ledger:
+    host = open_doors(config)
+    looked = observe_workers(host, [config.workers[each] for each in command.workers], search=Search.ALWAYS)
+    documents = _told_by_the_daemon(str(config.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
+    with opened_ledger(config) as ledger:
         found = Explainer(ledger)(host, looked, list(documents.values()), command.workers)
     if as_json:
         print(json.dumps([explanation_document(each) for each in found], indent=2))
@@ -179,7 +180,7 @@ def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str
         yield _folded(sentence(plain(phrase)))
     if found.todo or found.remedies:
         yield _folded(f"What to do: {plain(found.todo)}", "  ")
-        yield from (f"  supervisor send '{render(each)}'" for each in found.remedies)
+        yield from (f"  {as_in_shell(CommandText(render(each)))}" for each in found.remedies)
     if explanation.conditions:
         yield "It is:"
     for held in explanation.conditions:
@@ -227,12 +228,12 @@ def _event(event: PastEvent) -> dict[str, str]:
     return {"at": to_text(event.at), "words": plain(event.words)}
 
 
-def show_history(command: Command, config: str | None, *, as_json: bool) -> int:
+def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """A paragraph for each of them."""
-    loaded, until = load_supervisor_config(config), datetime.now(UTC)
+    until = datetime.now(UTC)
     since = until - SPANS[str(command.params.get("span") or "24h")]
-    with opened_ledger(loaded) as ledger:
-        found = histories(ledger, loaded, command.workers, since, until)
+    with opened_ledger(config) as ledger:
+        found = histories(ledger, config, command.workers, since, until)
     if as_json:
         print(json.dumps([history_document(each) for each in found], indent=2))
         return 0

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.table import StepPrinter
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.commands.grammar import parse
-from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -29,21 +29,8 @@ from supervisor_core.jobs.model import FINAL, NOT_BEGUN
 from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
 
-WAIT_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 """How often the ledger is looked at while no daemon runs that could tell."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    words = "such as 'pause OrionMX hotfix'; `send help` lists them"
-    parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=words)
-    parser.add_argument("--wait", action="store_true", help="come back with the outcome")
-    words = f"wait at most so long ({WAIT_SECONDS:.0f}, and before that as long as people have to approve it)"
-    parser.add_argument("--timeout", type=seconds, metavar="S", help=words)
-    parser.add_argument("--preview", action="store_true", help="of an update, a rollback, an undo: show it, do nothing")
-    parser.add_argument("--if-state", metavar="STATE", help="only if all is as this preview showed it, else refuse")
-    parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
         return show(config, command, as_json=options.json)
     if CATALOG[command.name].handler is None:
-        return _inform(command, options)
+        return _inform(config, command, options)
     if options.if_state is not None:  # an empty one is a mistake, and never no condition
         command = _only_if(command, options.if_state)
     with opened_ledger(config) as ledger:
@@ -87,7 +74,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: a
     if not awake and not options.json:
         what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
         print(what, flush=True)
-    return _follow(config, ledger, issued, options, left or WAIT_SECONDS, sent_at, awake=awake)
+    return _follow(config, ledger, issued, options, left or float(WAIT_SECONDS), sent_at, awake=awake)
 
 
 def _follow(
@@ -131,11 +118,11 @@ def _only_if(command: Command, state: str) -> Command:
     return replace(command, params=check_params(CATALOG[command.name], {**command.params, "state": state}))
 
 
-def _inform(command: Command, options: argparse.Namespace) -> int:
-    """What only informs is answered here, by the subcommand that shows it."""
+def _inform(config: SupervisorConfig, command: Command, options: argparse.Namespace) -> int:
+    """Answer a command that changes nothing about workers."""
     from supervisor_core.cli.send.answers import inform
 
-    return inform(command, options.config, as_json=options.json)
+    return inform(command, config, as_json=options.json)
 
 
 def _nothing(command: Command, words: str, options: argparse.Namespace) -> int:
@@ -259,7 +246,7 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {whose}{result['error']}")
         lines += [note for note in result["details"].get("notes", ()) if note not in lines]
     who = command.target or command.workers[0]
-    undo = f"; to take it back: supervisor send 'undo {who} {command.task_id}'" if any(map(_moved, results)) else ""
+    undo = f"; to undo it: supervisor undo {who} {command.task_id}" if any(map(_moved, results)) else ""
     if again := _again(results):
         lines.append(again)
     return [*lines, f"({command.task_id}{undo})"]
@@ -284,14 +271,3 @@ def _moved(result: dict[str, Any]) -> bool:
     """Whether the code of this worker is not what it was, by a command that can be undone."""
     before, after = (result["details"].get(name) for name in ("before", "after"))
     return bool(before and after and before != after and result["handler"] != "undo_code")
-
-
-def seconds(text: str) -> float:
-    """A time limit; its name is what argparse calls it in an error."""
-    number = float(text)
-    if not 0 < number < 10**6:
-        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
-    return number
-
-
-__all__ = ["GrammarError", "configure", "run"]

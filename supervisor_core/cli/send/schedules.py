@@ -22,7 +22,7 @@ from supervisor_core.common.errors import CommandText, UsageError, in_shell
 from supervisor_core.common.text import printable
 from supervisor_core.common.time_zones import host_zone, zone_of
 from supervisor_core.common.times import to_text
-from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.schedules.service import Schedules, ScheduleStatus
@@ -31,9 +31,8 @@ from supervisor_core.jobs.model import new_task_id
 NO_DAEMON = "No daemon runs here, so nothing is run until one does: `supervisor start` starts one."
 
 
-def scheduling(command: Command, config_path: str | None, *, as_json: bool) -> int:
+def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Do it, and say what came of it."""
-    config = load_supervisor_config(config_path)
     now = datetime.now(UTC)
     with opened_ledger(config) as ledger:
         schedules = Schedules(ledger)
@@ -127,10 +126,10 @@ ANSWER_SECONDS = 10.0
 """A move is written down before it is answered, and a disk may be slow."""
 
 
-def monitoring(name: str, config_path: str | None, *, as_json: bool) -> int:
+def monitoring(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Ask, and say what came of it."""
-    config, issuer = load_supervisor_config(config_path), shell_issuer()
-    request = {"do": "monitoring", "rest": name.endswith("pause"), "issuer": {"id": issuer.id, "name": issuer.name}}
+    issuer, rest = shell_issuer(), command.name.endswith("pause")
+    request = {"do": "monitoring", "rest": rest, "issuer": {"id": issuer.id, "name": issuer.name}}
     try:
         answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
         done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))

@@ -18,32 +18,22 @@ ANSWER_SECONDS = 2.0
 EVERYBODY = "all"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Its options."""
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for programs")
-    form.add_argument("--plain", action="store_true", help="key=value, a line each")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "target",
-        nargs="?",
-        metavar="TARGET",
-        help="a worker, team:NAME, a pattern or all; the exit code is then the health of those workers alone",
-    )
-    which.add_argument("--worker", metavar="ID", help="this worker alone; the exit code is its health alone")
-
-
 def run(options: argparse.Namespace) -> int:
-    """Ask, show, and say by the exit code whether all is well."""
-    raw = read_raw(options.config)
-    status = ask_status(state_dir_of(raw), options.config)
-    target = options.worker or options.target
-    narrowed = bool(target and (options.worker or target != EVERYBODY))
-    if narrowed:
+    """Show the status; the exit code says whether everything is healthy."""
+    form = "json" if options.json else "plain" if options.plain else ""
+    target = options.worker or (options.target if options.target != EVERYBODY else None)
+    return show(options.config, target, form)
+
+
+def show(config: str | None, target: str | None, form: str = "") -> int:
+    """Show the status of everything or of a target, as tables, `plain` lines or `json`."""
+    raw = read_raw(config)
+    status = ask_status(state_dir_of(raw), config)
+    if target:
         from supervisor_core.cli.status.targets import narrow
 
         narrow(status, target, raw)
-    print(_form(status, options, services=not narrowed))
+    print(_form(status, form, services=not target))
     return 0 if status["healthy"] else 1
 
 
@@ -60,12 +50,12 @@ def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:
     return status_without_daemon(config, state)
 
 
-def _form(status: dict[str, Any], options: argparse.Namespace, *, services: bool) -> str:
-    if options.json:
+def _form(status: dict[str, Any], form: str, *, services: bool) -> str:
+    if form == "json":
         import json
 
         return json.dumps(status, indent=2)
-    if options.plain:
+    if form == "plain":
         from supervisor_core.cli.status.views import plain_lines
 
         return "\n".join(plain_lines(status))

@@ -19,7 +19,7 @@ _STATUS_WORDS = {
     "SPAWNING": ("it is coming up", ""),
     "PAUSED": (
         f"{UNWELL} monitoring is paused",
-        "nothing is started, stopped or restarted by itself; `supervisor send 'monitoring resume'` ends that",
+        "nothing is started, stopped or restarted by itself; `supervisor monitoring resume` ends that",
     ),
     "FAILED": (f"{UNWELL} it has failed", "`supervisor restart` begins anew"),
 }

@@ -129,7 +129,7 @@ def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
         (["--since", "yesterday"], "--since 'yesterday' is no time: it is a number of m, h, d or w"),
         (["--level", "loud"], "must be one of debug, info, warning, error, critical, not 'loud'"),
         (["-n", "-1"], "must be a number from 0 to 1000000"),
-        (["-n", "some"], "invalid count value: 'some'"),
+        (["-n", "some"], "must be a number from 0 to 1000000, not 'some'"),
     ],
 )
 def test_wrong_usage_is_said_with_what_was_expected(home: Home, words: list[str], said: str) -> None:

@@ -118,7 +118,7 @@ def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) 
     assert not wrong, "\n".join(wrong)
 
     told = home.supervisor("send", "why Code").stdout
-    assert "supervisor send 'undo Code task_" in told
+    assert "supervisor undo Code task_" in told
     assert "What happened until then:" in told
     assert re.search(r"rollback by \S+: done \(`task_", told), told
     everybody = home.supervisor("send", "why all")

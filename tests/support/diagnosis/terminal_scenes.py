@@ -41,48 +41,48 @@ def scenes() -> Iterator[tuple[str, str]]:
 
 def _play(home: Home) -> Iterator[tuple[str, str]]:
     terminal = Terminal(home.folder, SHOWN_AS, _environ(home))
-    terminal.type("supervisor send 'rollback 2 slow since noon' --preview")
+    terminal.type("supervisor rollback 2 slow since noon --preview")
     yield "terminal_preview.png", terminal.page()
 
-    terminal.type("supervisor send 'rollback 2 slow since noon' --wait")
+    terminal.type("supervisor rollback 2 slow since noon")
     yield "terminal_rollback.png", terminal.page()
 
     terminal.type("git -C checkout log --oneline -5")
     terminal.type("git -C checkout log -1")
     yield "terminal_commits.png", terminal.page()
 
-    terminal.type("supervisor send 'rollback 1' --preview")
+    terminal.type("supervisor rollback 1 --preview")
     yield "terminal_rollback_of_rollback.png", terminal.page()
 
-    terminal.type("supervisor send 'undo it was the drive' --wait")
+    terminal.type("supervisor undo it was the drive")
     terminal.type("git -C checkout log --oneline -4")
     terminal.type("git -C checkout diff --stat origin/main")
     yield "terminal_undo.png", terminal.page()
 
-    terminal.type("supervisor send 'rollback 1 slow again' --wait")
+    terminal.type("supervisor rollback 1 slow again")
     _commit(home, "Ann Archer", "Beat every two seconds", "watcher.py", "_SECONDS = 1.0", "_SECONDS = 2.0")
     terminal.page()
-    terminal.type("supervisor send update --preview")
+    terminal.type("supervisor update --preview")
     yield "terminal_update_preview.png", terminal.page()
 
-    terminal.type("supervisor send update --wait")
+    terminal.type("supervisor update")
     terminal.type("git -C checkout log --oneline --graph -7")
     yield "terminal_update.png", terminal.page()
 
-    terminal.type("supervisor send 'update --reset drive is repaired' --preview")
-    terminal.type("supervisor send 'update --reset drive is repaired' --wait")
+    terminal.type("supervisor update --reset drive is repaired --preview")
+    terminal.type("supervisor update --reset drive is repaired")
     terminal.type("git -C checkout for-each-ref --format='%(objectname:short) %(refname)' refs/supervisor")
     yield "terminal_reset.png", terminal.page()
 
     _commit(home, "Ben Brook", "Filter with orion-filters", "requirements.txt", "\n", "\norion_filters==2.0\n")
-    terminal.type("supervisor send update-deps --wait", exit_code=1)
+    terminal.type("supervisor update-deps", exit_code=1)
     terminal.type("git -C checkout status --short --branch")
     yield "terminal_update_deps.png", terminal.page()
 
-    said = terminal.type("supervisor send 'rollback 1' --preview")
+    said = terminal.type("supervisor rollback 1 --preview")
     state = said.rsplit(maxsplit=1)[-1]
-    terminal.type("supervisor send 'pause the disk is full' --wait")
-    terminal.type(f"supervisor send 'rollback 1' --wait --if-state {state}", exit_code=1)
+    terminal.type("supervisor pause the disk is full")
+    terminal.type(f"supervisor rollback 1 --if-state {state}", exit_code=1)
     yield "terminal_if_state.png", terminal.page()
 
 

@@ -1,0 +1,321 @@
+"""The arguments of every subcommand: the one source of parsing, help, completion and the reference.
+
+It imports nothing slow. The commands that Slack has as well take their arguments from the catalog, in `verbs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, ArgumentTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LINES = 50
+ROWS = 50
+MOST = 1_000_000
+WAIT_SECONDS = 60
+HIGHEST_PORT = 65535
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""From harmless to worst."""
+
+JSON = "print JSON"
+
+
+def status(parser: ArgumentParser) -> None:
+    """The options of `status`."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help=JSON)
+    form.add_argument("--plain", action="store_true", help="print key=value lines for scripts")
+    which = parser.add_mutually_exclusive_group()
+    target = "a worker, team:NAME, a pattern or all; the exit code is then the health of those workers alone"
+    which.add_argument("target", nargs="?", metavar="TARGET", help=target)
+    which.add_argument("--worker", metavar="ID", help="only this worker, also for the exit code")
+
+
+def logs(parser: ArgumentParser) -> None:
+    """The options of `logs`."""
+    most = f"show the newest N lines (default: {LINES})"
+    parser.add_argument("-n", "--lines", type=count, default=LINES, metavar="N", help=most)
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until Ctrl-C")
+    parser.add_argument("--worker", metavar="ID", help="only events about this worker and its commands")
+    parser.add_argument(
+        "--level", type=level, metavar="LEVEL", help="this level and worse: debug, info, warning, error"
+    )
+    parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per event")
+
+
+def send(parser: ArgumentParser) -> None:
+    """The options of `send`."""
+    text = "the command, such as 'pause OrionMX hotfix'; `supervisor send help` lists all"
+    parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=text)
+    parser.add_argument("--wait", action="store_true", help="wait for the outcome")
+    waiting(parser)
+    previewing(parser)
+    parser.add_argument("--json", action="store_true", help=JSON)
+
+
+def waiting(parser: ArgumentParser) -> None:
+    """The time limit of a command that is waited for."""
+    limit = f"wait at most S seconds (default: {WAIT_SECONDS}, plus the time that people have to approve)"
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=limit)
+
+
+def previewing(parser: ArgumentParser) -> None:
+    """The options of commands that change code."""
+    parser.add_argument("--preview", action="store_true", help="show what a code change would do, and do nothing")
+    parser.add_argument("--if-state", metavar="STATE", help="refuse unless everything is as this preview showed it")
+
+
+def audit(parser: ArgumentParser) -> None:
+    """The options of `audit`."""
+    what = "verify: check that no row was altered or removed. export: write all rows to a file. archive: move old rows "
+    what += "to a file. Without it: search"
+    parser.add_argument("what", nargs="?", choices=["verify", "export", "archive"], help=what)
+    parser.add_argument("--worker", metavar="ID", help="only rows about this worker, team:NAME, a pattern or all")
+    parser.add_argument("--issuer", metavar="WHO", help="only rows of this person: cli:anna, U0OPER or a display name")
+    parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
+    parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")
+    parser.add_argument("--shared", action="store_true", help="read the shared database: the trails of all hosts")
+    parser.add_argument("--limit", type=rows, default=ROWS, metavar="N", help=f"at most N rows (default: {ROWS})")
+    parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
+    parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 90d or 2026-01-31")
+    parser.add_argument("--file", metavar="FILE", action="append", help="with verify: check this file; may be repeated")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON list with the column names as keys")
+    form.add_argument("--csv", action="store_true", help="print CSV with a header")
+
+
+def approvals(parser: ArgumentParser) -> None:
+    """The options of `approvals`."""
+    what = "decide about one; without it: list what is waiting"
+    parser.add_argument("what", nargs="?", choices=["approve", "deny", "cancel"], help=what)
+    parser.add_argument("approval", nargs="?", metavar="ID", help="the approval's id, or the command's id")
+    parser.add_argument(
+        "reason", nargs="*", metavar="REASON", help="why; shown to the requester and kept in the audit trail"
+    )
+    parser.add_argument("--json", action="store_true", help=JSON)
+
+
+def alerts(parser: ArgumentParser) -> None:
+    """The options of `alerts`."""
+    what = "act on one; without it: list the open alerts"
+    parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze"], help=what)
+    parser.add_argument("alert", nargs="?", metavar="ID", help="the alert's id")
+    uptime = "show each worker's uptime over 24 hours, 7 days and 30 days"
+    parser.add_argument("--uptime", action="store_true", help=uptime)
+    parser.add_argument("--json", action="store_true", help=JSON)
+
+
+def daemon(parser: ArgumentParser) -> None:
+    """The actions of `daemon`; the dispatcher goes on to each."""
+    parser.add_argument("action", choices=ACTIONS, help="`supervisor daemon ACTION --help` shows its options")
+
+
+def run(parser: ArgumentParser) -> None:
+    """The options of `daemon run`."""
+    parser.add_argument("--quiet", action="store_true", help="log to files only, not to stderr")
+
+
+def start(parser: ArgumentParser) -> None:
+    """No options; a worker's name is answered with the command that was meant."""
+    parser.add_argument("workers_named", nargs="*", help=argparse.SUPPRESS)
+
+
+def stop(parser: ArgumentParser) -> None:
+    """The options of `daemon stop`."""
+    start(parser)
+    parser.add_argument("--workers", action="store_true", help="stop the workers first")
+
+
+def once(parser: ArgumentParser) -> None:
+    """The options of `once`."""
+    which = "this worker; by default the only one or supervisor.default_worker"
+    parser.add_argument("--worker-id", metavar="ID", help=which)
+    parser.add_argument("--heal", action="store_true", help="start the worker if it should be running and isn't")
+
+
+def config(parser: ArgumentParser) -> None:
+    """The words of `config`."""
+    what = "validate it, and show what a running daemon would do with it"
+    parser.add_argument("check", choices=["check"], help=what)
+
+
+def doctor(parser: ArgumentParser) -> None:
+    """The options of `doctor`."""
+    parser.add_argument("--json", action="store_true", help=JSON)
+
+
+def db(parser: ArgumentParser) -> None:
+    """The words of `db`."""
+    parser.add_argument("upgrade", choices=["upgrade"], help="run the missing migrations")
+
+
+def demo(parser: ArgumentParser) -> None:
+    """The options of `demo`."""
+    parser.add_argument("--port", type=port, default=0, metavar="P", help="the page's port (default: any free port)")
+    parser.add_argument("--tour", action="store_true", help="play a session in the terminal, check it, and exit")
+
+
+def playground(parser: ArgumentParser) -> None:
+    """The options of `playground`."""
+    parser.add_argument("--port", type=port, default=0, metavar="P", help="the port (default: any free port)")
+    parser.add_argument("--manifest", metavar="FILE", help="the app's manifest (default: ./manifest.yml, else any app)")
+    parser.add_argument("--journal", metavar="FILE", help="record everything that happens, as JSON lines")
+    parser.add_argument("--rate-limits", action="store_true", help="enforce Slack's rate limits as well")
+
+
+def nothing(_parser: ArgumentParser) -> None:
+    """No options of its own."""
+
+
+class Subcommand:
+    """One subcommand: its options, its function, its description, and an example."""
+
+    __slots__ = ("configure", "description", "example", "place")
+
+    def __init__(self, place: str, configure: Callable[[ArgumentParser], None], description: str, example: str) -> None:
+        self.place = place
+        """`module:function` in this package, imported only to run it."""
+        self.configure = configure
+        self.description = description
+        self.example = example
+
+
+_START = Subcommand(
+    "lifecycle:run_start", start, "Start the supervisor in the background, and wait until it's up.", "daemon start"
+)
+_STOP = Subcommand("lifecycle:run_stop", stop, "Stop the supervisor. Its workers keep running.", "daemon stop")
+_RESTART = Subcommand(
+    "lifecycle:run_restart", nothing, "Restart the supervisor. Its workers keep running.", "daemon restart"
+)
+_RUN = Subcommand("run:run_run", run, "Run the supervisor in the foreground.", "daemon run --quiet")
+_EVENTS = Subcommand("logs:run", logs, "Show what the supervisor did, newest last.", "daemon logs -f --level warning")
+
+SUBCOMMANDS = {
+    "status": Subcommand(
+        "status.command:run", status, "Show the workers and their health, verified now.", "status OrionMX"
+    ),
+    "logs": Subcommand("logs:run", logs, "Show what the supervisor did, newest last.", "logs -f --level warning"),
+    "alerts": Subcommand("alerts:run", alerts, "List the open alerts, or act on one.", "alerts acknowledge al_7f3k"),
+    "approvals": Subcommand(
+        "approvals:run", approvals, "List what is waiting for an approval, or decide.", "approvals approve ap_7f3k"
+    ),
+    "audit": Subcommand(
+        "audit:run",
+        audit,
+        "Search the audit trail: who did what, when, and the outcome.",
+        "audit --worker OrionMX --since 2d",
+    ),
+    "daemon": Subcommand("", daemon, "Start, stop or restart the supervisor on this host.", "daemon restart"),
+    "daemon start": _START,
+    "daemon stop": _STOP,
+    "daemon restart": _RESTART,
+    "daemon logs": _EVENTS,
+    "daemon run": _RUN,
+    "start": _START,
+    "stop": _STOP,
+    "run": _RUN,
+    "once": Subcommand(
+        "run:run_once",
+        once,
+        "Run one pass for a worker: its flags, waiting commands and health.",
+        "once --worker-id OrionMX --heal",
+    ),
+    "send": Subcommand(
+        "send.command:run",
+        send,
+        "Send a command, in the words that Slack uses.",
+        "send 'rollback OrionMX 3 hotfix' --wait",
+    ),
+    "config": Subcommand("config:run", config, "Validate the configuration.", "config check --config new.yaml"),
+    "doctor": Subcommand(
+        "doctor_and_db:run_doctor",
+        doctor,
+        "Check the installation, Slack included, and say how to fix each problem.",
+        "doctor",
+    ),
+    "db": Subcommand(
+        "doctor_and_db:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"
+    ),
+    "demo": Subcommand(
+        "run:run_demo", demo, "Run a supervisor, a worker and a local Slack, to try them in the browser.", "demo --tour"
+    ),
+    "playground": Subcommand(
+        "run:run_playground", playground, "Run a local Slack for testing any bot.", "playground --port 8080"
+    ),
+}
+
+ACTIONS = tuple(name.removeprefix("daemon ") for name in SUBCOMMANDS if name.startswith("daemon "))
+
+
+def parser_of(name: str) -> ArgumentParser:
+    """The parser of a subcommand, such as `status` or `daemon start`; those of the catalog's commands included."""
+    if name not in SUBCOMMANDS:
+        from supervisor_core.cli.verbs import verb_parser
+
+        return verb_parser(name)
+    subcommand = SUBCOMMANDS[name]
+    parser = new_parser(name, subcommand.description, f"supervisor {subcommand.example}")
+    subcommand.configure(parser)
+    return parser
+
+
+def new_parser(name: str, description: str, *examples: str) -> ArgumentParser:
+    """A parser with what all subcommands have: `--config`, and examples below the options."""
+    shown = "\n".join(["example:" if len(examples) == 1 else "examples:", *(f"  {each}" for each in examples)])
+    parser = ArgumentParser(
+        prog=f"supervisor {name}",
+        description=description,
+        epilog=shown,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="default: $SUPERVISOR_CONFIG, else ./config.yaml")
+    return parser
+
+
+def count(text: str) -> int:
+    """A number of lines."""
+    return _number(text, 0)
+
+
+def rows(text: str) -> int:
+    """A number of rows."""
+    return _number(text, 1)
+
+
+def port(text: str) -> int:
+    """A TCP port."""
+    if not text.isascii() or not text.isdigit() or int(text) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"must be a port from 0 (any free one) to {HIGHEST_PORT}, not {text!a}")
+    return int(text)
+
+
+def level(text: str) -> str:
+    """A log level, in any case."""
+    if text.upper() not in LEVELS:
+        raise ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
+    return text.upper()
+
+
+def seconds(text: str) -> float:
+    """A time limit."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < MOST:
+        raise ArgumentTypeError(f"must be a number of seconds above 0, not {text!a}")
+    return number
+
+
+def _number(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not least <= number <= MOST:
+        raise ArgumentTypeError(f"must be a number from {least} to {MOST}, not {text!a}")
+    return number

@@ -1,0 +1,97 @@
+"""The commands that Slack has as well, typed at the shell: `supervisor rollback OrionMX 3 hotfix`.
+
+The arguments are joined to one text of the grammar, which goes the way of `supervisor send '…' --wait`.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+from supervisor_core.commands.catalog import CATALOG, FAMILIES
+from supervisor_core.commands.definitions import CommandDefinition, TargetRule, Tier
+from supervisor_core.commands.words import quote
+from supervisor_core.common.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+NOTE = {
+    "restart": "Without a worker, it restarts the daemon, like `supervisor daemon restart`.",
+    "logs": "Without a worker, it shows the supervisor's own events, like `supervisor daemon logs`.",
+}
+
+
+def verb_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of a command of the catalog, or of the first word of several, such as `schedule`."""
+    import argparse
+
+    from supervisor_core.cli import options
+
+    definitions = FAMILIES.get(name) or (CATALOG[name],)
+    usage = [f"  supervisor {each.usage}" for each in definitions]
+    several = len(definitions) > 1
+    described = [f"{each.name}: {each.summary}" if several else each.summary for each in definitions]
+    described += filter(None, [NOTE.get(name)])
+    parser = options.new_parser(name, "\n".join(map(textwrap.fill, described)), *_examples(definitions))
+    parser.usage = "\n".join(["supervisor " + definitions[0].usage + " [options]", *usage[1:]])
+    parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
+    queued, code = (any(test(each) for each in definitions) for test in (_is_queued, _changes_code))
+    if queued:
+        wait = "wait for the outcome (the default), or return once the command is queued"
+        parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True, help=wait)
+        options.waiting(parser)
+    for option in definitions[0].options:
+        parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=option.help)
+    if code:
+        options.previewing(parser)
+    parser.add_argument("--json", action="store_true", help=options.JSON)
+    parser.set_defaults(wait=queued, timeout=None, preview=False, if_state=None, flags=None)
+    return parser
+
+
+def run(name: str, options: argparse.Namespace) -> int:
+    """Send the command, or show the answer."""
+    from supervisor_core.cli.send import command
+
+    options.text = [as_text(name, options.words, options.flags or ())]
+    return command.run(options)
+
+
+def run_restart(options: argparse.Namespace) -> int:
+    """Restart a worker; without any argument, the daemon."""
+    if options.words or options.flags or options.json or not options.wait or options.timeout:
+        return run("restart", options)
+    from supervisor_core.cli import lifecycle
+
+    hint = "supervisor: Restarting the daemon. To restart a worker: `supervisor restart WORKER`."
+    print(hint, file=sys.stderr)
+    return lifecycle.run_restart(options)
+
+
+def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:
+    """The arguments as one text. One with spaces is text, as in quotes; the first may be the whole rest."""
+    if any(not word.strip() for word in words):
+        raise UsageError(f"An argument of `supervisor {name}` is empty.", remedy="Is a variable not set?")
+    first, others = words[:1], [quote(word) if " " in word and '"' not in word else word for word in words[1:]]
+    return " ".join([name, *flags, *first, *others])
+
+
+def _examples(definitions: Sequence[CommandDefinition]) -> list[str]:
+    """One example of each: one that names a worker where there is one."""
+    chosen = []
+    for each in definitions:
+        takes_target = each.target is TargetRule.WORKERS
+        named = [example for example in each.examples if " " in example or not takes_target]
+        chosen.append(f"supervisor {(named or list(each.examples))[0]}")
+    return chosen
+
+
+def _is_queued(definition: CommandDefinition) -> bool:
+    return definition.handler is not None
+
+
+def _changes_code(definition: CommandDefinition) -> bool:
+    return definition.tier is Tier.CODE
