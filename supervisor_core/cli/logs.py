@@ -172,7 +172,11 @@ OUT_OF_ORDER_SECONDS = 60
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the newest lines that fit, and follow if asked to."""
+    """Show the newest events that match, or with a target what the worker wrote; follow them with `-f`."""
+    if options.target:
+        from supervisor_core.cli import worker_output
+
+        return worker_output.run(options)
     raw = read_raw(options.config)
     search = LogSearch(options.worker, options.level, *_since(options.since))
     files = EventFiles(state_dir_of(raw))
@@ -209,14 +213,14 @@ class _Printer:
 
 def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
     """Until whoever reads us goes away; Ctrl-C is the edge's, and ends with 130 as everywhere."""
-    while _still_read():
+    while still_read():
         new = files.new_lines()
         if new:
             printer.show(search.fitting(new))
     return 0
 
 
-def _still_read() -> bool:
+def still_read() -> bool:
     """Wait a while. False as soon as the other end of our output is closed: `logs -f | grep -m1 died` ends then."""
     if sys.platform == "win32":
         time.sleep(FOLLOW_SECONDS)

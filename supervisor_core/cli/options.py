@@ -36,6 +36,14 @@ def status(parser: ArgumentParser) -> None:
 
 def logs(parser: ArgumentParser) -> None:
     """The options of `logs`."""
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="show the output of this worker, team:NAME or all")
+    parser.add_argument("count", nargs="?", type=count, metavar="N", help="the same as -n N")
+    events(parser)
+
+
+def events(parser: ArgumentParser) -> None:
+    """The options of `daemon logs`."""
+    parser.set_defaults(target=None)
     most = f"show the newest N lines (default: {LINES})"
     parser.add_argument("-n", "--lines", type=count, default=LINES, metavar="N", help=most)
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until Ctrl-C")
@@ -133,7 +141,9 @@ def stop(parser: ArgumentParser) -> None:
 def once(parser: ArgumentParser) -> None:
     """The options of `once`."""
     which = "this worker; by default the only one or supervisor.default_worker"
-    parser.add_argument("--worker-id", metavar="ID", help=which)
+    workers = parser.add_mutually_exclusive_group()
+    workers.add_argument("--worker-id", metavar="ID", help=which)
+    workers.add_argument("--all", action="store_true", help="every worker of the configuration, one after the other")
     parser.add_argument("--heal", action="store_true", help="start the worker if it should be running and isn't")
 
 
@@ -192,13 +202,15 @@ _RESTART = Subcommand(
     "lifecycle:run_restart", nothing, "Restart the supervisor. Its workers keep running.", "daemon restart"
 )
 _RUN = Subcommand("run:run_run", run, "Run the supervisor in the foreground.", "daemon run --quiet")
-_EVENTS = Subcommand("logs:run", logs, "Show what the supervisor did, newest last.", "daemon logs -f --level warning")
+_EVENTS = Subcommand("logs:run", events, "Show what the supervisor did, newest last.", "daemon logs -f --level warning")
 
 SUBCOMMANDS = {
     "status": Subcommand(
         "status.command:run", status, "Show the workers and their health, verified now.", "status OrionMX"
     ),
-    "logs": Subcommand("logs:run", logs, "Show what the supervisor did, newest last.", "logs -f --level warning"),
+    "logs": Subcommand(
+        "logs:run", logs, "Show a worker's output, or without a target the supervisor's own events.", "logs OrionMX -f"
+    ),
     "alerts": Subcommand("alerts:run", alerts, "List the open alerts, or act on one.", "alerts acknowledge al_7f3k"),
     "approvals": Subcommand(
         "approvals:run", approvals, "List what is waiting for an approval, or decide.", "approvals approve ap_7f3k"

@@ -12,6 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from supervisor_core.cli import INTERRUPTED
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.slack_settings import slack_credentials
@@ -56,13 +57,18 @@ async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
 
 
 def run_once(options: argparse.Namespace) -> int:
-    """One pass; 0 where all went well."""
+    """Run one pass, or one for each worker; the worst exit code counts."""
     from supervisor_core.daemon.single_pass.supervisor import Supervisor
 
-    supervisor = Supervisor(options.config, options.worker_id)
-    code = supervisor.run_once(heal=options.heal)
-    if supervisor.held_by:
-        print(supervisor.held_by)
+    workers = list(load_supervisor_config(options.config).workers) if options.all else [options.worker_id]
+    code = 0
+    for worker_id in workers:
+        supervisor = Supervisor(options.config, worker_id)
+        code = max(code, supervisor.run_once(heal=options.heal))
+        if supervisor.held_by:
+            print(supervisor.held_by)
+        if code == INTERRUPTED:
+            break
     return code
 
 

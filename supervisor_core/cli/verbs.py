@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 NOTE = {
     "restart": "Without a worker, it restarts the daemon, like `supervisor daemon restart`.",
-    "logs": "Without a worker, it shows the supervisor's own events, like `supervisor daemon logs`.",
 }
 
 

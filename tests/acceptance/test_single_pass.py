@@ -300,3 +300,17 @@ def test_a_drive_that_is_away_is_1_and_what_the_shell_asked_for_is_done_all_the_
     assert once(home) == 0
     assert heartbeat(home)["success"]
     assert (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").exists()
+
+
+def test_all_is_a_pass_for_every_worker_and_the_worst_outcome_counts(tmp_path: Path) -> None:
+    workers = {name: {"command": demo_command(), "start_grace_seconds": 0.2} for name in ("East", "West")}
+    with a_home(tmp_path / "two", {**workers, "Broken": {"command": ["false"]}}) as home:
+        home.inbox.mkdir()
+        for name in ("East", "Broken"):
+            home.drop_flag(f"supervisor_pause_{name}.flag", {})
+        done = home.supervisor("once", "--all")
+        assert done.returncode == 1, "West should run and doesn't"
+        assert sorted(row["target_id"] for row in home.audit() if row["action"] == "PAUSE") == ["Broken", "East"]
+        assert home.supervisor("once", "--all", "--heal").returncode == 0
+        assert len(home.running_copies("West")) == 1
+        assert home.supervisor("once", "--all", "--worker-id", "East").returncode == 2
