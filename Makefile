@@ -8,6 +8,9 @@ DEMO   := $(VENV)/.demo-installed
 # Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
 JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 
+# A machine that keeps Python from writing bytecode would compile every test in every process of a run.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup demo check format test test-fast faults bench screenshots clean
 
 help:  ## this list

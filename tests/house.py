@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
@@ -25,8 +25,16 @@ class Module:
     """A Python file, by its path in the repository."""
 
     path: str
-    lines: int
-    tree: ast.Module
+    text: str
+
+    @property
+    def lines(self) -> int:
+        return len(self.text.splitlines())
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed when it's first needed: tests are collected by their modules' names."""
+        return ast.parse(self.text)
 
     @property
     def subject(self) -> str:
@@ -55,8 +63,7 @@ def tree_of(path: str) -> str:
 def modules() -> Sequence[Module]:
     """All modules of the three packages."""
     paths = (path for tree in TREES for path in sorted((ROOT / tree).rglob("*.py")))
-    texts = ((path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths)
-    return [Module(name, len(text.splitlines()), ast.parse(text)) for name, text in texts]
+    return [Module(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
 
 
 def folders(trees: Sequence[str] = TREES) -> Iterator[Folder]:

@@ -8,10 +8,11 @@ here until it's listed below, with what it touches. Nothing in the list may touc
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 import pytest
 
-from tests.support.homes import ROOT
+from tests.house import modules, tree_of
 
 PACKAGES = ("supervisor_core", "bot")
 
@@ -105,10 +106,10 @@ NO_FILES = frozenset({"home", "ledger", "_ledger", "connection", "ours", "self"}
 """Objects with a method `open` that aren't paths."""
 
 
-def uses_of_files(source: str) -> set[str]:
+def uses_of_files(tree: ast.Module) -> set[str]:
     """The names by which a module touches files."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             found |= _of_attribute(node)
         elif isinstance(node, ast.Call):
@@ -158,15 +159,12 @@ def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+@cache
 def modules_that_touch_files() -> dict[str, set[str]]:
     """Every module outside of the door that touches files, and how."""
-    found = {}
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if name not in THE_DOOR and (uses := uses_of_files(path.read_text(encoding="utf-8"))):
-                found[name] = uses
-    return found
+    ours = (module for module in modules() if tree_of(module.path) in PACKAGES and module.path not in THE_DOOR)
+    found = {module.path: uses_of_files(module.tree) for module in ours}
+    return {path: uses for path, uses in found.items() if uses}
 
 
 def test_every_module_that_touches_files_by_itself_is_listed_with_its_reason() -> None:
@@ -204,7 +202,7 @@ def test_no_module_is_listed_that_touches_no_files() -> None:
     ],
 )
 def test_a_new_module_that_opens_files_by_itself_is_found(source: str) -> None:
-    assert uses_of_files(source)
+    assert uses_of_files(ast.parse(source))
 
 
 @pytest.mark.parametrize(
@@ -221,4 +219,4 @@ def test_a_new_module_that_opens_files_by_itself_is_found(source: str) -> None:
     ],
 )
 def test_what_touches_no_file_or_goes_through_the_door_is_not_found(source: str) -> None:
-    assert not uses_of_files(source)
+    assert not uses_of_files(ast.parse(source))

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.catalog_of_words import catalog
+from tests.house import modules, tree_of
 from tests.support.debt import check_debt
 from tests.support.homes import ROOT
 
@@ -68,8 +69,7 @@ def glossary_words() -> list[str]:
 @cache
 def trees() -> dict[str, ast.Module]:
     """Every module, by its path in the repository."""
-    paths = (path for tree in TREES for path in (ROOT / tree).rglob("*.py"))
-    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
+    return {module.path: module.tree for module in modules() if tree_of(module.path) in TREES}
 
 
 def shown_texts() -> Iterator[str]:

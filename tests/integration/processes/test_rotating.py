@@ -61,7 +61,7 @@ def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kep
 
 
 def _has_finished(path: Path) -> bool:
-    """Whether its last line was captured. Where a full file is emptied as a whole, that line is in the newest older one."""
+    """True once its last line is captured. When a full file is emptied, that line is in the newest older one."""
     return path.exists() and read_output_end(path, 5).data == b"done\n"
 
 
