@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.commands.phrases import format_span
-from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, percent, word_of
+from supervisor_core.common.times import format_span
+from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, percent
 from supervisor_core.workers.conditions.rules import Condition, Severity
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _legend(figure: Figure, histories: Sequence[History]) -> None:
     handles: list[Any] = []
     for look in dict.fromkeys(_look(each) for each in sorted(there, key=_weight)):
         colour, hatch, edge = _LOOKS[look]
-        words = ", ".join(sorted(word_of(each) for each in there if _look(each) == look))
+        words = ", ".join(sorted(each.word for each in there if _look(each) == look))
         handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor=edge, linewidth=0.4, label=words))
     sorts = {mark.sort for history in histories for mark in history.marks}
     other = "other command" if MarkKind.DEPLOY in sorts else "command"

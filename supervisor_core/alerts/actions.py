@@ -37,11 +37,11 @@ ACKNOWLEDGED, SNOOZED, MUTED, UNMUTED = "ALERT_ACKNOWLEDGED", "ALERT_SNOOZED", "
 
 
 class NoSuchAlert(UsageError):
-    """There is no such alert."""
+    """The alert doesn't exist."""
 
 
 class AlertOver(RefusedError):
-    """Nothing can be done about an alert that is over."""
+    """The alert can't be changed in its current state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,7 @@ class AlertService:
         """The alert with this id."""
         found = self._ledger.read(lambda connection: rows.find(connection, alert_id))
         if found is None:
-            raise NoSuchAlert(
-                f"There is no alert {alert_id!a}.", remedy=(CommandText("alerts"), " lists those there are.")
-            )
+            raise NoSuchAlert(f"No alert {alert_id!a}.", remedy=(CommandText("alerts"), " lists the open alerts."))
         return found
 
     def acknowledge(self, alert_id: str, asked: AlertRequest, now: datetime | None = None) -> Alert:
@@ -178,7 +176,9 @@ class AlertService:
             alert = self.find(alert_id)
             if alert.state not in SHOWN:
                 over = alert.state is AlertState.CLOSED
-                raise AlertOver("It is over already." if over else "Nobody was told of it yet; it may pass by itself.")
+                raise AlertOver(
+                    "The alert is already closed." if over else "The alert isn't posted yet; it may recover first."
+                )
             step = step_of(alert)
             if step is None or self._ledger.step(step, now):
                 return self.find(alert_id)

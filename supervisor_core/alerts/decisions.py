@@ -242,7 +242,7 @@ class EvidenceCollector:
             if lines:
                 keep(alert_id, lines)
         except (DriveUnavailable, SupervisorError, OSError) as error:
-            log.info("what %s wrote last could not be looked at: %s", worker_id, error)
+            log.info("the last log lines of %s couldn't be read: %s", worker_id, error)
 
 
 def last_words(host: HostContext, worker_id: str) -> list[str]:

@@ -109,7 +109,7 @@ class HostConditions(Service):
         try:
             facts = await self._blocking(self._facts)
         except SupervisorError as error:  # the ledger can't be read: what was known holds
-            log.warning("the host's own condition can't be told: %s", error)
+            log.warning("the condition of the host couldn't be checked: %s", error)
             return
         answers = [self._with_its_beginning(each) for each in read_host(facts)]
         self._known = {**dict(facts.known), **{each.target: each.reading.condition for each in answers}}
@@ -150,7 +150,7 @@ class HostConditions(Service):
             trouble,
             drive_room,
             disk_room,
-            "the disk of state_dir",
+            "the state folder's disk",
             self._database is not None,
             self._database() if self._database else None,
             len(self._running),
@@ -185,6 +185,6 @@ def _of_the_ledger(
         alert = alerts.live_of(connection, supervisor_id, target)
         told = alert is not None and alert.acknowledged_at is not None and alert.acknowledged_at >= ended
         over = standing is not None and standing.condition.fine and standing.since >= ended
-        words = f"{job.handler} ({job.task_id}): {job.outcome.error if job.outcome else 'it was interrupted'}"
+        words = f"{job.handler} ({job.task_id}): {job.outcome.error if job.outcome else 'interrupted'}"
         cut_off.append(InterruptedCommand(job.worker_id, words, ended, told or over))
     return {target: standing.condition for target, standing in known.items()}, cut_off

@@ -144,7 +144,7 @@ class AlertMonitor:
             self._known = {target: KnownCondition(current) for target, current in found.items()}
             self._flapping.begin(found)
             workers = self._config().workers
-            gone = Reading(Condition.PAUSED, "it is not in the configuration any more", now)
+            gone = Reading(Condition.PAUSED, "no longer in the configuration", now)
             with self._lock:
                 for target, current in found.items():
                     if target.kind == WORKER and target.id not in workers and not current.condition.fine:

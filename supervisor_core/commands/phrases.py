@@ -1,18 +1,24 @@
 """Sentences with moments, people and commands in them, which each reader renders in their own way. Pure.
 
-The parts that are plain text may hold data: whoever shows them makes them harmless.
+`("paused by ", issuer, " at ", moment)` mentions the person in Slack and names them in a terminal, where the moment is
+a clock time in UTC. Parts that are plain text may hold data from outside: the renderer makes them harmless.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import Verbatim, as_in_shell
+from supervisor_core.common.times import clock_time
 
 Part = str | datetime | Issuer
+"""Plain text, something to type (`Verbatim`), a moment or a person."""
+
 Phrase = tuple[Part, ...]
+"""A sentence or a few, without the person and time formats of a reader."""
 
 
 def render_phrase(
@@ -22,7 +28,10 @@ def render_phrase(
     moment: Callable[[datetime], str],
     who: Callable[[Issuer], str],
 ) -> str:
-    """The whole, with each part as this reader gets it."""
+    """Render each part in the way of one reader.
+
+    `text` escapes plain text, `typed` marks what is typed, `moment` and `who` format times and people.
+    """
     words = []
     for part in phrase:
         if isinstance(part, Verbatim):
@@ -36,31 +45,18 @@ def render_phrase(
     return "".join(words)
 
 
-def plain(phrase: Phrase) -> str:
-    """For a terminal: moments in UTC, people by the name that they have there."""
-    return render_phrase(phrase, str, lambda word: f"`{as_in_shell(word)}`", in_utc, name_of)
+def plain(phrase: Phrase, now: datetime | None = None) -> str:
+    """Render a phrase for a terminal.
 
+    Moments are clock times in UTC, with the date unless it's the day of `now`. People are shown by name.
+    """
 
-def in_utc(at: datetime) -> str:
-    """To the second, because things that break do so one after the other."""
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    def typed(word: Verbatim) -> str:
+        return f"`{as_in_shell(word)}`"
+
+    return render_phrase(phrase, str, typed, partial(clock_time, now=now, seconds=True), name_of)
 
 
 def name_of(issuer: Issuer) -> str:
-    """Somebody by their name, else by what the audit trail calls them."""
+    """A person's name, else their id in the audit trail."""
     return issuer.name or issuer.id
-
-
-def format_span(seconds: float) -> str:
-    """A duration as people say it, in two units at most."""
-    if 0.05 <= seconds < 9.95:
-        return f"{seconds:.1f} s"
-    left = max(0, round(seconds))
-    if left < 60:
-        return f"{left} s"
-    for size, unit, smaller, word in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        count, rest = divmod(left, size)
-        if count:
-            more = rest // smaller
-            return f"{count} {unit} {more} {word}" if more and count < 10 else f"{count} {unit}"
-    return f"{left} s"

@@ -51,7 +51,7 @@ _TIMES = {"midnight": "00:00", "noon": "12:00"}
 
 
 class CronError(UsageError):
-    """It is no cron expression."""
+    """The cron expression isn't valid."""
 
     def __init__(self, message: str, nearest: str | None = None) -> None:
         super().__init__(message)
@@ -101,7 +101,7 @@ _FIELDS = (
 def parse_cron(text: str) -> Cron:
     """The expression in this text, or the one that its words mean; `CronError` says which part is wrong."""
     if len(text) > MOST:
-        raise CronError(f"A cron expression has at most {MOST} characters; this one has {len(text)}.")
+        raise CronError(f"The cron expression has {len(text)} characters; at most {MOST} are allowed.")
     said = " ".join(text.lower().removeprefix("@").split())
     meant = _from_words(said)
     fields = (meant or said).split(" ")
@@ -123,9 +123,7 @@ def parse_cron(text: str) -> Cron:
     longest = max(LONGEST_MONTHS[month - 1] for month in months)
     if min(days) > longest and not cron.either:
         fields[2] = str(longest)
-        raise CronError(
-            f"There is no day {min(days)} in {_month_names(months)}: it would never come.", " ".join(fields)
-        )
+        raise CronError(f"Day {min(days)} doesn't exist in {_month_names(months)}.", " ".join(fields))
     return cron
 
 
@@ -146,23 +144,27 @@ def _numbers(index: int, fields: Sequence[str]) -> tuple[int, ...]:
 def _part(field: _Field, part: str) -> set[int]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise CronError(f"{part[:20]!a} is no {field.name}: {_expected(field)}.", ANY if part == "?" else None)
+        raise CronError(
+            f"{part[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.", ANY if part == "?" else None
+        )
     step = int(match[4] or 1)
     if not 1 <= step <= field.high:
-        raise CronError(f"A step of {step} is none for the {field.name}.", f"{match[1]}/{field.high}")
+        raise CronError(
+            f"A step of {step} isn't valid for the {field.name}. Use 1 to {field.high}.", f"{match[1]}/{field.high}"
+        )
     if match[1] == ANY:
         return set(range(field.low, min(field.high, 6 if field.name == "weekday" else field.high) + 1, step))
     low = _number(field, match[2])
     if match[3] is None:
         if match[4]:
-            raise CronError(f"From {low} up to where? A step needs a range.", f"{low}-{field.high}/{step}")
+            raise CronError(f"A step needs a range, such as {low}-{field.high}/{step}.", f"{low}-{field.high}/{step}")
         return {low}
     high = _number(field, match[3])
     if field.name == "weekday" and high == 0 < low:
         high = 7  # Saturday to Sunday
     if high < low:
         raise CronError(
-            f"{part} goes backwards. Write it as two: {low}-{field.high},{field.low}-{high}.",
+            f"The range {part} is backwards. Write it as two ranges: {low}-{field.high},{field.low}-{high}.",
             f"{low}-{field.high},{field.low}-{high}",
         )
     return set(range(low, high + 1, step))
@@ -174,16 +176,16 @@ def _number(field: _Field, word: str) -> int:
         if field.low <= int(word) <= field.high:
             return int(word)
         closest = str(max(field.low, min(field.high, int(word))))
-        raise CronError(f"{word[:20]} is no {field.name}: {_expected(field)}.", closest)
+        raise CronError(f"{word[:20]} isn't a valid {field.name}. Use {_expected(field)}.", closest)
     for number, name in enumerate(field.names):
         if name and len(word) >= 3 and name.startswith(word):
             return number
     found = nearest(word, [form for name in field.names if name for form in (name[:3], name)])
-    raise CronError(f"{word[:20]!a} is no {field.name}: {_expected(field)}.", found and found[:3])
+    raise CronError(f"{word[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.", found and found[:3])
 
 
 def _expected(field: _Field) -> str:
-    names = f", or {field.names[1][:3]} and so on" if field.names else ""
+    names = f", or a name such as {field.names[1][:3]}" if field.names else ""
     return f"{field.low} to {field.high}{names}"
 
 
@@ -201,9 +203,9 @@ def _from_words(said: str) -> str | None:
         return None
     if day not in _DAYS:
         found = nearest(day, _DAYS)
-        raise CronError(f"{day[:20]!a} is no day that I know: {_words()}.", f"{found} {time}" if found else None)
+        raise CronError(f"{day[:20]!a} isn't a known day. Use {_words()}.", f"{found} {time}" if found else None)
     if int(clock[1]) > 23 or int(clock[2]) > 59:
-        raise CronError(f"{time} is no time of day: 00:00 to 23:59.")
+        raise CronError(f"{time} isn't a time of day. Use 00:00 to 23:59.")
     return f"{int(clock[2])} {int(clock[1])} {_DAYS[day]}"
 
 
@@ -213,8 +215,8 @@ def _every(number: int, *, hours: bool) -> str:
     if number not in fitting:
         closest = min(fitting, key=lambda each: abs(each - number))
         raise CronError(
-            f"Every {number} {what} does not come out even with {'a day' if hours else 'an hour'}: "
-            f"it can be every {', '.join(map(str, fitting))}.",
+            f"Every {number} {what} doesn't divide {'a day' if hours else 'an hour'} evenly. "
+            f"Use {', '.join(map(str, fitting))}.",
             f"every {closest} {what}",
         )
     step = ANY if number == 1 else f"*/{number}"
@@ -222,7 +224,7 @@ def _every(number: int, *, hours: bool) -> str:
 
 
 def _words() -> str:
-    return "daily, weekdays, weekends, mondays to sundays, weekly, monthly"
+    return "daily, weekdays, weekends, mondays … sundays, weekly or monthly"
 
 
 def _not_five(said: str, fields: Sequence[str]) -> CronError:
@@ -232,11 +234,10 @@ def _not_five(said: str, fields: Sequence[str]) -> CronError:
         found = nearest(fields[0], _DAYS)
         found = found and f"{found} {fields[1]}"
     if found is None and len(fields) == len(_FIELDS) + 1:
-        return CronError(
-            f"These are six fields, and there are no seconds here: such as {EXAMPLE}.", " ".join(fields[1:])
-        )
+        return CronError(f"A schedule has five fields, without seconds. Example: {EXAMPLE}.", " ".join(fields[1:]))
     return CronError(
-        f"When it runs is five fields (minute, hour, day, month, weekday), such as {EXAMPLE}; not {said[:40]!a}.", found
+        f"{said[:40]!a} isn't a schedule. Use five fields (minute, hour, day, month, weekday). Example: {EXAMPLE}.",
+        found,
     )
 
 

@@ -6,28 +6,28 @@ _SAFE_IN_SHELL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 
 class Verbatim(str):
-    """Something to be typed, or repeated letter by letter: `kill -CONT 4711`."""
+    """Text to type or repeat exactly: `kill -CONT 4711`."""
 
     __slots__ = ()
 
 
 class CommandText(Verbatim):
-    """A command in the words of the grammar: `schedule list`. What is typed before it each door knows itself."""
+    """A command in the grammar's words: `schedule list`. Each source adds its own prefix, such as `/supervisor`."""
 
     __slots__ = ()
 
 
 MarkedText = tuple[str, ...]
-"""A sentence or two; the parts of it that are `Verbatim` are shown so that they can be told from the rest."""
+"""A sentence or two; `Verbatim` parts are shown as code."""
 
 
 def in_shell(words: MarkedText) -> str:
-    """For a terminal, where commands go through `supervisor`."""
+    """Render for a terminal, where commands start with `supervisor`."""
     return "".join(f"`{as_in_shell(word)}`" if isinstance(word, Verbatim) else word for word in words)
 
 
 def as_in_shell(word: Verbatim) -> str:
-    """One of them as it is typed there."""
+    """A word as it's typed in a terminal."""
     if not isinstance(word, CommandText):
         return str(word)
     # `supervisor audit` takes options instead, and `supervisor restart` alone restarts the daemon.
@@ -42,7 +42,7 @@ class SupervisorError(Exception):
     """Something went wrong."""
 
     retryable = False
-    """True where the same call may go through later without anybody changing anything."""
+    """True where the same call may succeed later without any change."""
 
     def __init__(self, message: str | None = None, *, remedy: str | MarkedText = "") -> None:
         self.message = message or (type(self).__doc__ or "").strip()
@@ -52,7 +52,7 @@ class SupervisorError(Exception):
 
     @property
     def todo(self) -> MarkedText:
-        """The remedy, for a reader who is not in a shell: commands in it are `CommandText`."""
+        """The remedy for a reader outside a shell: commands in it are `CommandText`."""
         return self._todo or (self.remedy,)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class SupervisorError(Exception):
 
 
 class UsageError(SupervisorError):
-    """The command was not understood."""
+    """The command wasn't understood."""
 
 
 class ConfigError(SupervisorError):
@@ -68,24 +68,24 @@ class ConfigError(SupervisorError):
 
 
 class RefusedError(SupervisorError):
-    """Refused: this would not be safe."""
+    """Refused: this isn't safe."""
 
 
 class TemporaryError(SupervisorError):
-    """It did not work this time."""
+    """It failed this time."""
 
     retryable = True
 
 
 class LedgerUnavailable(TemporaryError):
-    """The ledger can't be written at the moment."""
+    """The ledger can't be written right now."""
 
     short = "the ledger can't be used"
-    """The same in a few words, for a table."""
+    """The message in a few words, for a table."""
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line: our own errors in their words, all others with their type."""
+    """Describe an exception in one line: a `SupervisorError` by its message, any other with its type."""
     if isinstance(error, SupervisorError):
         return str(error)
     kind, words = type(error).__name__, " ".join(str(error).split())

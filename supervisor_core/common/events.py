@@ -91,7 +91,7 @@ def _freeze(value: object, where: str) -> object:
         return MappingProxyType({str(key): _freeze(each, f"{where}.{key}") for key, each in value.items()})
     if isinstance(value, list | tuple):
         return tuple(_freeze(each, f"{where}[{place}]") for place, each in enumerate(value))
-    raise TypeError(f"{where} is a {type(value).__name__}; an event holds text, numbers, times, lists and mappings")
+    raise TypeError(f"{where} is a {type(value).__name__}; an event can hold text, numbers, times, lists and mappings")
 
 
 def _thaw(value: object) -> object:

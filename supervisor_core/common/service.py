@@ -137,7 +137,7 @@ class Pulse:
         beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
         overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
         return "; ".join(
-            f"{f'{loop}: ' if loop else ''}no sign of life for {now - beat.at:.0f} s, since {beat.moment:%H:%M:%S} UTC"
+            f"{f'{loop}: ' if loop else ''}unresponsive for {now - beat.at:.0f} s, since {beat.moment:%H:%M:%S} UTC"
             for loop, beat in overdue
         )
 
@@ -196,7 +196,7 @@ class ServiceRunner:
             self._report,
             state=ServiceState.ERROR,
             health="degraded",
-            reason=f"it did not stop within {seconds:.0f} s and was cut off",
+            reason=f"didn't stop within {seconds:.0f} s and was cancelled",
             last_error=SHUTDOWN_TIMEOUT,
         )
 
@@ -218,7 +218,7 @@ class ServiceRunner:
                     self._report,
                     state=ServiceState.ERROR,
                     health="degraded",
-                    reason=f"failed; tried again in {delay:.0f} s",
+                    reason=f"failed; retrying in {delay:.0f} s",
                     last_error=words,
                 )
                 self.ready.set()
@@ -237,7 +237,7 @@ class ServiceRunner:
             self.ready.set()
             await self.service.run(stopping)
             if not stopping.is_set():
-                raise RuntimeError("it ended although nobody asked it to")
+                raise RuntimeError("the service ended unexpectedly")
         finally:
             await self.service.shut_down()
 
@@ -263,7 +263,7 @@ class ServiceRegistry:
         _, late = await asyncio.wait(self._tasks, timeout=bound_seconds)
         laggards = [self._tasks[task] for task in late]
         for task in late:
-            log.error("service %s did not stop within %.0f s; it is cut off", self._tasks[task], bound_seconds)
+            log.error("service %s didn't stop within %.0f s and is cancelled", self._tasks[task], bound_seconds)
             next(each for each in self._keepers if each.service.name == self._tasks[task]).cut_off(bound_seconds)
             task.cancel()
         if late:  # not for ever: one that hangs in its shutting down as well is left to the end of the program

@@ -31,7 +31,7 @@ LOCALTIME, TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
 
 
 class UnknownZone(UsageError):
-    """This host knows no such time zone."""
+    """This host doesn't know the time zone."""
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -40,8 +40,8 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):  # not there, no name of one, a folder
         raise UnknownZone(
-            f"This host knows no time zone {name[:60]!a}.",
-            remedy="Its system package `tzdata` brings them.",
+            f"This host doesn't know the time zone {name[:60]!a}.",
+            remedy="Install the system package `tzdata`.",
         ) from None
 
 

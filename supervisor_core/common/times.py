@@ -1,4 +1,4 @@
-"""Aware UTC as text, and durations as people type them: `2h`, `1d12h`, `since 2026-01-31`. Pure."""
+"""Aware UTC as text, durations as people type them (`2h`, `1d12h`), and times as people read them. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 
 def utc_now() -> datetime:
-    """The time of day, for whoever is given no other clock."""
+    """The current time, where no other clock is given."""
     return datetime.now(UTC)
 
 
 def require_aware(moment: datetime) -> datetime:
-    """The same moment in UTC; a naive one is a mistake of the programmer and is refused."""
+    """Return the same moment in UTC; raise `ValueError` for a naive one."""
     if moment.utcoffset() is None:
-        raise ValueError(f"{moment!r} has no time zone; every time here is aware UTC")
+        raise ValueError(f"{moment!r} has no time zone; times must be aware UTC")
     try:
         return moment.astimezone(UTC)
     except OverflowError:  # in UTC it would lie before the year 1 or after 9999
-        raise ValueError(f"{moment!r} is no time that UTC knows") from None
+        raise ValueError(f"{moment!r} is out of range in UTC") from None
 
 
 def to_text(moment: datetime) -> str:
@@ -27,7 +27,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """A moment out of ISO 8601 text; `ValueError` for anything else, and for one without a zone."""
+    """Parse ISO 8601 text with a zone; raise `ValueError` for anything else."""
     return require_aware(datetime.fromisoformat(text))
 
 
@@ -53,7 +53,7 @@ _MOMENT = re.compile(
 
 
 def parse_duration(text: str) -> int | None:
-    """Seconds, or None for what is no duration."""
+    """Parse a duration into seconds; None for anything else."""
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         return None
@@ -62,7 +62,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(seconds: int) -> str:
-    """The shortest text that `parse_duration` reads as so many seconds, whole minutes that is."""
+    """Format whole minutes as the shortest text that `parse_duration` reads."""
     left, parts = seconds, []
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
         count, left = divmod(left, size)
@@ -72,7 +72,7 @@ def format_duration(seconds: int) -> str:
 
 
 def nearest_duration(text: str) -> int | None:
-    """The likely meaning of `2hours` or `90`; None where it doesn't begin like a duration."""
+    """Guess the meaning of `2hours` or `90`; None if it doesn't begin like a duration."""
     match = _BEGUN.match(text)
     if match is None:
         return None
@@ -81,7 +81,7 @@ def nearest_duration(text: str) -> int | None:
 
 
 def parse_since(text: str) -> str | None:
-    """A duration back from now or an ISO date, in its canonical text; None for what is neither."""
+    """Return a duration back from now or an ISO date as canonical text; None for anything else."""
     seconds = parse_duration(text)
     if seconds is not None:
         return format_duration(seconds) if MINUTE <= seconds <= LONGEST else None
@@ -98,7 +98,7 @@ def parse_since(text: str) -> str | None:
 
 
 def since_moment(since: str, now: datetime, zone: tzinfo = UTC) -> datetime:
-    """The moment that a `since` means, as aware UTC; a bare date begins at midnight in this zone."""
+    """Return the moment that a `since` means, in UTC; a bare date begins at midnight in this zone."""
     seconds = parse_duration(since)
     if seconds is not None:
         return now.astimezone(UTC) - timedelta(seconds=seconds)
@@ -107,3 +107,33 @@ def since_moment(since: str, now: datetime, zone: tzinfo = UTC) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
     except OverflowError:  # the first day there is, east of Greenwich
         return moment.replace(tzinfo=UTC)
+
+
+def format_span(seconds: float) -> str:
+    """Format a duration in at most two units: `2 min 13 s`, `5 d`."""
+    if 0.05 <= seconds < 9.95:
+        return f"{seconds:.1f} s"
+    left = max(0, round(seconds))
+    if left < 60:
+        return f"{left} s"
+    for size, unit, smaller, word in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        count, rest = divmod(left, size)
+        if count:
+            more = rest // smaller
+            return f"{count} {unit} {more} {word}" if more and count < 10 else f"{count} {unit}"
+    return f"{left} s"
+
+
+def format_ago(at: datetime, now: datetime) -> str:
+    """Format a recent moment: `just now`, `40 s ago`, `2 min ago`, `3 h 5 min ago`."""
+    seconds = (now - at).total_seconds()
+    if seconds < 10:
+        return "just now"
+    return f"{format_span(seconds // MINUTE * MINUTE if seconds >= MINUTE else seconds)} ago"
+
+
+def clock_time(at: datetime, now: datetime | None = None, *, seconds: bool = False) -> str:
+    """Format a moment in UTC: `05:06 UTC`, with the date unless it's the day of `now`."""
+    at = require_aware(at)
+    clock = f"{at:%H:%M:%S} UTC" if seconds else f"{at:%H:%M} UTC"
+    return clock if now is not None and at.date() == require_aware(now).date() else f"{at:%Y-%m-%d} {clock}"

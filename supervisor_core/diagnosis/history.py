@@ -18,8 +18,8 @@ from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans,
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
-from supervisor_core.commands.phrases import Phrase, format_span
-from supervisor_core.common.text import times
+from supervisor_core.commands.phrases import Phrase
+from supervisor_core.common.times import format_span
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.why.explanation import describe_command, describe_outcome
 from supervisor_core.jobs import rows as jobs
@@ -35,8 +35,6 @@ _LENGTHS = {"24 hours": SPANS["24h"], "7 days": SPANS["7d"]}
 
 TOLD = 12
 """Commands in words and with a number in the picture, the newest; the others are counted."""
-
-WORDS = {Condition.UNKNOWN: "not known", Condition.RESTART_LIMIT: "given up"}
 
 
 class MarkKind(StrEnum):
@@ -119,11 +117,6 @@ class History:
         return max(found, key=lambda each: each.length, default=None)
 
 
-def word_of(condition: Condition) -> str:
-    """A condition as people read it."""
-    return WORDS.get(condition, condition.value.replace("_", " "))
-
-
 def from_flips(
     samples: Sequence[HeartbeatSample], stretches: Sequence[ConditionSpan], limit: float
 ) -> tuple[HeartbeatSample, ...]:
@@ -141,47 +134,44 @@ def from_flips(
 
 
 def history_text(history: History) -> list[Phrase]:
-    """The whole, for whoever does not see a picture: a sentence for each thing that is worth knowing."""
+    """The history in sentences, for a reader who doesn't see the picture."""
     name, length = history.worker_id, history.length
     if not history.known:
-        return [(f"{name}: nothing is on record of the last {length}",), *_done(history)]
+        return [(f"{name}: nothing recorded in the last {length}",), *_done(history)]
     share = history.uptime.share
-    up = "nobody wanted it to run" if share is None else f"it did its work {_percent(share)} of the time"
-    changes = history.changes
-    often = "and its condition never changed" if not changes else f"and its condition changed {times(changes)}"
+    up = "not expected to run" if share is None else f"healthy {_percent(share)} of the time"
+    often = count(history.changes, "condition change") if history.changes else "no condition changes"
     sentences: list[Phrase] = [(f"{name} in the last {length}: {up}, {often}",)]
     trouble = history.longest_trouble
     if trouble is not None:
         long = format_span(trouble.length.total_seconds())
-        open_ = " and goes on" if trouble.until == history.until else ""
-        sentences.append(
-            (f"Its longest trouble took {long}{open_}: {word_of(trouble.condition)}, since ", trouble.since)
-        )
+        ongoing = ", ongoing" if trouble.until == history.until else ""
+        sentences.append((f"Longest problem: {trouble.condition.word} for {long}{ongoing}, since ", trouble.since))
     now = history.stretches[-1]
     if now is not trouble:
-        sentences.append((f"It is {word_of(now.condition)} since ", now.since))
+        sentences.append((f"Now: {now.condition.word} since ", now.since))
     oldest = max(history.samples, key=lambda each: each.seconds, default=None)
     if oldest is not None:
         limit = f" (limit {format_span(history.limit_seconds)})" if history.limit_seconds else ""
-        sentences.append((f"Its heartbeat was at most {format_span(oldest.seconds)} old{limit}, at ", oldest.at))
+        sentences.append((f"Oldest heartbeat: {format_span(oldest.seconds)}{limit} at ", oldest.at))
     return [*sentences, *_done(history)]
 
 
 def _done(history: History) -> list[Phrase]:
-    """What people and schedules had done to it."""
+    """The commands of people and schedules."""
     shown = history.numbered
     left = len(history.marks) - len(shown) + history.more
     if not shown:
-        return [("Nobody had anything done to it in that time",)]
-    earlier: list[Phrase] = [(f"{count(left, 'command')} before those that follow",)] if left else []
+        return [("No commands in that time",)]
+    earlier: list[Phrase] = [(f"{count(left, 'earlier command')} not listed",)] if left else []
     return [*earlier, *((f"{number}. ", mark.at, ": ", *mark.words) for number, mark in enumerate(shown, 1))]
 
 
 def _percent(share: float) -> str:
     """Never 100 where something was missing."""
     if share >= 1:
-        return "100 %"
-    return f"{min(share * 100, 99.99):.2f} %" if share > 0.99 else f"{share * 100:.1f} %"
+        return "100%"
+    return f"{min(share * 100, 99.99):.2f}%" if share > 0.99 else f"{share * 100:.1f}%"
 
 
 def percent(uptime: Uptime) -> str:

@@ -162,7 +162,7 @@ def test_a_service_that_raises_degrades_the_whole_visibly_and_comes_back(home: H
     wait_until(lambda: heartbeat(home)["state"] == "error", PATIENCE_SECONDS, "it is seen")
     shown = heartbeat(home)
     assert (shown["health"], shown["last_error"]) == ("degraded", words)
-    assert re.fullmatch(r"failed; tried again in \d+ s", shown["reason"])
+    assert re.fullmatch(r"failed; retrying in \d+ s", shown["reason"])
     status = home.supervisor("status", "--json")
     assert (status.returncode, json.loads(status.stdout)["healthy"]) == (1, False)
     others = [each for each in home.status()["services"] if each["name"] != "heartbeat" and each["state"] != "disabled"]

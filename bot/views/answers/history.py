@@ -13,7 +13,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import name_of, render_phrase
 from supervisor_core.common.text import sentence
-from supervisor_core.diagnosis.history import History, history_text, percent, word_of
+from supervisor_core.diagnosis.history import History, history_text, percent
 
 WORDS = 2700  # characters of all sentences
 ALT = 900
@@ -40,7 +40,7 @@ def _line(history: History) -> str:
     name = f"• *{escape(history.worker_id)}*"
     if not history.known:
         return f"{name}: nothing is on record"
-    now, done = word_of(history.stretches[-1].condition), len(history.marks) + history.more
+    now, done = history.stretches[-1].condition.word, len(history.marks) + history.more
     commands = f", {count(done, 'command')}" if done else ""
     return f"{name}: {percent(history.uptime)} at work, {count(history.changes, 'change')}{commands}; now {now}"
 

@@ -69,9 +69,7 @@ def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Con
         rest = [standing.schedule.name for standing in found[SHOWN:]]
         more = f" and {len(rest) - NAMED} more" if len(rest) > NAMED else ""
         names = escape(", ".join(rest[:NAMED]))
-        blocks.append(
-            context(f"… then {fit(names, 1500)}{more}. On the host `supervisor schedule list` has all.")
-        )
+        blocks.append(context(f"… then {fit(names, 1500)}{more}. On the host `supervisor schedule list` has all."))
     return {"text": fit("\n".join(lines), 3000), "blocks": blocks}
 
 

@@ -18,8 +18,8 @@ from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import capitalize, times
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import Condition, Severity
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
@@ -165,7 +165,7 @@ def _storm(details: AlertDetails, now: datetime) -> Content:
     alert, members = details.alert, details.members
     if not members.holding:
         return _over(details)
-    title = f"{members.holding:,} workers are in trouble" if members.holding != 1 else "1 worker is in trouble still"
+    title = f"{members.holding:,} workers are unhealthy" if members.holding != 1 else "1 worker is still unhealthy"
     counts, state = storm.condition_counts(members), _state(details, now)
     facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(details.host), NAME)}", str(alert.severity)]
     blocks = [

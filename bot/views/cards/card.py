@@ -17,8 +17,8 @@ from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line, sentence
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
 
 WORDS: Mapping[str, tuple[str, str]] = {

@@ -14,8 +14,8 @@ from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import times
+from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.history import percent
 
 SHOWN = 10

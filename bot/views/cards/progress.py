@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from bot.views.text import escape, first_lines, fit, moment
 from supervisor_core.code.watch.rules import Bake, BakeState
-from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress
 
 CELLS = 10

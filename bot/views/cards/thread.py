@@ -14,8 +14,8 @@ from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
 from bot.views.text import display_name, escape, fit, in_code, mentions
 from supervisor_core.code.change_plan import CHANGES, count, short
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import one_line
+from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
 from supervisor_core.jobs.model import FINAL, Job, not_begun

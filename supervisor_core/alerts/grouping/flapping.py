@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import CurrentCondition, Flip
-from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.times import format_span
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.workers.conditions.rules import (
     FLAPPING,
@@ -58,7 +58,7 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
     if since is None and len(counted) < rules.flips:
         return None
     if past and past[-1].new is Condition.PAUSED:
-        return Reading(Condition.WELL, f"it rests: {past[-1].reason}", past[-1].at)
+        return Reading(Condition.WELL, f"no longer expected to run: {past[-1].reason}", past[-1].at)
     if not counted:
         return calm(past[-1].new if past else Condition.WELL, now, rules)
     critical = any(flip.new.severity is Severity.CRITICAL for flip in counted)
@@ -69,7 +69,7 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
 def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
     """The reading of a worker that has not changed for long enough."""
     still = format_span(rules.within.total_seconds())
-    return Reading(Condition.WELL, f"it has not changed for {still}, and is {condition} now", now)
+    return Reading(Condition.WELL, f"no changes for {still}, now {condition.word}", now)
 
 
 def _counts(flip: Flip) -> bool:
@@ -79,8 +79,7 @@ def _counts(flip: Flip) -> bool:
 def _words(counted: Sequence[Flip]) -> str:
     lasted = format_span((counted[-1].at - counted[0].at).total_seconds())
     worst = max((flip.new for flip in counted), key=lambda each: each.rank)
-    often = sum(1 for flip in counted if not flip.new.fine)
-    return f"it changed {len(counted)} times in {lasted}, {often} of them for the worse, at worst to {worst}"
+    return f"{len(counted)} changes in {lasted}, worst: {worst.word}"
 
 
 AN_INSTANT = timedelta(microseconds=1)

@@ -135,10 +135,10 @@ def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules,
 
 def in_words(total: int, holding: int) -> str:
     if holding == total:
-        return f"{total:,} workers are in trouble"
+        return f"{total:,} workers are unhealthy"
     if not holding:
-        return f"{total:,} workers were in trouble"
-    return f"{holding:,} of {total:,} workers are in trouble still"
+        return f"{total:,} workers were unhealthy"
+    return f"{holding:,} of {total:,} workers are still unhealthy"
 
 
 _HEARD_BY_ITS_FILE = frozenset({Condition.STALE, Condition.MISSING, Condition.DEGRADED, Condition.CLOCK_SKEW})

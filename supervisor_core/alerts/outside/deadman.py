@@ -77,7 +77,7 @@ class DeadMan(Service):
 
     def problem(self) -> str:
         """Why nobody outside hears that all is well."""
-        return f"{self._shown} is not pinged: {self._unwell}" if self._unwell else self._problem
+        return f"pings to {self._shown} are stopped: {self._unwell}" if self._unwell else self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Ping at once, and then at fixed distances, until asked to stop. A ping that is under way by then is left."""
@@ -107,20 +107,20 @@ class DeadMan(Service):
         with contextlib.suppress(SupervisorError, TimeoutError):  # the next look says what is wrong with it
             async with asyncio.timeout(LEDGER_SECONDS):
                 await self._blocking(self._note, trouble)
-        problem = f"{self._shown} can't be told that all is well: {trouble}" if trouble else ""
+        problem = f"the ping to {self._shown} failed: {trouble}" if trouble else ""
         if problem and problem != self._problem:
-            log.warning("%s; tried again every %.0f s", problem, min(RETRY_SECONDS, self._every))
+            log.warning("%s; retrying every %.0f s", problem, min(RETRY_SECONDS, self._every))
         elif self._problem and not problem:
-            log.info("%s is told again that all is well", self._shown)
+            log.info("pings to %s succeed again", self._shown)
         self._problem = problem
         return not trouble
 
     def _say_whether_well(self, why: str) -> None:
         """Log a change, not a state."""
         if why and not self._unwell:
-            log.error("%s is not pinged any more, for not all is well here: %s", self._shown, why)
+            log.error("pings to %s are stopped: %s", self._shown, why)
         elif self._unwell and not why:
-            log.info("all is well again: %s is pinged", self._shown)
+            log.info("pings to %s are resumed: all services are healthy", self._shown)
         self._unwell = why
 
     async def _ledger_broken(self) -> str:
@@ -128,7 +128,7 @@ class DeadMan(Service):
             async with asyncio.timeout(LEDGER_SECONDS):
                 await self._blocking(self._ledger.order, [Message(DEADMAN, PING, {})])
         except TimeoutError:
-            return f"the ledger took no row within {LEDGER_SECONDS:.0f} s"
+            return f"a write to the ledger took longer than {LEDGER_SECONDS:.0f} s"
         except SupervisorError as error:
             return str(error)
         return ""
@@ -139,11 +139,11 @@ class DeadMan(Service):
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer: HttpResponse = await self._asking(web.send_request, "GET", self._url)
         except TimeoutError:
-            return f"it was not done answering within {ANSWER_SECONDS:.0f} s"
+            return f"no complete response within {ANSWER_SECONDS:.0f} s"
         except NoHttpResponse as error:
             return str(error)
         taken = HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
-        return "" if taken else f"it answers {status_words(answer.status)}"
+        return "" if taken else f"responded {status_words(answer.status)}"
 
     def _note(self, trouble: str) -> None:
         now = datetime.now(UTC)

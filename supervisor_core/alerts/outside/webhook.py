@@ -119,7 +119,7 @@ class Webhook(Service):
             seconds = await self.round(stopping)
         except SupervisorError as error:
             if self._unkept != str(error):
-                log.warning("alerts wait to be sent to %s: %s", self._shown, error)
+                log.warning("alerts to %s are waiting: %s", self._shown, error)
             self._unkept = str(error)
             return TICK_SECONDS
         self._unkept = ""
@@ -172,14 +172,14 @@ class Webhook(Service):
             async with asyncio.timeout(LONGEST_SECONDS):
                 answer: HttpResponse = await self._asking(web.send_request, "POST", self._url, body, headers)
         except TimeoutError:
-            return WebhookResult(WebhookVerdict.AGAIN, f"it was not done answering within {LONGEST_SECONDS:.0f} s")
+            return WebhookResult(WebhookVerdict.AGAIN, f"no complete response within {LONGEST_SECONDS:.0f} s")
         except NoHttpResponse as error:
             return WebhookResult(WebhookVerdict.AGAIN, str(error))
         return judge_answer(answer.status, answer.retry_after, now)
 
     def _well(self) -> None:
         if self._problem:
-            log.info("alerts are sent to %s again", self._shown)
+            log.info("alerts to %s are delivered again", self._shown)
         self._failures, self._problem, self._lost = 0, "", ""
 
     def _pause(self, judged: WebhookResult) -> None:
@@ -194,10 +194,10 @@ class Webhook(Service):
         reason = f"{judged.words} ({what})"
         await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
         self._problem, self._lost = "", self._loss(reason)
-        log.error("%s; check alerts.webhook.url and what receives there", self._lost)
+        log.error("%s; check alerts.webhook.url and the receiver", self._lost)
 
     def _loss(self, reason: str) -> str:
-        return f"an alert for {self._shown} was given up: {reason}"
+        return f"an alert to {self._shown} was dropped: {reason}"
 
     async def _later(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
         """Those of its alert wait behind it; the others until the receiver had a moment."""
@@ -205,9 +205,9 @@ class Webhook(Service):
         seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)
         postpone = partial(outbox.postpone, message=message, error=judged.words, now=now, seconds=seconds)
         await self._blocking(self._ledger.write, postpone)
-        problem = f"alerts wait to be sent to {self._shown}: {judged.words}"
+        problem = f"alerts to {self._shown} are waiting: {judged.words}"
         if problem != self._problem:
-            log.warning("%s; tried again for a day", problem)
+            log.warning("%s; retrying for a day", problem)
         self._problem = problem
 
     async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:

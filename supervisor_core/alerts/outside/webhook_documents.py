@@ -17,9 +17,8 @@ from sqlalchemy import Connection, func, select
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert, Reason
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import canonical_json, capitalize, sentence
-from supervisor_core.common.times import to_text
+from supervisor_core.common.times import format_span, to_text
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
@@ -44,12 +43,12 @@ _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPSt
 _ID_LETTERS = 32
 
 _SAID: Mapping[Reason, str] = {
-    Reason.WORSE: "worse now: {what}",
-    Reason.BETTER: "better now: {what}",
+    Reason.WORSE: "now worse: {what}",
+    Reason.BETTER: "improved: {what}",
     Reason.AGAIN: "{what} again",
-    Reason.REMINDER_DUE: "still {what}, for {lasted}",
-    Reason.ESCALATED: "still {what}, for {lasted}, and nobody looks after it",
-    Reason.RESOLVED: "well again, after {lasted} ({what})",
+    Reason.REMINDER_DUE: "still {what} after {lasted}",
+    Reason.ESCALATED: "still {what} after {lasted}, not acknowledged",
+    Reason.RESOLVED: "recovered after {lasted} ({what})",
 }
 
 
@@ -99,7 +98,7 @@ def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
 def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     """The same as a line for a person, for receivers that show nothing but text."""
     storm = alert.target.kind == STORM
-    what = "in trouble" if storm else str(alert.condition).replace("_", " ")
+    what = "unhealthy" if storm else alert.condition.word
     said = _SAID.get(reason, "{what}").format(what=what, lasted=format_span(lasted))
     whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"
@@ -134,7 +133,7 @@ def headers_of(body: bytes, delivery: str, secret: str, now: datetime) -> dict[s
 def judge_answer(status: int, retry_after: str, now: datetime) -> WebhookResult:
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return WebhookResult(WebhookVerdict.TAKEN)
-    words = f"it answers {status_words(status)}"
+    words = f"responded {status_words(status)}"
     if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return WebhookResult(WebhookVerdict.AGAIN, words, _asked(retry_after, now))
     return WebhookResult(WebhookVerdict.REFUSED, words)

@@ -17,10 +17,10 @@ from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.manual import help_overview, help_text
-from supervisor_core.commands.phrases import in_utc, plain
+from supervisor_core.commands.phrases import plain
 from supervisor_core.common.errors import CommandText, as_in_shell
 from supervisor_core.common.text import printable, sentence
-from supervisor_core.common.times import to_text
+from supervisor_core.common.times import clock_time, to_text
 from supervisor_core.config.load import SupervisorConfig, example_worker
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
@@ -172,22 +172,23 @@ def explanation_text(explanation: Explanation, *, alone: bool) -> str:
 
 
 def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str]:
-    found = explanation.found
-    yield _folded(sentence(plain(found.sentence)))
+    found, now = explanation.found, explanation.at
+    yield _folded(sentence(plain(found.sentence, now)))
     if explanation.fine and not alone:
         return
     for phrase in found.also:
-        yield _folded(sentence(plain(phrase)))
+        yield _folded(sentence(plain(phrase, now)))
     if found.todo or found.remedies:
-        yield _folded(f"What to do: {plain(found.todo)}", "  ")
+        yield _folded(f"What to do: {plain(found.todo, now)}", "  ")
         yield from (f"  {as_in_shell(CommandText(render(each)))}" for each in found.remedies)
     if explanation.conditions:
         yield "It is:"
     for held in explanation.conditions:
-        yield _folded(f"- {held.words}{f', since {in_utc(held.since)}' if held.since else ''}", "  ")
+        yield _folded(f"- {held.words}{f', since {clock_time(held.since, now)}' if held.since else ''}", "  ")
     if explanation.before:
         yield "What happened until then:"
-        yield from (_folded(f"- {in_utc(event.at)}: {plain(event.words)}", "  ") for event in explanation.before)
+        events = ((clock_time(event.at, now, seconds=True), plain(event.words, now)) for event in explanation.before)
+        yield from (_folded(f"- {at}: {words}", "  ") for at, words in events)
     if explanation.lines:
         yield f"Lines of its log that matter ({explanation.log}):"
         yield from (f"  {line}" for line in explanation.lines)

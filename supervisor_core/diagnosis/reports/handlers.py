@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.commands.command import Outcome
-from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 

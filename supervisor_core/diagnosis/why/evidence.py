@@ -12,7 +12,8 @@ from datetime import timedelta
 from enum import IntEnum
 
 from supervisor_core.code.watch.rules import BakeState
-from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.commands.phrases import Phrase
+from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.why.model import RecentChange, WorkerFacts
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health
@@ -47,13 +48,13 @@ def evidence(facts: WorkerFacts, change: RecentChange) -> ChangeEvidence:
         return ChangeEvidence(Weight.NONE)
     touched = _touched(excerpts.traceback_files(facts.lines, change.job.filed_at), change)
     if touched:
-        return ChangeEvidence(Weight.STRONG, (f"Its traceback goes through {touched}, which that command changed",))
+        return ChangeEvidence(Weight.STRONG, (f"Its traceback points to {touched}, which that command changed",))
     since = facts.since if facts.runs else own[0].ended_at
     if since is None:
         return ChangeEvidence(Weight.SOME)
     after = format_span((since - change.at).total_seconds())
-    what = "it became so" if facts.runs else "it exited"
-    words = f"No traceback points to the changed files. The evidence is that {what} {after} later"
+    what = "it became unhealthy" if facts.runs else "it exited"
+    words = f"No traceback points to the changed files. The only evidence: {what} {after} later"
     return ChangeEvidence(Weight.SOME, (words,))
 
 

@@ -55,11 +55,11 @@ def explain(facts: WorkerFacts) -> Explanation:
 def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
     """All that is so, and since when."""
     if facts.runs:
-        yield Circumstance(f"runs as pid {facts.seen.pid}", facts.seen.started_at)
+        yield Circumstance(f"running, pid {facts.seen.pid}", facts.seen.started_at)
     elif facts.state is not facts.seen.state and not facts.given_up:
         yield Circumstance(str(facts.state).replace("_", " "), found.since)
     else:
-        yield Circumstance("does not run", facts.lives[-1].ended_at if facts.lives else facts.since)
+        yield Circumstance("not running", facts.lives[-1].ended_at if facts.lives else facts.since)
     if not facts.fine:
         yield Circumstance(
             str(facts.health) if facts.given_up else f"{facts.health}: {one_line(facts.reason, ERROR)}", found.since
@@ -69,9 +69,9 @@ def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
     if facts.given_up:
         yield Circumstance("quarantined", facts.given_up_at)
     if facts.drive_problem:
-        yield Circumstance("the drive can't be reached", None)
+        yield Circumstance("drive unreachable", None)
     if facts.resting:
-        yield Circumstance("monitoring is paused", facts.resting_since)
+        yield Circumstance("monitoring paused", facts.resting_since)
 
 
 def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
@@ -93,20 +93,20 @@ def _commands(facts: WorkerFacts, until: datetime) -> Iterator[PastEvent]:
 
 
 def describe_command(job: Job, worker_id: str) -> str:
-    """The command, as it concerns this worker: `rollback of mailer, which shares its code`."""
-    return job.command if job.worker_id == worker_id else f"{job.command} of {job.worker_id}, which shares its code,"
+    """The command, as it concerns this worker: `rollback of mailer (shares its code)`."""
+    return job.command if job.worker_id == worker_id else f"{job.command} of {job.worker_id} (shares its code)"
 
 
 def describe_outcome(job: Job) -> Phrase:
     """With its label, and the id by which the trail knows it."""
     if job.state is JobState.INTERRUPTED:
-        came = ": interrupted"
+        came = " was interrupted"
     elif job.state not in FINAL or job.outcome is None:
         came = f": {job.state}"
     elif job.outcome.success:
-        came = ": done"
+        came = " succeeded"
     else:
-        came = f": failed, {one_line(job.outcome.error or '', ERROR)}"
+        came = f" failed: {one_line(job.outcome.error or '', ERROR)}"
     label = f" “{job.label}”" if job.label else ""
     return (f"{label}{came} (", Verbatim(job.task_id), ")")
 
@@ -129,4 +129,4 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            yield PastEvent(flip.at, (f"became {flip.new.value.replace('_', ' ')}: {one_line(flip.reason, ERROR)}",))
+            yield PastEvent(flip.at, (f"became {flip.new.word}: {one_line(flip.reason, ERROR)}",))

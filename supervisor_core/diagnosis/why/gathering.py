@@ -178,11 +178,11 @@ class Explainer:
         there = {name: source for name, source in sources.items() if source.on_drive}
         local = {name: source for name, source in sources.items() if name not in there}
         found: dict[str, FileEnd | str] = dict(
-            self._bounded(_read_all, local) or dict.fromkeys(local, "its disk hangs")
+            self._bounded(_read_all, local) or dict.fromkeys(local, "its disk isn't responding")
         )
         if there:
             known = self._bounded(host.drive.call, _read_all, there, host.drive.root)
-            found |= known or dict.fromkeys(there, "it lies on the drive, which is away or slow")
+            found |= known or dict.fromkeys(there, "it's on the shared drive, which is unreachable or slow")
         return found
 
     def _bounded(self, work: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401

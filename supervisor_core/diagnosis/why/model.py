@@ -11,7 +11,8 @@ from enum import StrEnum
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.commands.phrases import Phrase
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -274,15 +275,15 @@ def was_killed(run: WorkerRun) -> bool:
 
 
 def ending(run: WorkerRun) -> str:
-    """Describe an end: `ended with exit code 1 after 2 s`."""
-    lived = f" after {format_span(run.seconds)}" if run.seconds else " at its start"
+    """Describe an end: `exited (code 1) after 2 s`."""
+    lived = f" after {format_span(run.seconds)}" if run.seconds else " immediately"
     if run.exit_code is None:
-        return f"ended{lived}, and nobody saw how"
+        return f"ended{lived} with an unknown exit code"
     if was_killed(run):
-        return f"was killed (SIGKILL){lived}"
+        return f"crashed (SIGKILL){lived}"
     if run.exit_code < 0:
-        return f"was ended by {_signal(-run.exit_code)}{lived}"
-    return f"ended with exit code {run.exit_code}{lived}"
+        return f"crashed ({_signal(-run.exit_code)}){lived}"
+    return f"exited (code {run.exit_code}){lived}"
 
 
 def _signal(number: int) -> str:

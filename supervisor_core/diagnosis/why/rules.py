@@ -22,21 +22,21 @@ from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, WorkerState
 
 RESTART = ("restart",)
-ALIVE = "what it does there, a look at its log or a report (diagnostics) may say; a restart begins anew."
+ALIVE = "Check its log, or run `diagnostics {name}` to see what it's doing. A restart starts it fresh."
 READ_IT = (
-    "[Its restart.policy is never, so it is not started again by itself. {?never}]"
-    "What it wrote says more, and a restart tries it at once."
+    "[Its restart.policy is never, so it isn't restarted automatically. {?never}]"
+    "Check its log for the cause. A restart starts it now."
 )
 UNKNOWN_KILL = (
-    "It isn't known here whether the kernel ran out of memory: on the host, `dmesg | grep -i oom`{?kill_unknown}"
+    "Whether the kernel ran out of memory isn't known here. On the host, run `dmesg | grep -i oom`{?kill_unknown}"
 )
 CLEARED = "Code last changed {cleared_for} ago; the exits don't point to it"
-NOT_STARTED = "It is not started again by itself: {given_up}"
+NOT_STARTED = "It isn't restarted automatically: {given_up}"
 STARTED_AGAIN = (
-    "It is started again by itself at {due_at}[. It was started by itself {restart_count} times within the last hour]"
+    "It restarts automatically at {due_at}[. Restarted automatically {restart_count} times in the last hour]"
 )
-MONITORING_PAUSED = "Monitoring is paused, so nothing starts it by itself{?resting}"
-MORE_MEMORY = "Give it more memory or less to do at a time, or find what keeps so much; then restart it."
+MONITORING_PAUSED = "Monitoring is paused, so it isn't restarted automatically{?resting}"
+MORE_MEMORY = "Give it more memory, reduce its work, or fix the leak. Then restart it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,91 +61,90 @@ RULES = (
     Rule(
         Cause.NOT_KNOWN,
         lambda s: s.facts.seen.unverifiable,
-        "Nobody can tell whether {name} runs: {seen.unverifiable.}",
-        "Nothing is started or stopped while that is so. Look at it on the host, with the user that it runs as.",
+        "Can't tell whether {name} is running: {seen.unverifiable.}",
+        "The supervisor starts and stops nothing until it can tell. Check the process on the host, as its user.",
     ),
     Rule(
         Cause.NOT_ENABLED,
         lambda s: s.down and not s.facts.seen.enabled,
-        "{name} rests because the configuration says that it is not enabled",
-        "To have it run, set `workers.{name}.enabled` to true in the configuration.",
+        "{name} is disabled in the configuration",
+        "To run it, set `workers.{name}.enabled` to true in the configuration.",
     ),
     Rule(
         Cause.SET_ASIDE,
         lambda s: s.down and s.facts.seen.quarantined,
-        "{name} rests because the configuration has it quarantined",
-        "To have it run, take `workers.{name}.quarantined` out of the configuration.",
+        "{name} is quarantined in the configuration",
+        "To run it, remove `workers.{name}.quarantined` from the configuration.",
     ),
     Rule(
         Cause.PAUSED,  # also one that runs and waits; one that runs and is unwell is so for another reason
         lambda s: s.facts.paused is not None and not s.facts.survivors and not s.unwell,
-        "{name} is paused[ by {paused.by}][ by a flag that was made by hand{?!paused.by}]"
+        "{name} is paused[ by {paused.by}][ by a flag file made by hand{?!paused.by}]"
         "[ since {paused.at}][ with the label “{paused.label}”]"
-        "[; it runs, and waits{?runs}]",
-        "It stays so until somebody resumes it.[ Ask whoever paused it whether it may go on;{?paused.by}] "
-        "`resume` starts it again.",
+        "[; its process is still running{?runs}]",
+        "It stays paused until somebody resumes it.[ Check with the person who paused it first.{?paused.by}] "
+        "`resume` starts it.",
         ("resume",),
         ("paused.at",),
     ),
     Rule(
         Cause.FROZEN,
         lambda s: s.runs and _frozen(s),
-        "{name} was stopped by a signal (SIGSTOP or a debugger), and does nothing until it is continued"
-        "[; it has been seen so for {frozen_for}]",
-        "On the host, `kill -CONT {seen.pid}` has it go on where it stands; a restart begins anew.",
+        "{name} is frozen[ for {frozen_for}]: stopped by SIGSTOP or a debugger",
+        "On the host, `kill -CONT {seen.pid}` lets it continue. A restart starts it fresh.",
         RESTART,
         ("frozen_since",),
-        ("The drive can't be reached either; that is another trouble{?drive_problem}",),
+        ("The drive can't be reached either, which is a separate problem{?drive_problem}",),
     ),
     Rule(
         Cause.DRIVE_AWAY,  # also behind an end by itself: what works on the drive can't live without it
         lambda s: s.drive_matters,
         "The shared drive at {drive} can't be reached{without_drive}",
-        "{drive_problem!} `supervisor doctor` on the host says when it is there. {name} itself needs nothing: it is "
-        "looked at again by then.",
+        "{drive_problem!} On the host, `supervisor doctor` shows when it's back. {name} itself needs no action: the "
+        "supervisor checks it again then.",
         since=("failed_since", "since"),
     ),
     Rule(
         Cause.STUCK,
         lambda s: s.facts.state is WorkerState.STUCK,
-        "{name} is stuck: {survivors} could not be ended",
-        "A process in state D waits for a disk or a drive, and ends when that answers; another one is to be ended on "
-        "the host. Then `restart {name}`.",
+        "{name} is stuck: {survivors} can't be stopped",
+        "A process in state D waits for a disk or drive and ends when that responds. End any other one on the host, "
+        "then run `restart {name}`.",
         RESTART,
         ("since",),
     ),
     Rule(
         Cause.CLOCK,
         lambda s: s.clock_ahead,
-        "The heartbeat of {name} is {clock_ahead} in the future, so the clocks[ on {heartbeat.hostname}] and here "
-        "differ",
-        "Compare the clocks and put them right (NTP). Nothing is done to the worker meanwhile: its process is there.",
+        "The heartbeat of {name} is {clock_ahead} in the future: the clock[ on {heartbeat.hostname}] is ahead of "
+        "this host's",
+        "Compare the clocks and sync them (NTP). The supervisor leaves the worker alone: its process is running.",
         since=("since",),
     ),
     Rule(
         Cause.DISK_FULL,
         lambda s: not s.facts.fine and s.full_disk,
-        "The disk of {full_disk.what} ({full_disk.path}, {full_disk_free} free) is full, and {name} {how}"
-        "[ most likely because of that{?!no_space}][: {no_space}]",
-        "Make room on the disk of {full_disk.path}, then restart it.",
+        "The disk of {full_disk.what} is full ({full_disk.path}, {full_disk_free} free), and {name} {how}"
+        "[, most likely because of that{?!no_space}][: {no_space}]",
+        "Free space on the disk of {full_disk.path}, then restart the worker.",
         RESTART,
         ("trouble_since",),
     ),
     Rule(
         Cause.DISK_FULL,
         lambda s: not s.facts.fine and s.no_space,
-        "A disk is full: {name} {how}, and says that no space is left: {no_space}",
-        "Find the disk that it writes to, and make room there.[ Of the disks that I know, {roomy_disks}: it is another "
-        "one, or room was made since.] Once there is room, restart it.",
+        "A disk is full: {name} {how} and reports no space left: {no_space}",
+        "Find the disk it writes to and free space there.[ The disks known here have room ({roomy_disks}), so it's "
+        "another one, or space was freed since.] Then restart the worker.",
         RESTART,
         ("trouble_since",),
     ),
     Rule(
         Cause.OUT_OF_MEMORY,  # by the kernel's count, or by its own last words; a kill alone proves nothing
         lambda s: s.memory_kills,
-        "{name} ran out of memory, most likely: it was killed at {ended_at} and nobody here asked for it, while the "
-        "kernel counts that {memory_kills} killed for lack of memory on this host during its life",
-        f"On the host, `dmesg | grep -i oom` names which. {MORE_MEMORY}",
+        "{name} most likely ran out of memory: it crashed (SIGKILL, not sent by the supervisor) at {ended_at}, and the "
+        "kernel recorded {memory_kills} on this host while it ran",
+        f"On the host, `dmesg | grep -i oom` shows which process was killed. {MORE_MEMORY}",
         RESTART,
         ("trouble_since",),
         (CLEARED, NOT_STARTED),
@@ -153,19 +152,19 @@ RULES = (
     Rule(
         Cause.OUT_OF_MEMORY,
         lambda s: (s.down or s.unwell) and s.no_memory,
-        "{name} ran out of memory: {memory_end}[ at {ended_at}], and it wrote {no_memory}",
+        "{name} ran out of memory: {memory_end}[ at {ended_at}] and logged {no_memory}",
         MORE_MEMORY,
         RESTART,
         ("trouble_since",),
         (
-            "Shortly before came {change_did} by {change.job.issuer} at {change.at}: it may need more memory since",
+            "Shortly before was {change_did} by {change.job.issuer} at {change.at}: the new code may need more memory",
             NOT_STARTED,
         ),
     ),
     Rule(
         Cause.CONFIGURATION,
         lambda s: s.settings,
-        "{name} doesn't run well with the configuration of {settings.begun_at} ({settings_changes}) by {settings.by}"
+        "{name} fails with the configuration of {settings.begun_at} ({settings_changes}) by {settings.by}"
         "[: {settings_error}]",
         "Correct the configuration. It's applied as soon as the file changes.",
         RESTART,
@@ -175,7 +174,7 @@ RULES = (
         Cause.DEPLOY,
         lambda s: s.can_undo,
         "{likely} {change_did} by {change.job.issuer} at {change.at} broke {name}: {since_change}",
-        "Undo puts its code{shared_code} back to {undo_to}. Or mend it, and update again.",
+        "Undo restores its code{shared_code} to {undo_to}. Or fix the code and update again.",
         ("undo",),
         ("trouble_since",),
         ("{evidence.words}", NOT_STARTED),
@@ -184,7 +183,7 @@ RULES = (
         Cause.DEPLOY,
         lambda s: s.change,
         "{likely} {change_did} by {change.job.issuer} at {change.at} broke {name}: {since_change}",
-        "Mend the code and update, or roll back to commits that are known to work.",
+        "Fix the code and update, or roll back to commits that are known to work.",
         ("update", "rollback"),
         ("trouble_since",),
         ("{evidence.words}", NOT_STARTED),
@@ -193,15 +192,15 @@ RULES = (
         Cause.NOT_STARTABLE,
         lambda s: s.down and s.facts.start_error,
         "{name} can't be started: {start_error.}",
-        "Put that right: in the configuration it is read at once, and the start is tried again.",
+        "Fix the error above. It retries automatically.",
         RESTART,
         ("since",),
     ),
     Rule(
         Cause.QUARANTINED,
         lambda s: s.down and s.facts.given_up and s.only_killed,
-        "{name} is quarantined[ since {given_up_at}]{restarts}[, with {error}]",
-        "Find who or what on the host did it. A restart ends the quarantine and starts it.",
+        "{name} was quarantined[ at {given_up_at}]{restarts}[, with {error}]",
+        "Find out who or what on the host killed it. A restart ends the quarantine.",
         RESTART,
         ("failed_since", "given_up_at"),
         (UNKNOWN_KILL, CLEARED),
@@ -209,8 +208,8 @@ RULES = (
     Rule(
         Cause.QUARANTINED,
         lambda s: s.down and s.facts.given_up,
-        "{name} is quarantined[ since {given_up_at}]{restarts}[, with {error}]",
-        "Once that is mended, a restart ends the quarantine and starts it.",
+        "{name} was quarantined[ at {given_up_at}]{restarts}[, with {error}]",
+        "Fix the cause, then restart it. A restart ends the quarantine.",
         RESTART,
         ("failed_since", "given_up_at"),
         (UNKNOWN_KILL, CLEARED),
@@ -218,8 +217,8 @@ RULES = (
     Rule(
         Cause.KILLED,
         lambda s: s.down and s.killed,
-        "{name} was killed by SIGKILL[ {kills}, the last time] at {last_failed.ended_at} ({killer})",
-        f"Find who or what on the host did it. {READ_IT}",
+        "{name} crashed (SIGKILL)[ {kills}, most recently] at {last_failed.ended_at} ({killer})",
+        f"Find out who or what on the host killed it. {READ_IT}",
         RESTART,
         ("failed_since",),
         (UNKNOWN_KILL, CLEARED, STARTED_AGAIN, MONITORING_PAUSED),
@@ -227,15 +226,15 @@ RULES = (
     Rule(
         Cause.MONITORING_PAUSED,  # where an end is known, that is told first, and this beside it
         lambda s: s.down and s.facts.resting and not s.failed_runs,
-        "{name} does not run, and monitoring is paused[ by {resting_by}][ since {resting_since}]: nothing is started",
-        "{monitoring_resume} has the supervisor start it; a restart starts it alone.",
+        "{name} isn't started because monitoring is paused[ by {resting_by}][ since {resting_since}]",
+        "{monitoring_resume} lets the supervisor start it. A restart starts only this worker.",
         ("monitoring resume", "restart"),
         ("since",),
     ),
     Rule(
         Cause.NOT_RESTARTED,
         lambda s: s.down and s.failed_runs and s.never,
-        "{name} {ending}, at {last_failed.ended_at}[, with {error}]",
+        "{name} {ending}, at {last_failed.ended_at}[: {error}]",
         READ_IT,
         RESTART,
         ("failed_since",),
@@ -244,7 +243,7 @@ RULES = (
     Rule(
         Cause.DIED,
         lambda s: s.down and s.failed_runs,
-        "{name} {ending}, at {last_failed.ended_at}[, with {error}]",
+        "{name} {ending}, at {last_failed.ended_at}[: {error}]",
         READ_IT,
         RESTART,
         ("failed_since",),
@@ -253,21 +252,21 @@ RULES = (
     Rule(
         Cause.UNDER_WAY,
         lambda s: s.facts.state in (WorkerState.STARTING, WorkerState.STOPPING),
-        "{name} is {state}: this is under way",
+        "{name} is {state}",
         since=("at",),
     ),
     Rule(
         Cause.ENDED_WELL,
         lambda s: s.ended_at and not s.failed_runs and s.facts.state is not WorkerState.BACKING_OFF,
-        "{name} ended at {ended_at} by itself with exit code 0: its work was done",
-        "Its restart.policy is [{policy}][on-failure{?!policy}], so it rests. A restart has it begin anew.",
+        "{name} exited (code 0) at {ended_at}: its work is done",
+        "Its restart.policy is [{policy}][on-failure{?!policy}], so it isn't restarted. A restart starts it.",
         RESTART,
         ("ended_at",),
     ),
     Rule(
         Cause.NOT_RUNNING,
         lambda s: s.down,
-        "{name} does not run, and nobody saw its end",
+        "{name} isn't running, and how it ended isn't known",
         "A restart starts it.",
         RESTART,
         ("since",),
@@ -275,57 +274,57 @@ RULES = (
     Rule(
         Cause.PROBE,
         lambda s: s.probe,
-        "{name} runs and beats, but does not answer as it should: {probe}",
-        "Try the same by hand on the host. If what it asks is there, a restart of the worker may help.",
+        "{name} is running and sends heartbeats, but a probe fails: {probe}",
+        "Run the same check by hand on the host. If its target is up, a restart may help.",
         RESTART,
         ("unwell_since",),
     ),
     Rule(
         Cause.NO_PROGRESS,
         lambda s: s.progressed_at,
-        "{name} is stuck: it beats and has work to do, and has made no progress since {progressed_at}; more than "
-        "{limit} ago is too long",
-        f"What it works on takes too long, or never ends: {ALIVE}",
+        "{name} is stuck: it sends heartbeats and has work to do, but has made no progress since {progressed_at} "
+        "(limit {limit})",
+        f"Its current work takes too long or never ends. {ALIVE}",
         RESTART,
         ("no_progress_since",),
     ),
     Rule(
         Cause.SAYS_SO,
         lambda s: s.facts.health is Health.DEGRADED,
-        "{name} runs{reported}",
-        "That is for whoever knows the worker; a restart helps only where its cause is gone.",
+        "{name} is running{reported}",
+        "Check what this means for the worker. A restart helps only if the cause is gone.",
         RESTART,
         ("unwell_since",),
     ),
     Rule(
         Cause.HUNG,
         lambda s: s.facts.health is Health.STALE,
-        "{name} hangs: its process is there (pid {seen.pid}) and says nothing[: its last heartbeat came at "
-        "{heartbeat.at}], and more than {limit} ago is too long[, and {seen.probe_failing}]",
-        f"It waits or turns in circles: {ALIVE}",
+        "{name} is stale: pid {seen.pid} is running, but [its last heartbeat came at {heartbeat.at}]"
+        "[it sends no heartbeat{?!heartbeat.at}] (limit {limit})[, and {seen.probe_failing}]",
+        f"It's waiting or looping. {ALIVE}",
         RESTART,
         ("unwell_since",),
     ),
     Rule(
         Cause.SILENT,
         lambda s: s.facts.health is Health.MISSING,
-        "{name} runs (pid {seen.pid}), and has sent no heartbeat since it was started[ at {seen.started_at}]",
-        f"Either it hangs in its start: {ALIVE} Or it writes its heartbeat elsewhere than where it is looked for: "
-        "`nas.folders.state`; or it writes none, and then `workers.{name}.heartbeat_max_age_seconds` is to be 0.",
+        "{name} is running (pid {seen.pid}), but has sent no heartbeat since it started[ at {seen.started_at}]",
+        f"It may hang while starting. {ALIVE} If it writes its heartbeat elsewhere, correct "
+        "`nas.folders.state`. If it writes none, set `workers.{name}.heartbeat_max_age_seconds` to 0.",
         RESTART,
         ("unwell_since",),
     ),
     Rule(
         Cause.BACK,
         lambda s: s.recovered_runs,
-        "{name} runs again[ since {seen.started_at}], after it {failures}[, with {recovered_error}]",
-        "Nothing, as long as it keeps running. If it goes on so, what it wrote says why.",
+        "{name} is running again[ since {seen.started_at}] after it {failures}[: {recovered_error}]",
+        "No action needed while it keeps running. If it fails again, check its log.",
         since=("seen.started_at",),
     ),
     Rule(
         Cause.WELL,
         lambda s: s.facts.fine,
-        "{name} is well: it runs[ since {seen.started_at}, for {uptime}]{beat}",
+        "{name} is healthy: running[ for {uptime}]{beat}",
         since=("since", "seen.started_at"),
     ),
     Rule(Cause.OTHER, lambda _: True, "{name}: {reason}", since=("since",)),

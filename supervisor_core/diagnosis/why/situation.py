@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 
 from supervisor_core.code.change_plan import short
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.phrases import Phrase, format_span
+from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.errors import CommandText, Verbatim
 from supervisor_core.common.text import times
+from supervisor_core.common.times import format_ago, format_span
 from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weight, breaking_change, evidence
 from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts, ending, was_killed
 from supervisor_core.host.logging import excerpts
@@ -25,7 +26,7 @@ NAMED_CHANGES, NAMED_SURVIVORS = 3, 5
 
 DID = {
     "update_code": "the update",
-    "update_code_deps": "the update with what it requires",
+    "update_code_deps": "the update with dependencies",
     "rollback_code": "the rollback",
     "undo_code": "the undo",
 }
@@ -91,10 +92,10 @@ class Situation:
     def without_drive(self) -> str:
         if self.runs:
             pid = self.facts.seen.pid
-            return f", so nobody can read the heartbeat of {self.name}; its process is there (pid {pid})"
+            return f", so the heartbeat of {self.name} can't be read (pid {pid} is running)"
         if self.failed_runs:
-            return f", and {self.name} does not run; most likely it can't without the drive"
-        return f", and {self.name} doesn't run; it's started without the drive unless its folder or program lies there"
+            return f", and {self.name} isn't running, most likely because of that"
+        return f", and {self.name} isn't running. It starts without the drive unless its folder or program is on it"
 
     @property
     def full_disk(self) -> Disk | None:
@@ -114,15 +115,15 @@ class Situation:
 
     @property
     def roomy_disks(self) -> str:
-        return ", ".join(f"{each.what} has {_size(each.free_bytes)}" for each in self.facts.disks)
+        return ", ".join(f"{each.what}: {_size(each.free_bytes)} free" for each in self.facts.disks)
 
     @property
     def how(self) -> str:
         """Its state in brief."""
         if self.runs:
             silent = self.facts.health in (Health.STALE, Health.MISSING)
-            return "runs without a heartbeat" if silent else "runs and is not well"
-        return "does not run" if not self.facts.lives else "ended by itself"
+            return "sends no heartbeat" if silent else "is unhealthy"
+        return "isn't running" if not self.facts.lives else "exited"
 
     @property
     def clock_ahead(self) -> str:
@@ -143,7 +144,7 @@ class Situation:
     @property
     def survivors(self) -> str:
         left = self.facts.survivors
-        named = ", ".join(left[:NAMED_SURVIVORS]) or "processes of it"
+        named = ", ".join(left[:NAMED_SURVIVORS]) or "some of its processes"
         return f"{named} and {len(left) - NAMED_SURVIVORS} more" if len(left) > NAMED_SURVIVORS else named
 
     @property
@@ -176,14 +177,14 @@ class Situation:
     @property
     def killer(self) -> str:
         known = self.last_failed and self.last_failed.memory_kills == 0
-        return "not by the supervisor, no out-of-memory kill recorded" if known else "not by the supervisor"
+        return "not sent by the supervisor, no out-of-memory kill recorded" if known else "not sent by the supervisor"
 
     @property
     def memory_kills(self) -> str:
         """How many processes the kernel killed for lack of memory while it lived, where it was killed itself."""
         run = self.facts.last
         counted = run.memory_kills if run and self.down and was_killed(run) else None
-        return f"{counted} {'process was' if counted == 1 else 'processes were'}" if counted else ""
+        return f"{counted} out-of-memory kill{'s' if counted > 1 else ''}" if counted else ""
 
     @property
     def no_memory(self) -> str:
@@ -193,8 +194,8 @@ class Situation:
     @property
     def memory_end(self) -> str:
         if self.runs:
-            return "it runs on and is not well"
-        return f"it {ending(self.facts.last)}" if self.facts.last else "it does not run"
+            return "it's running but unhealthy"
+        return f"it {ending(self.facts.last)}" if self.facts.last else "it isn't running"
 
     @property
     def kill_unknown(self) -> bool:
@@ -206,10 +207,10 @@ class Situation:
     def restarts(self) -> str:
         """How often it was started, and how it ended the last time."""
         starts = self.facts.starts
-        often = f", after it was started {starts} times within an hour" if starts > 1 else ", after it was started"
-        often = often if starts else ", because it could not live"
+        often = f" after {starts} restart{'s' if starts > 1 else ''} within an hour" if starts else " after it failed"
+
         if self.only_killed:
-            return f"{often}: killed by SIGKILL {times(len(self.failed_runs))} ({self.killer})"
+            return f"{often}: crashed (SIGKILL) {times(len(self.failed_runs))} ({self.killer})"
         return f"{often}: it {self.ending}" if self.failed_runs else often
 
     @property
@@ -231,8 +232,13 @@ class Situation:
         error = excerpts.last_error(self.facts.lines, since)
         quoted: Phrase = (": ", Verbatim(error)) if error else ()
         if self.runs and since is not None:
-            return ("since ", since, f" {self.facts.reason.removeprefix('running, but ')}", *quoted)
-        often = f"ended {times(len(self.failed_runs))}; the last time it " if len(self.failed_runs) > 1 else ""
+            return (
+                "since ",
+                since,
+                f" it has been unhealthy: {self.facts.reason.removeprefix('running, but ')}",
+                *quoted,
+            )
+        often = f"failed {times(len(self.failed_runs))}; the last time it " if len(self.failed_runs) > 1 else ""
         return (f"since then it {often}{self.ending}", *quoted)
 
     @property
@@ -247,7 +253,7 @@ class Situation:
     @property
     def shared_code(self) -> str:
         other = self.change.asked_for if self.change else self.name
-        return f", which {other} shares with it," if other != self.name else ""
+        return f" (shared with {other})" if other != self.name else ""
 
     @property
     def cleared_for(self) -> str:
@@ -292,9 +298,7 @@ class Situation:
     def reported(self) -> Phrase:
         """What it says of itself, else why it counts as degraded."""
         error = self.heartbeat.error if self.heartbeat else ""
-        return (
-            (", and says itself that something is wrong: ", Verbatim(error)) if error else (f": {self.facts.reason}",)
-        )
+        return (", but reports an error: ", Verbatim(error)) if error else (f": {self.facts.reason}",)
 
     @property
     def recovered_runs(self) -> list[WorkerRun]:
@@ -310,8 +314,8 @@ class Situation:
     def failures(self) -> str:
         """How often it failed in the last hour, and how it ended the last time."""
         row = self.recovered_runs
-        often = f"ended by itself {times(len(row))} within the last hour"
-        return f"{often}; the last time it {ending(row[-1])}" if row else ""
+        often = f"failed {times(len(row))} within the last hour; the last time it " if len(row) > 1 else ""
+        return f"{often}{ending(row[-1])}" if row else ""
 
     @property
     def recovered_error(self) -> str:
@@ -331,10 +335,10 @@ class Situation:
     def beat(self) -> str:
         """What is known of its heartbeat."""
         if not self.beats:
-            return ", and no heartbeat is expected of it"
+            return ", no heartbeat expected"
         if self.heartbeat is None or self.heartbeat.at is None:
-            return ", and its first heartbeat is awaited"
-        return f", and its last heartbeat came {format_span((self.facts.at - self.heartbeat.at).total_seconds())} ago"
+            return ", waiting for its first heartbeat"
+        return f", last heartbeat {format_ago(self.heartbeat.at, self.facts.at)}"
 
 
 def _size(count: int) -> str:

@@ -82,6 +82,12 @@ class Condition(StrEnum):
     """Many are in trouble at once."""
 
     @property
+    def word(self) -> str:
+        """The condition as people read it: `healthy`, `quarantined`, `drive unreachable`."""
+        words = {Condition.WELL: "healthy", Condition.RESTART_LIMIT: "quarantined", Condition.DEAF: "disconnected"}
+        return words.get(self, self.value.replace("_", " "))
+
+    @property
     def fine(self) -> bool:
         """True if nobody need look."""
         return self in (Condition.WELL, Condition.PAUSED)

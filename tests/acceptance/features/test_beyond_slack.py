@@ -47,7 +47,7 @@ def test_an_alert_is_told_signed_from_its_first_word_to_its_end_and_no_secret_is
     receiver.status = 503
     os.kill(pids["OrionMX"], signal.SIGKILL)
     wait_until(receiver.posts, 10, "the first word")
-    wait_until(lambda: "it answers 503" in home.status()["supervisor"]["problem"], 10, "it is said that it waits")
+    wait_until(lambda: "responded 503" in home.status()["supervisor"]["problem"], 10, "it is said that it waits")
     receiver.status = 204
     wait_until(lambda: not home.status()["supervisor"]["problem"], 20, "it got through")
     home.json("send", "restart", "--wait")

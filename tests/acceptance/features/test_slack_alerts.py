@@ -78,7 +78,7 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     await card.button("Acknowledge").click(as_=viewer)
     await viewer.sees("acknowledge is for operators")
     await card.button("Why?").click(as_=viewer)
-    await viewer.sees("was killed (SIGKILL)")
+    await viewer.sees("crashed (SIGKILL)")
     await all_tell_the_same_of_the_kill(home)
     await card.button("Acknowledge").click(as_=operator)
     await card.becomes("Acknowledged by")

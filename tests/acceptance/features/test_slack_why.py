@@ -50,7 +50,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
 
     told = await operator.slash("/supervisor why South")
     await told.is_private()
-    await told.shows("South is quarantined since")
+    await told.shows("South was quarantined at")
     await told.shows("ValueError: no such archive <!channel>")
     await told.shows("What happened until then")
     await told.button("Restart").click(as_=operator, confirm=False)
@@ -69,7 +69,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
     await asyncio.to_thread(wait_until, lambda: home.worker("North")["health"] == "frozen", 20, "it is frozen")
     everybody = await operator.slash("/supervisor why all")
     await everybody.shows("2 of 2 workers need a look")
-    await everybody.shows("North was stopped by a signal")
+    await everybody.shows("North is frozen")
     await everybody.shows(f"kill -CONT {pid}")
     os.kill(pid, signal.SIGCONT)
 
@@ -86,13 +86,13 @@ async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_s
     operator, viewer = slack.user("operator"), slack.user("viewer")
     told = await operator.slash("/supervisor history North")
     await told.is_private()
-    await told.shows("North in the last 24 hours: it did its work 95.8 % of the time")
+    await told.shows("North in the last 24 hours: healthy 95.8% of the time")
     await told.shows("The picture of it is in our direct messages.")
     await settled(home)
     (message,) = files_in(slack, slack.server.world.direct([slack.server.world.bot.id, "U0OPERATOR"]).messages)
     assert picture(slack, message).startswith(PNG)
     assert "North in the last 24 hours" in message["text"]
-    assert "95.8 % of the time" in slack.server.world.workspace.files[message["files"][0]["id"]].alt_txt
+    assert "95.8% of the time" in slack.server.world.workspace.files[message["files"][0]["id"]].alt_txt
     assert files_in(slack, slack.server.world.workspace.channels["C0OPS"].messages) == []
 
     await told.button("Share here").click()

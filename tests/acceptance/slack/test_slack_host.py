@@ -43,7 +43,7 @@ async def test_the_drive_goes_and_comes_back_and_a_storm_begins_and_ends(home: S
     await drive.becomes("The drive of TestHost could not be reached for")
     for pid in [pid for name in NAMES for pid in home.running_copies(name)]:
         os.kill(pid, signal.SIGKILL)
-    digest = await ops.shows("4 workers are in trouble")
+    digest = await ops.shows("4 workers are unhealthy")
     about = [each for each in ops.messages() if "down" in each["text"] and not each.get("thread_ts")]
     assert len(about) <= 2, slack.story()
     listed = [each for each in await asked(home, "alerts") if each["target_type"] == "worker"]
@@ -51,7 +51,7 @@ async def test_the_drive_goes_and_comes_back_and_a_storm_begins_and_ends(home: S
     await digest.button("Acknowledge").click(as_=operator)
     await digest.becomes("Acknowledged by")
     await asyncio.to_thread(home.json, "send", "restart all", "--wait")
-    await digest.becomes("4 workers were in trouble for")
+    await digest.becomes("4 workers were unhealthy for")
     await digest.button("Acknowledge").is_gone()
     await settled(home)
     assert [each for each in await asked(home, "alerts") if each["target_type"] == "worker"] == []

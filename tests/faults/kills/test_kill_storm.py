@@ -54,7 +54,7 @@ async def test_killed_while_a_storm_becomes_one_message_it_is_one_and_holds_all(
         os.kill(pid, signal.SIGKILL)
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     await started(home, slack)
-    digest = await slack.channel("ops").shows("4 workers are in trouble")
+    digest = await slack.channel("ops").shows("4 workers are unhealthy")
     await settled(home)
     about = [each for each in slack.channel("ops").messages() if not each.get("thread_ts")]
     assert len([each for each in about if "in trouble" in each["text"]]) == 1, slack.story()

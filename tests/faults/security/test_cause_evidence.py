@@ -48,7 +48,7 @@ def test_kills_by_hand_after_a_rollback_are_no_evidence_against_it(home: CodeHom
     wait_until(lambda: home.worker("Code")["quarantined"], 20, "it is given up")
     (told,) = home.json("send", "why Code")
     assert told["cause"] == "quarantined", told
-    assert "killed by SIGKILL 3 times (not by the supervisor" in told["sentence"]
+    assert "crashed (SIGKILL) 3 times (not sent by the supervisor" in told["sentence"]
     assert not any("undo" in command for command in told["commands"])
     words = " ".join(home.supervisor("send", "why Code").stdout.split())
     assert re.search(r"Code last changed [0-9.]+ m?s?(in)? ?.*ago; the exits don't point to it", words), words

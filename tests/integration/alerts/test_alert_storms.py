@@ -95,7 +95,7 @@ def test_messages_that_were_posted_become_members_and_say_so(desk: AlertDesk) ->
     desk.down("W6")
     lines = desk.heard()
     assert [line.split(":")[0] for line in lines] == ["edit"] * 5 + ["post"]
-    assert lines[-1] == "post: 6 workers are in trouble: 6 down."
+    assert lines[-1] == "post: 6 workers are unhealthy: 6 down."
     assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
     assert {each.decided for each in desk.all_alerts()} == {"storm"}
     card = desk.shown("W1")
@@ -108,22 +108,22 @@ def test_who_was_told_lately_joins_though_it_was_just_seen_again(desk: AlertDesk
     desk.wait(5)
     desk.down(*NAMES[:6])
     assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
-    assert desk.heard()[-1] == "post: 6 workers are in trouble: 6 down."
+    assert desk.heard()[-1] == "post: 6 workers are unhealthy: 6 down."
 
 
 def test_seen_in_one_look_they_are_one_message_from_the_start_to_the_end(desk: AlertDesk) -> None:
     desk.down(*NAMES[:7])
-    assert desk.heard() == ["post: 7 workers are in trouble: 7 down."]
+    assert desk.heard() == ["post: 7 workers are unhealthy: 7 down."]
     desk.wait(3)
     desk.down("W8")
-    assert desk.heard() == ["edit: 8 workers are in trouble: 8 down."]
+    assert desk.heard() == ["edit: 8 workers are unhealthy: 8 down."]
     desk.degraded("W1")
-    assert desk.heard() == ["edit: 8 workers are in trouble: 7 down · 1 degraded."]
+    assert desk.heard() == ["edit: 8 workers are unhealthy: 7 down · 1 degraded."]
     desk.wait(57)
     desk.well(*NAMES[:5])
-    assert desk.heard() == ["edit: 3 workers are in trouble: 3 down · 5 well again."]
+    assert desk.heard() == ["edit: 3 workers are unhealthy: 3 down · 5 well again."]
     desk.well(*NAMES)
-    assert desk.heard() == ["edit: 8 workers were in trouble for 1 min, and that is over."]
+    assert desk.heard() == ["edit: 8 workers were unhealthy for 1 min, and that is over."]
     assert storm(desk).state is AlertState.CLOSED
     assert {each.state for each in desk.all_alerts()} == {AlertState.CLOSED}
     desk.wait(HOUR * 3)
@@ -134,15 +134,15 @@ def test_a_digest_whose_members_are_well_takes_more_until_the_window_is_over(des
     desk.down(*NAMES[:6])
     desk.wait(5)
     desk.well(*NAMES[:6])
-    assert desk.heard()[-1] == "edit: 6 workers were in trouble for 5.0 s, and that is over."
+    assert desk.heard()[-1] == "edit: 6 workers were unhealthy for 5.0 s, and that is over."
     assert (storm(desk).state, storm(desk).decided) == (AlertState.OPEN, "close_after")
     desk.wait(5)
     desk.down("W7", "W1")
-    assert desk.heard() == ["edit: 2 workers are in trouble: 2 down · 5 well again."]
+    assert desk.heard() == ["edit: 2 workers are unhealthy: 2 down · 5 well again."]
     desk.well("W7", "W1")
     desk.wait(WINDOW)
     assert storm(desk).state is AlertState.CLOSED
-    assert desk.heard()[-1] == "edit: 7 workers were in trouble for 10 s, and that is over."
+    assert desk.heard()[-1] == "edit: 7 workers were unhealthy for 10 s, and that is over."
 
 
 def test_after_the_window_a_new_trouble_has_its_own_message_though_the_storm_is_not_over(desk: AlertDesk) -> None:
@@ -185,7 +185,7 @@ def test_nobody_looks_after_it_so_one_reminder_comes_for_all(desk: AlertDesk) ->
     desk.heard()
     desk.wait(HOUR)
     edit, reply = desk.heard()
-    assert edit.startswith("edit: 8 workers are in trouble")
+    assert edit.startswith("edit: 8 workers are unhealthy")
     assert reply.startswith("reply: :bell: It still holds, and nobody has acknowledged it: *The storm goes on*. 8 of 9")
 
 
@@ -194,7 +194,7 @@ def test_muted_workers_are_no_part_of_a_storm_and_a_storm_at_the_end_of_a_mute_i
     desk.down(*NAMES)
     assert (desk.heard(), digests(desk)) == ([], [])
     desk.wait(600)
-    assert desk.heard() == ["post: 9 workers are in trouble: 9 down."]
+    assert desk.heard() == ["post: 9 workers are unhealthy: 9 down."]
 
 
 def test_who_is_muted_while_being_gathered_is_no_part_of_the_storm_that_follows(desk: AlertDesk) -> None:
@@ -229,7 +229,7 @@ def test_another_daemon_goes_on_with_the_storm_that_it_finds(desk: AlertDesk) ->
     desk.down("W5", "W6")
     desk.restart()
     desk.down("W7")
-    assert desk.heard()[-1] == "edit: 7 workers are in trouble: 7 down."
+    assert desk.heard()[-1] == "edit: 7 workers are unhealthy: 7 down."
     assert len([each for each in desk.all_alerts() if each.parent_id == storm(desk).alert_id]) == 7
     desk.restart()
     desk.well(*NAMES)
@@ -249,7 +249,7 @@ def test_while_slack_was_away_a_storm_that_came_and_went_is_one_line(desk: Alert
     desk.away = False
     desk.tell()
     (line,) = desk.heard()
-    assert line.startswith("post: :white_check_mark: *9 workers were in trouble for 1 min 1 s")
+    assert line.startswith("post: :white_check_mark: *9 workers were unhealthy for 1 min 1 s")
 
 
 # --- a thousand, and Slack as it bears it
@@ -279,10 +279,10 @@ async def _a_thousand(desk: AlertDesk) -> None:
     assert {each.target.id for each in shown if each.target.kind == "worker"} == set(MANY)
     (one,) = [each for each in shown if each.target.kind == STORM]
     assert {each.parent_id for each in shown if each.target.kind == "worker"} == {one.alert_id}
-    assert any(content["text"].startswith("1,000 workers are in trouble") for content in slack.shown.values())
+    assert any(content["text"].startswith("1,000 workers are unhealthy") for content in slack.shown.values())
     assert any("… and 985 more: `/supervisor alerts`" in str(content) for content in slack.shown.values())
     (on_a_page,) = desk.ledger.read(MessageComposer().open_alerts)
-    assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are in trouble")
+    assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are unhealthy")
     for start in range(0, 1000, 100):
         desk.well(*MANY[start : start + 100])
         await _goes_by(desk, delivery, clock, 1.0)
@@ -293,7 +293,7 @@ async def _a_thousand(desk: AlertDesk) -> None:
     for content in slack.shown.values():
         assert check_message(content, update=True) == []
         assert "that is over" in content["text"]
-    assert any(content["text"].startswith("1,000 workers were in trouble for") for content in slack.shown.values())
+    assert any(content["text"].startswith("1,000 workers were unhealthy for") for content in slack.shown.values())
     live = desk.ledger.read(lambda connection: alerts.in_states(connection, LIVE))
     assert live == []
     closed = [desk.one(name) for name in MANY[::100]]

@@ -299,7 +299,7 @@ def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> Non
 def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:
     desk.down("North")
     desk.well("North")
-    with pytest.raises(AlertOver, match="over already"):
+    with pytest.raises(AlertOver, match="already closed"):
         desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
     with pytest.raises(NoSuchAlert, match="no alert 'nothing'"):
         desk.alerts.snooze("nothing", desk.request())

@@ -178,7 +178,7 @@ def test_a_storm_of_warnings_in_quiet_hours_is_a_summary_and_one_message_in_the_
         desk.wait(HOUR)
         posts = [line for line in desk.heard() if line.startswith("post")]
         assert len(posts) == 2, posts
-        assert posts[1] == "post: 9 workers are in trouble: 9 degraded."
+        assert posts[1] == "post: 9 workers are unhealthy: 9 degraded."
 
 
 def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(desk: AlertDesk) -> None:
@@ -187,7 +187,7 @@ def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(des
     desk.configure(*NAMES[:8])
     desk.restart()
     desk.work()
-    assert desk.heard() == ["edit: 8 workers are in trouble: 8 down · 1 well again."]
+    assert desk.heard() == ["edit: 8 workers are unhealthy: 8 down · 1 well again."]
     desk.configure("W1")
     desk.restart()
     desk.work()

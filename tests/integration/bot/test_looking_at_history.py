@@ -73,7 +73,7 @@ def test_in_a_channel_the_words_are_for_the_asker_and_the_picture_is_theirs_alon
 ) -> None:
     words, file = told(config, ledger, ASKED)
     assert (words.kind, words.subject) == ("whisper", "key")
-    assert "95.8 % of the time" in payload(words)["content"]["text"]
+    assert "95.8% of the time" in payload(words)["content"]["text"]
     assert (payload(file)["channel"], payload(file)["alone"]) == ("U0ANNA", True)
     assert payload(file)["filename"] == "history_OrionMX_20260205T143015Z.png"
     assert "down, since 05 Feb 21:30" in payload(file)["alt"], "in the reader's own time"
@@ -86,7 +86,7 @@ def test_in_a_direct_message_the_picture_comes_with_its_words_and_nothing_is_sha
     direct = replace(ASKED, channel="D1", direct=True, response_url=None)
     (file,) = told(config, ledger, direct)
     assert payload(file)["channel"] == "D1"
-    assert "95.8 % of the time" in payload(file)["comment"]
+    assert "95.8% of the time" in payload(file)["comment"]
 
 
 def test_shared_it_is_the_same_picture_for_everybody_once(config: SupervisorConfig, ledger: Ledger) -> None:
@@ -115,7 +115,7 @@ def test_without_the_extra_the_words_are_the_answer_and_say_why(
     (words,) = told(config, ledger, ASKED)
     assert "pip install 'supervisor-chatops[charts]'" in payload(words)["content"]["text"]
     (direct,) = told(config, ledger, replace(ASKED, channel="D1", direct=True, response_url=None))
-    assert "95.8 % of the time" in payload(direct)["content"]["text"]
+    assert "95.8% of the time" in payload(direct)["content"]["text"]
 
 
 def test_a_picture_that_can_not_be_drawn_costs_nobody_the_words(

@@ -72,8 +72,8 @@ def test_whoever_acknowledges_at_the_shell_is_named_and_once_it_is_over_that_is_
     assert shell.json("alerts", "snooze", alert_id)["state"] == "snoozed"
     assert [action for action, _ in desk.trail()] == ["ALERT_ACKNOWLEDGED", "ALERT_SNOOZED"]
     desk.well("North")
-    assert "It is over already" in shell("alerts", "acknowledge", alert_id, code=1)
-    assert "There is no alert" in shell("alerts", "acknowledge", "nothing", code=2)
+    assert "already closed" in shell("alerts", "acknowledge", alert_id, code=1)
+    assert "No alert" in shell("alerts", "acknowledge", "nothing", code=2)
     assert "Which one?" in shell("alerts", "acknowledge", code=2)
 
 

@@ -84,7 +84,7 @@ def test_a_kill_for_lack_of_memory_is_known_by_the_kernel_s_count(
     dies(place, -9)
     told = explained(place, ledger)
     assert told.cause is cause
-    assert plain(told.before[-1].words).startswith("was killed (SIGKILL)")
+    assert plain(told.before[-1].words).startswith("crashed (SIGKILL)")
 
 
 def test_a_drive_that_hangs_is_named_and_nobody_waits_for_the_log_on_it(tmp_path: Path, ledger: Ledger) -> None:
@@ -100,7 +100,7 @@ def test_a_drive_that_hangs_is_named_and_nobody_waits_for_the_log_on_it(tmp_path
     assert told.cause is Cause.DRIVE_AWAY
     assert "hangs" in plain(told.found.todo)
     assert told.lines == ()
-    assert "it lies on the drive" in told.unknown[0]
+    assert "it's on the shared drive" in told.unknown[0]
 
 
 def test_a_log_is_shown_without_the_secrets_of_the_configuration(place: FakeHost, ledger: Ledger) -> None:
@@ -163,6 +163,6 @@ def test_a_change_of_the_code_by_a_neighbour_s_command_is_taken_back_by_its_name
     told = explained(place, ledger)
     assert told.cause is Cause.DEPLOY
     assert "the update by bob" in plain(told.found.sentence)
-    assert "which North shares with it" in plain(told.found.todo)
+    assert "(shared with North)" in plain(told.found.todo)
     (undo,) = told.found.remedies
     assert (undo.name, undo.target, undo.params["task_id"]) == ("undo", "North", "task_1")

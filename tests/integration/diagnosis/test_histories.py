@@ -56,8 +56,8 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     assert len(told.samples) >= 4
     assert (silent.known, silent.marks, silent.uptime.share) == (False, (), None)
     shown = home.supervisor("send", "history W0").stdout
-    assert "W0 in the last 24 hours: it did its work 75" in shown
-    assert "Its longest trouble took" in shown
+    assert "W0 in the last 24 hours: healthy 75" in shown
+    assert "Longest problem: down for" in shown
     assert "pause by" in shown
     document = home.json("send", "history all 7d")
     assert len(document) == MOST

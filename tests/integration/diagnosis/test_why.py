@@ -63,33 +63,29 @@ CASES = [
     Case(
         "Code",
         "deploy",
-        r"Most likely the rollback by \S+ at .* broke Code: since then it ended with exit code 1 after .*: "
+        r"Most likely the rollback by \S+ at .* broke Code: since then it exited \(code 1\) after .*: "
         r"`ModuleNotFoundError: No module named 'no_such_module'`\.",
-        r"Undo puts its code back to [0-9a-f]{7}\.",
+        r"Undo restores its code to [0-9a-f]{7}\.",
         r"undo Code task_\w+",
     ),
-    Case("Memory", "out_of_memory", r"Memory ran out of memory: it ended with .* it wrote `MemoryError`", "less to do"),
-    Case(
-        "Disk", "disk_full", r"A disk is full: Disk ended by itself, and says .*No space left on device`", "make room"
-    ),
+    Case("Memory", "out_of_memory", r"Memory ran out of memory: it exited .* logged `MemoryError`", "more memory"),
+    Case("Disk", "disk_full", r"A disk is full: Disk exited and reports .*No space left on device`", "free space"),
     Case(
         "Twice",
         "quarantined",
-        r"Twice is quarantined since .*, after it was started 2 times within an hour: it ended with exit code 1 after "
+        r"Twice was quarantined at .* after 2 restarts within an hour: it exited \(code 1\) after "
         r".*, with `ValueError: no such archive`\.",
-        "a restart ends the quarantine",
+        "A restart ends the quarantine",
         "restart Twice",
     ),
-    Case("Killed", "killed", r"Killed was killed by SIGKILL at .* \(not by the supervisor", "Find who or what"),
-    Case("Frozen", "frozen", r"Frozen was stopped by a signal", r"`kill -CONT [0-9]+`", "restart Frozen"),
+    Case("Killed", "killed", r"Killed crashed \(SIGKILL\) at .* \(not sent by the supervisor", "Find out who or what"),
+    Case("Frozen", "frozen", r"Frozen is frozen.*: stopped by SIGSTOP", r"`kill -CONT [0-9]+`", "restart Frozen"),
     Case(
         "Rests", "paused", r"Rests is paused by \S+ since .* with the label “the new disk”\.", "resume", "resume Rests"
     ),
-    Case("Done", "ended_well", r"Done ended at .* with exit code 0", "restart"),
-    Case(
-        "Off", "not_enabled", r"Off rests because the configuration says that it is not enabled", "workers.Off.enabled"
-    ),
-    Case("Well", "well", r"Well is well: it runs since .*, and its last heartbeat came [0-9.]+ s ago\.", ""),
+    Case("Done", "ended_well", r"Done exited \(code 0\) at ", "restart"),
+    Case("Off", "not_enabled", r"Off is disabled in the configuration", "workers.Off.enabled"),
+    Case("Well", "well", r"Well is healthy: running for .*, last heartbeat (just now|[0-9]+ s ago)\.", ""),
 ]
 
 
@@ -120,7 +116,7 @@ def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) 
     told = home.supervisor("send", "why Code").stdout
     assert "supervisor undo Code task_" in told
     assert "What happened until then:" in told
-    assert re.search(r"rollback by \S+: done \(`task_", told), told
+    assert re.search(r"rollback by \S+ succeeded \(`task_", told), told
     everybody = home.supervisor("send", "why all")
     assert everybody.returncode == 1
     assert everybody.stdout.count("What to do:") == 6, everybody.stdout
@@ -129,7 +125,9 @@ def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) 
     wait_until(lambda: "drive" in home.worker("Well")["reason"], 20, "it is known to be away")
     gone = explained(home, "Well")
     assert gone["cause"] == "drive_away"
-    assert gone["sentence"].startswith(f"The shared drive at {home.nas} can't be reached, so nobody can read the heart")
+    assert gone["sentence"].startswith(
+        f"The shared drive at {home.nas} can't be reached, so the heartbeat of Well can't"
+    )
     assert "Mount it" in gone["todo"]
     assert explained(home, "Frozen")["cause"] == "frozen", "that the drive is away does not stop a process"
     (home.folder / "away").rename(home.nas)

@@ -83,7 +83,7 @@ def test_history_and_why_know_of_it(host: CodeHost) -> None:
     found = host.ledger.read(lambda connection: jobs.recent_for(connection, "fetcher", now - timedelta(days=1), 10))
     assert [(job.task_id, job.worker_id) for job in found] == [(done.task_id, "mailer")]
     (history,) = histories(host.ledger, host.config, ["fetcher"], now - timedelta(days=1), now)
-    assert history.marks[0].words[0] == "rollback of mailer, which shares its code, by "
+    assert history.marks[0].words[0] == "rollback of mailer (shares its code) by "
 
 
 def test_the_chain_holds_and_the_shared_database_answers_the_same(host: CodeHost, tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
 @pytest.mark.parametrize(
     ("alert", "reason", "words"),
     [
-        (DOWN, Reason.WORSE, "North on Host: worse now: down. Its process has ended."),
+        (DOWN, Reason.WORSE, "North on Host: now worse: down. Its process has ended."),
         (DOWN, Reason.AGAIN, "North on Host: down again. Its process has ended."),
-        (DOWN, Reason.REMINDER_DUE, "North on Host: still down, for 1 min 30 s. Its process has ended."),
-        (OVER, Reason.RESOLVED, "North on Host: well again, after 1 min (down)."),
+        (DOWN, Reason.REMINDER_DUE, "North on Host: still down after 1 min 30 s. Its process has ended."),
+        (OVER, Reason.RESOLVED, "North on Host: recovered after 1 min (down)."),
         (
             replace(DOWN, target=Target("disk", "Host"), condition=Condition.DISK_LOW, reason=""),
             Reason.FIRST,
@@ -84,7 +84,7 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
         (
             replace(DOWN, target=Target("storm", "ef56"), condition=Condition.STORM, reason="9 are down"),
             Reason.ESCALATED,
-            "many workers on Host: still in trouble, for 1 min 30 s, and nobody looks after it. 9 are down.",
+            "many workers on Host: still unhealthy after 1 min 30 s, not acknowledged. 9 are down.",
         ),
     ],
 )

@@ -262,10 +262,10 @@ BAD = [
     ("schedule add n", "CRON", None),
     ('schedule add n "* * * * *"', "COMMAND", None),
     ('schedule add n "* * * *" status', "five fields", None),
-    ('schedule add n "* * * * ;" status', "is no weekday", None),
+    ('schedule add n "* * * * ;" status', "isn't a valid weekday", None),
     (
         'schedule add n "dayly 03:00" restart',
-        "no day that I know",
+        "isn't a known day",
         'schedule add n "0 3 * * *" restart OrionMX',
     ),
     ("schedule add n daily 03:00 restart", "double quotes", 'schedule add n "0 3 * * *" restart OrionMX'),

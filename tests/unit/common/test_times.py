@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.common.times import compact, from_text, require_aware, to_text
+from supervisor_core.common.times import clock_time, compact, format_ago, from_text, require_aware, to_text
 
 moments = st.datetimes(timezones=st.just(UTC))
 
@@ -49,3 +50,21 @@ def test_what_is_no_time_in_utc_is_a_value_error(text: str) -> None:
 def test_any_text_is_a_time_or_a_value_error(text: str) -> None:
     with suppress(ValueError):
         from_text(text)
+
+
+NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3, "just now"), (40, "40 s ago"), (133, "2 min ago"), (3 * 3600 + 310, "3 h 5 min ago"), (2 * 86400, "2 d ago")],
+)
+def test_a_recent_moment_is_told_relative_to_now(seconds: int, words: str) -> None:
+    assert format_ago(NOW - timedelta(seconds=seconds), NOW) == words
+
+
+def test_a_clock_time_has_its_date_only_on_another_day() -> None:
+    assert clock_time(NOW - timedelta(minutes=4), NOW) == "14:26 UTC"
+    assert clock_time(NOW, NOW.astimezone(ZoneInfo("Asia/Tokyo")), seconds=True) == "14:30:15 UTC"
+    assert clock_time(NOW - timedelta(days=1), NOW) == "2026-02-04 14:30 UTC"
+    assert clock_time(NOW) == "2026-02-05 14:30 UTC"

@@ -115,7 +115,7 @@ def test_what_a_command_was_to_bring_about_is_told_once_and_what_went_wrong_with
     changed = (flip(Condition.PAUSED, 300), flip(Condition.WELL, 250), flip(Condition.DEGRADED, 199))
     told = explain(down(life(137), jobs=done, flips=changed))
     words = [" ".join(plain(each.words).rstrip(":").replace(":", "").split()[:2]) for each in told.before]
-    assert words == ["pause by", "became well", "update by", "became degraded", "ended with"]
+    assert words == ["pause by", "became healthy", "update by", "became degraded", "exited (code"]
 
 
 @pytest.mark.parametrize("name", TROUBLES)
@@ -158,7 +158,7 @@ def test_only_what_came_before_is_told_as_such_and_the_newest_of_it() -> None:
     told = explain(down(life(137), jobs=(*asked, job("restart_watcher", 30)), lines=()))
     words = [plain(event.words) for event in told.before]
     assert len(words) == 5
-    assert words[-1].startswith("ended with exit code 1")
+    assert words[-1].startswith("exited (code 1)")
     assert not any("restart" in each for each in words)
     reports = explain(down(life(137), jobs=(job("diagnostics", 300),), lines=()))
     assert len(reports.before) == 1, "a report changes nothing"

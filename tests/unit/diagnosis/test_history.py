@@ -109,10 +109,10 @@ def test_the_longest_trouble_goes_on_through_its_forms_and_is_called_by_the_wors
 
 def test_an_uptime_is_never_rounded_up_to_the_whole() -> None:
     week = timedelta(days=7)
-    assert percent(Uptime(week, timedelta(0), timedelta(seconds=1))) == "99.99 %"
-    assert percent(Uptime(week)) == "100 %"
+    assert percent(Uptime(week, timedelta(0), timedelta(seconds=1))) == "99.99%"
+    assert percent(Uptime(week)) == "100%"
     assert percent(Uptime(uncounted=week)) == "-"
-    assert percent(Uptime(timedelta(0), timedelta(0), week)) == "0.0 %"
+    assert percent(Uptime(timedelta(0), timedelta(0), week)) == "0.0%"
 
 
 def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() -> None:
@@ -129,7 +129,7 @@ def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() 
 def test_commands_have_the_numbers_that_the_picture_has_and_older_ones_are_counted() -> None:
     told = history(24, [], [mark(24 - number, "restart") for number in range(20)])
     lines = [plain(phrase) for phrase in history_text(told)]
-    assert lines[-13] == "8 commands before those that follow"
+    assert lines[-13] == "8 earlier commands not listed"
     assert lines[-12].startswith("1. ")
     assert lines[-1].startswith("12. ")
 

@@ -146,7 +146,7 @@ def test_what_the_receiver_refuses_is_given_up_and_said_until_another_gets_throu
     sending.round()
     sending.round()
     assert (told(web), sending.states()) == (["North first"], ["dropped"])
-    words = f"an alert for https://hooks.example.org/… was given up: it answers {status}"
+    words = f"an alert to https://hooks.example.org/… was dropped: responded {status}"
     assert sending.service.problem().startswith(words)
     assert "first of North" in sending.service.problem()
     assert words in caplog.text
@@ -161,7 +161,7 @@ def test_what_the_receiver_refuses_is_given_up_and_said_until_another_gets_throu
 
 
 FAILURES: dict[str, dict[str, Any]] = {
-    "it answers 503 Service Unavailable": {"status": 503},
+    "responded 503 Service Unavailable": {"status": 503},
     "it did not answer in time": {"body": requests.ReadTimeout(f"POST {URL}")},
     "it can't be reached": {"body": requests.ConnectionError(f"Max retries exceeded with url: {URL}")},
     "no trusted connection": {"body": requests.exceptions.SSLError(f"bad certificate of {URL}")},
@@ -238,8 +238,8 @@ def test_what_nobody_takes_for_a_day_is_given_up_and_said(
     assert sending.states() == ["pending"]
     sending.later(3600)
     assert sending.states() == ["dropped"]
-    assert "was given up: it answers 502 Bad Gateway (first of North" in sending.service.problem()
-    assert caplog.text.count("was given up") == 1
+    assert "was dropped: responded 502 Bad Gateway (first of North" in sending.service.problem()
+    assert caplog.text.count("was dropped") == 1
     assert caplog.text.count("alerts wait to be sent") == 1
 
 
@@ -253,7 +253,7 @@ def test_a_redirect_is_followed_within_its_host_and_never_to_another(
     sending.round()
     assert len(web.calls) == 2
     assert evil.call_count == 0
-    assert "it answers 307 Temporary Redirect" in sending.service.problem()
+    assert "responded 307 Temporary Redirect" in sending.service.problem()
     web.replace("POST", "https://hooks.example.org/new", status=200)
     desk.down("South")
     desk.wait(GATHERED)
@@ -277,7 +277,7 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting_and_is_tried_again(
             running = asyncio.create_task(service.run(stopping))
             await asyncio.to_thread(desk.down, "North")
             await asyncio.to_thread(wait_until, lambda: len(receiver.posts()) >= 2, 10, "it was tried again")
-            assert "was not done answering" in service.problem()
+            assert "no complete response" in service.problem()
             begun = time.monotonic()
             stopping.set()
             await running

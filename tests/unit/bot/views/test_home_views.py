@@ -92,7 +92,7 @@ def test_the_other_pages_are_as_they_were_last_looked_at() -> None:
     golden("page_2_of_400", home(picture(400), READERS["operator"], HomePosition(1)))
     golden("only_trouble", home(picture(40), READERS["operator"], HomePosition(0, TROUBLE)))
     alerts = [OpenAlert("alr_1", "Worker-004", "stale", NOW, "https://work.slack.com/archives/C0OPS/p1")]
-    alerts.append(OpenAlert("alr_2", "612 of 1,000 workers", "are in trouble still", NOW))
+    alerts.append(OpenAlert("alr_2", "612 of 1,000 workers", "are still unhealthy", NOW))
     golden("alerts", home(picture(1, alerts=alerts), READERS["viewer"]))
 
 

@@ -28,7 +28,7 @@ GONE = replace(DEGRADED, target=SOUTH, state=AlertState.CLOSED, opened_at=NOW - 
 FLAPS = {
     "target": Target(FLAPPING, "North"),
     "condition": Condition.FLAPPING,
-    "reason": "it changed 6 times in 25 min, 3 of them for the worse, at worst to down",
+    "reason": "6 changes in 25 min, worst: down",
     "evidence": (),
 }
 WELL = Uptime(DAY * 6.9, down=DAY * 0.1)
