@@ -15,13 +15,13 @@ from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
-from supervisor_core.cli.host import shell_issuer, wake
+from supervisor_core.cli.host import load_config, shell_issuer, wake
 from supervisor_core.cli.table import folded_table, table
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.times import HOUR, MINUTE, format_duration, to_text
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.jobs.model import new_task_id
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """List, or do something about one."""
     if options.what and not options.alert:
         raise UsageError(f"Which one? `supervisor alerts {options.what} ID`; `supervisor alerts` lists them.")
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     if options.what is None and not options.uptime:
         return show(config, as_json=options.json)
     with opened_ledger(config) as ledger:

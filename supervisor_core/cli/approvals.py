@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
 from supervisor_core.cli.table import folded_table
 from supervisor_core.common.errors import UsageError, in_shell
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import MINUTE, format_duration, to_text
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import effect
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """List, or decide."""
     if options.what and not options.approval:
         raise UsageError(f"Which one? `supervisor approvals {options.what} ID`; `supervisor approvals` lists them.")
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     if options.what is None:
         return show(config, as_json=options.json)
     with opened_ledger(config) as ledger:

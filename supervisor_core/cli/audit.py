@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.cli import audit_files
-from supervisor_core.cli.host import since_option
+from supervisor_core.cli.host import load_config, since_option
 from supervisor_core.cli.table import table
 from supervisor_core.code import change_plan as code
 from supervisor_core.commands.command import Command
@@ -19,7 +19,7 @@ from supervisor_core.commands.labels import affected_in_words
 from supervisor_core.commands.targets import resolve
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
-from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.descriptors import UnreadableFileError
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     _must_fit_together(options)
     if options.file:
         return audit_files.verify(options)
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     if options.what == "export":
         return audit_files.export(config, options.out)
     if options.what == "archive":

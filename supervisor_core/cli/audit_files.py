@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.cli.host import shell_issuer
+from supervisor_core.cli.host import load_config, shell_issuer
 from supervisor_core.code.change_plan import count
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import ConfigError, UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to_text
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.files import digest_of, read_lines, write_lines
@@ -71,7 +71,7 @@ def verify(options: argparse.Namespace) -> int:
     of_ledger: list[audit.Fault] = []
     alone = ""
     try:
-        config = load_supervisor_config(options.config)
+        config = load_config(options.config)
     except ConfigError as error:
         if options.config:
             raise

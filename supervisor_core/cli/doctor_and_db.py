@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config import last_good
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.connection import SharedDatabase
@@ -60,9 +61,14 @@ def _in_words(before: str | None) -> str:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Run every check. A configuration that can't be read is an error like in every other command."""
-    config = load_supervisor_config(options.config)
+    """Run every check; with the last good configuration while its file is broken."""
+    config, problem = last_good.load_or_last_good(options.config)
     results = run_checks([*CORE_CHECKS, *_chat_checks()], config)
+    if problem:
+        broken = CheckResult(
+            "configuration", False, problem, "Fix it. The other checks use the last good configuration."
+        )
+        results = [broken if result.name == broken.name else result for result in results]
     ok = all(result.ok for result in results)
     if options.json:
         print(json.dumps({"ok": ok, "checks": [result.as_json() for result in results]}, indent=2))

@@ -1,24 +1,60 @@
-"""Shared by the subcommands: the approvals of this host, its daemon, its person, and the option `--since`."""
+"""Shared by the subcommands: the configuration, the approvals, the daemon and the person at the shell."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import sys
+from typing import TYPE_CHECKING
 
-from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config import last_good
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.intake.approvals.observed_state import Previews
-from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.storage.store import Ledger
+
+if TYPE_CHECKING:
+    from supervisor_core.commands.command import Command
+    from supervisor_core.config.load import SupervisorConfig
+    from supervisor_core.config.raw import RawConfig
+    from supervisor_core.intake.approvals.observed_state import Previews
+    from supervisor_core.intake.approvals.service import Approvals
+    from supervisor_core.storage.store import Ledger
+
+_warned: set[str] = set()
+
+
+def load_config(path: str | None) -> SupervisorConfig:
+    """The configuration; while its file is broken, the last good one with a warning."""
+    config, problem = last_good.load_or_last_good(path)
+    _warn(problem)
+    return config
+
+
+def read_config(path: str | None) -> RawConfig:
+    """The same for the raw configuration, which is quick."""
+    raw, problem = last_good.read_or_last_good(path)
+    _warn(problem)
+    return raw
+
+
+def _warn(problem: str) -> None:
+    """Say once, in one line, that the file is broken and where."""
+    if not problem or problem in _warned:
+        return
+    _warned.add(problem)
+    first, *more = problem.splitlines()
+    others = f" (and {len(more)} more)" if more else ""
+    print(printable(f"supervisor: {first}{others}. Using the last good configuration."), file=sys.stderr)
 
 
 def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
     """The approvals of this host."""
+    from supervisor_core.intake.approvals.service import Approvals
 
     def observe(command: Command) -> Previews:
+        from dataclasses import replace
+
         from supervisor_core.intake.approvals.observed_state import observer
         from supervisor_core.workers.context import open_doors
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from supervisor_core.cli.host import load_config
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.lifecycle import DaemonProcess, StoppedDaemon, start_daemon, stop_daemon
@@ -39,7 +40,7 @@ def run_stop(options: argparse.Namespace) -> int:
     """Stop the daemon, and check that it's gone."""
     if options.workers_named:
         raise _meant(options.workers_named, "stop", "pause")
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     ended = stop_daemon(DaemonProcess(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
     workers = (

@@ -13,7 +13,8 @@ import sys
 import time
 
 from supervisor_core.cli.options import LEVELS
-from supervisor_core.config.raw import read_raw, state_dir_of
+from supervisor_core.cli.status.command import read_quickly
+from supervisor_core.config.raw import state_dir_of
 from supervisor_core.host.logging.events import EventFiles
 
 TYPE_CHECKING = False
@@ -177,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
         from supervisor_core.cli import worker_output
 
         return worker_output.run(options)
-    raw = read_raw(options.config)
+    raw = read_quickly(options.config)
     search = LogSearch(options.worker, options.level, *_since(options.since))
     files = EventFiles(state_dir_of(raw))
     printer = _Printer(search, as_json=options.json)

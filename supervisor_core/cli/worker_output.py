@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from supervisor_core.cli.host import load_config
 from supervisor_core.cli.logs import still_read
 from supervisor_core.cli.send.answers import logs
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.words import quote
 from supervisor_core.common.errors import SupervisorError, UsageError
-from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.host.drive import Drive
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the newest lines of the target, and follow one worker with `-f`."""
     if options.worker or options.level or options.since:
         raise UsageError("--worker, --level and --since search the supervisor's events, not a worker's output.")
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     lines = options.count if options.count is not None else options.lines
     command = parse(f"logs {quote(options.target)[1:-1]} {max(lines, 1)}", grammar_context(config))
     if not options.follow:

@@ -117,6 +117,7 @@ class SupervisorConfig(Settings):
     """A configuration that was found right, with every path absolute. It never changes."""
 
     _path: Path = PrivateAttr()
+    _text: str = PrivateAttr()
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
@@ -124,6 +125,7 @@ class SupervisorConfig(Settings):
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
         """Take the origin out of the context of the validation."""
         self._path = context["path"]
+        self._text = context["text"]
         self._environ = MappingProxyType(context["environ"])
         self._safe = MappingProxyType(context["safe"])
 
@@ -131,6 +133,11 @@ class SupervisorConfig(Settings):
     def path(self) -> Path:
         """The absolute path of the file: `{config}` in a command."""
         return self._path
+
+    @property
+    def text(self) -> str:
+        """The content of the file, with its variables unresolved."""
+        return self._text
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -239,7 +246,12 @@ def load_supervisor_config(
 ) -> SupervisorConfig:
     """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong."""
     given = dict(os.environ if environ is None else environ)
-    raw = read_raw(path, given)
+    return check_raw(read_raw(path, given), given)
+
+
+def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
+    """The configuration that was read, checked; `ConfigError` with a line for everything that is wrong."""
+    given = dict(os.environ if environ is None else environ)
     try:
         config = SupervisorConfig.model_validate(raw.data, context=_context(raw, given))
         found: list[Problem] = []
@@ -255,6 +267,7 @@ def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
     return {
         "path": Path(raw.path),
         "folder": Path(raw.folder),
+        "text": raw.text,
         "environ": raw.environment,
         "safe": safe_environment(environ),
     }

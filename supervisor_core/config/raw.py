@@ -54,9 +54,11 @@ _IN_BRACES = "; inside { } and [ ] a ${VARIABLE} needs quotes around it"
 class RawConfig:
     """A configuration as it was read. `problems` holds what is already known to be wrong with its values."""
 
-    __slots__ = ("data", "environment", "folder", "label", "lines", "path", "problems")
+    __slots__ = ("data", "environment", "folder", "label", "lines", "path", "problems", "text")
 
-    def __init__(self, path: str, label: str, document: Document, environment: dict[str, str]) -> None:
+    def __init__(self, path: str, label: str, text: str, document: Document, environment: dict[str, str]) -> None:
+        self.text = text
+        """The content of the file."""
         self.path = path
         """The absolute path of the file."""
         self.label = label
@@ -147,10 +149,14 @@ def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, s
     """
     given = os.environ if environ is None else environ
     label = find_config(path, given)
-    text = _read(label, "The configuration file")
+    return parse_raw(_read(label, "The configuration file"), label, given)
+
+
+def parse_raw(text: str, label: str, environ: Mapping[str, str] | None = None) -> RawConfig:
+    """The configuration with this content, as the file of this name."""
     absolute = os.path.abspath(label)
-    environment = {**_env_beside(absolute, label), **given}
-    return RawConfig(absolute, label, _parse(text, label, environment), environment)
+    environment = {**_env_beside(absolute, label), **(os.environ if environ is None else environ)}
+    return RawConfig(absolute, label, text, _parse(text, label, environment), environment)
 
 
 def state_dir_of(raw: RawConfig) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.table import StepPrinter
 from supervisor_core.commands.catalog import CATALOG, check_params
@@ -18,7 +18,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import UsageError
-from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
@@ -35,7 +35,7 @@ LOOK_SECONDS = 0.2
 
 def run(options: argparse.Namespace) -> int:
     """Understand, queue, wake the daemon, and wait if that was asked."""
-    config = load_supervisor_config(options.config)
+    config = load_config(options.config)
     command = parse(" ".join(options.text), grammar_context(config))
     if options.preview:
         if options.if_state is not None:

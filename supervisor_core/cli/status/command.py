@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.raw import read_raw, state_dir_of
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
@@ -13,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from typing import Any
+
+    from supervisor_core.config.raw import RawConfig
 
 ANSWER_SECONDS = 2.0
 EVERYBODY = "all"
@@ -27,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 def show(config: str | None, target: str | None, form: str = "") -> int:
     """Show the status of everything or of a target, as tables, `plain` lines or `json`."""
-    raw = read_raw(config)
+    raw = read_quickly(config)
     status = ask_status(state_dir_of(raw), config)
     if target:
         from supervisor_core.cli.status.targets import narrow
@@ -35,6 +38,18 @@ def show(config: str | None, target: str | None, form: str = "") -> int:
         narrow(status, target, raw)
     print(_form(status, form, services=not target))
     return 0 if status["healthy"] else 1
+
+
+def read_quickly(config: str | None) -> RawConfig:
+    """The raw configuration; only for a broken file is more imported, to use the last good one."""
+    try:
+        raw = read_raw(config)
+        state_dir_of(raw)
+    except ConfigError:
+        from supervisor_core.cli.host import read_config
+
+        return read_config(config)
+    return raw
 
 
 def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from supervisor_core.cli.host import load_config
 from supervisor_core.common.service_names import SERVICES
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import daemon_holder
@@ -43,7 +43,7 @@ class _Standing(NamedTuple):
 
 def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
     """The same document that a daemon would give; its own where one answers after all. `state` is what is known."""
-    config = load_supervisor_config(config_path)
+    config = load_config(config_path)
     deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
     standing = _standing(config.state_dir)
     while standing.state == "unresponsive" and time.monotonic() < deadline:

@@ -19,6 +19,7 @@ from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
+from supervisor_core.config import last_good
 from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, in_force, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration.files import ConfigFiles, FileWatches
@@ -176,6 +177,7 @@ class ConfigService(Service):
             if content == before:
                 self._seen = content
                 self._take(found)
+                await self._off_the_loop(stopping, _keep, found)
 
     async def _off_the_loop(self, stopping: asyncio.Event, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
         """What `work` returns; `_Stopped` when asked to stop before, and then the call is left to its thread."""
@@ -241,6 +243,16 @@ class ConfigService(Service):
                 callback(version)
             except Exception:  # the edge: one who can't deal with it must not keep it from the others
                 log.exception("version %d of the configuration could not be told to everybody", version.number)
+
+
+def _keep(found: SupervisorConfig | str) -> None:
+    """Keep a good configuration for commands that meet a broken file."""
+    if isinstance(found, str):
+        return
+    try:
+        last_good.keep(found)
+    except OSError as error:
+        log.warning("the last good configuration could not be kept: %s", error)
 
 
 AT_REST = frozenset({Why.PAUSED, Why.NOT_ENABLED, Why.NOT_CONFIGURED, Why.ENDED})

@@ -1,0 +1,105 @@
+"""The last good configuration: kept by the daemon, used by commands while the file can't be.
+
+The copy is in the state folder with the path of its file. Where the file is so broken that its `state_dir` can't be
+read as YAML, the line is searched for, and else the default folder is used.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.raw import (
+    DEFAULT_STATE_DIR,
+    RawConfig,
+    absolute,
+    find_config,
+    parse_raw,
+    read_raw,
+    state_dir_of,
+    substitute,
+)
+from supervisor_core.host.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from supervisor_core.config.load import SupervisorConfig
+
+LAST_GOOD_FILE = "config_last_good.json"
+MAX_BYTES = 1_000_000
+_STATE_DIR = re.compile(r"""^[ \t{]+state_dir[ \t]*:[ \t]*(["']?)([^"'#\n}]+)\1""", re.MULTILINE)
+
+
+def keep(config: SupervisorConfig) -> None:
+    """Keep this configuration, which was found right, as the last good one. `OSError` where the disk refuses."""
+    path, document = config.state_dir / LAST_GOOD_FILE, {"path": str(config.path), "text": config.text}
+    if read_json(path, tolerant=True) != document:
+        write_json(path, document)
+
+
+def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
+    """The configuration and an empty text; else the last good one and what is wrong with the file."""
+    from supervisor_core.config.load import check_raw, load_supervisor_config
+
+    try:
+        return load_supervisor_config(path), ""
+    except ConfigError as error:
+        raw = _last_good(path)
+        if raw is None:
+            raise
+        try:
+            return check_raw(raw), error.message
+        except ConfigError:
+            raise error from None  # what was good can't be used in this environment either
+
+
+def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
+    """The same for the raw configuration."""
+    try:
+        raw = read_raw(path)
+        state_dir_of(raw)
+    except ConfigError as error:
+        last = _last_good(path)
+        if last is None:
+            raise
+        return last, error.message
+    return raw, ""
+
+
+def _last_good(path: str | None) -> RawConfig | None:
+    """The copy that belongs to this file; None where there is none."""
+    try:
+        label = find_config(path)
+    except ConfigError:
+        return None
+    place = absolute("", label)
+    for state_dir in _state_dirs(label, place):
+        try:
+            document = read_json(Path(state_dir) / LAST_GOOD_FILE, tolerant=True) or {}
+        except OSError:
+            continue
+        if document.get("path") == place and isinstance(document.get("text"), str):
+            try:
+                return parse_raw(document["text"], label)
+            except ConfigError:
+                return None
+    return None
+
+
+def _state_dirs(label: str, place: str) -> list[str]:
+    """Where the state folder of a broken file may be."""
+    folder = str(Path(place).parent)
+    try:
+        return [state_dir_of(read_raw(label))]
+    except ConfigError:
+        pass
+    try:
+        with Path(place).open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_BYTES)
+    except OSError:
+        text = ""
+    import os
+
+    named = [substitute(match[2].strip(), os.environ)[0] for match in _STATE_DIR.finditer(text)]
+    return [absolute(folder, each) for each in [*named, DEFAULT_STATE_DIR] if each and "\0" not in each]
