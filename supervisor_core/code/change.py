@@ -14,7 +14,7 @@ from supervisor_core.code.git.changes import tidy
 from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
-from supervisor_core.common.text import capitalize, sentence
+from supervisor_core.common.text import sentence
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import (
     check_alone,
@@ -42,7 +42,7 @@ class CodeResult:
 
     details: Mapping[str, Any]
     message: str
-    """What is so now, as a sentence without its end: `the code of OrionMX went from 1a2b3c4 to 5d6e7f8`."""
+    """The result as a sentence without its full stop: `Updated OrionMX by 2 commits (1a2b3c4 → 5d6e7f8)`."""
     error: str | None = None
 
 
@@ -109,9 +109,9 @@ def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[Worker
     details = {"workers": _told(turns), "label": job.label}
     survived = [turn.stopped for turn in kept if turn.stopped is not None]
     if survived:
-        return stuck(survived[0], details, "The code was not changed under it.")
-    why = " ".join(f"{turn.worker.id} could not be stopped: {turn.error}" for turn in kept)
-    return Outcome.failed(f"Nothing was changed. {why} {_how_they_are(turns)}.", **details)
+        return stuck(survived[0], details, "Its code wasn't changed.")
+    why = " ".join(f"{turn.worker.id} couldn't be stopped: {turn.error}" for turn in kept)
+    return Outcome.failed(f"{why} Nothing was changed. {_how_they_are(turns)}.", **details)
 
 
 def _look(host: HostContext, site: Checkout) -> list[WorkerRestart]:
@@ -134,13 +134,14 @@ def _check_startable(host: HostContext, turns: Iterable[WorkerRestart]) -> None:
         try:
             check_startable(host, turn.worker)
         except (SupervisorError, OSError) as error:
-            raise CodeRefused(f"{turn.worker.id} could not be started again afterwards. {error}") from None
+            raise CodeRefused(
+                f"Nothing was changed: {turn.worker.id} couldn't be started again afterwards. {error}"
+            ) from None
 
 
 def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
-    pid = f", pid {turn.old_pid}" if turn.old_pid else ""
     if turn.old_pid:
-        host.progress(f"stopping {turn.worker.id}{pid}")
+        host.progress(f"stopping {turn.worker.id} (pid {turn.old_pid})")
     return _stopped(host, turn, why)
 
 
@@ -162,17 +163,13 @@ def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
     except SupervisorError as error:
         words = str(error)
     except Exception as error:  # whatever it is, the workers wait to be started
-        log.exception("the change of the code raised")
-        words = f"Unexpected {describe(error)}."
+        log.exception("changing the code failed unexpectedly")
+        words = f"Unexpected error: {describe(error)}."
     try:
         after = resolve_commit(site.git, "HEAD")
     except SupervisorError:
-        return CodeResult({}, "how the code stands could not be seen", words)
-    said = (
-        describe_move("the code went", before, after)
-        if after != before
-        else f"the code is at {short(after)}, as before"
-    )
+        return CodeResult({}, "The state of the code is unknown", words)
+    said = describe_move("The code moved", before, after) if after != before else f"The code is still at {short(after)}"
     return CodeResult({"before": before or after, "after": after}, said, words)
 
 
@@ -187,7 +184,7 @@ def start_again(host: HostContext, turn: WorkerRestart, why: str) -> WorkerResta
         return replace(turn, rests=rests, new_pid=None, error="")
     found = find_stopped(host.processes, worker)
     if found.stopping:
-        return replace(turn, rests="still stopping, and is started once it has ended", new_pid=None, error="")
+        return replace(turn, rests="it's still stopping and starts once it has exited", new_pid=None, error="")
     if found.identity is not None:
         return replace(turn, new_pid=found.identity.pid, error="")
     host.progress(f"starting {worker.id}")
@@ -214,17 +211,17 @@ def _without_it(
     ordered: str,
 ) -> tuple[CodeResult, list[WorkerRestart]]:
     """What lived before does not live with the change: have what was before, and start all with that."""
-    why = " ".join(f"{turn.worker.id} does not live with it: {turn.error}" for turn in dead)
-    host.progress(f"{dead[0].worker.id} does not live with it; taking it back")
+    why = " ".join(f"{turn.worker.id} fails with the new version: {turn.error}" for turn in dead)
+    host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
     stopped = _each(turns, lambda turn: _stopped(host, turn, ordered))
     if all(turn.stopped for turn in stopped):
         try:
             made = take_back(why)
         except SupervisorError as error:
-            made = replace(made, error=f"{sentence(why)} Taking it back failed as well. {error}")
+            made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too. {error}")
         except Exception as error:  # as above
-            log.exception("taking the change of the code back raised")
-            made = replace(made, error=f"{sentence(why)} Taking it back failed as well: {describe(error)}.")
+            log.exception("restoring the previous version failed unexpectedly")
+            made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too: {describe(error)}.")
     return made, _start_all(host, stopped, ordered)
 
 
@@ -243,7 +240,7 @@ def _each(turns: Iterable[WorkerRestart], work: Callable[[WorkerRestart], T]) ->
 
 def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerRestart]) -> Outcome:
     dead = [turn for turn in turns if turn.error]
-    details = {**made.details, "message": f"{made.message}; {_how_they_are(turns)}", "label": job.label}
+    details = {**made.details, "message": f"{made.message}. {_how_they_are(turns)}", "label": job.label}
     details |= {"checkout": str(site.top), "workers": _told(turns)}
     error = _in_words(made, turns, dead, job) if made.error or dead else None
     return Outcome(error is None, error, {**details, "success": error is None, "error": error})
@@ -255,26 +252,25 @@ def _in_words(made: CodeResult, turns: Sequence[WorkerRestart], dead: Sequence[W
         return f"{sentence(made.error or '')} {_how_they_are(turns)}."
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
-    undo = f" To have the code before again: {undo_words(job)}." if before != after else ""
-    does = "does" if len(dead) == 1 else "do"
-    words = f"{names} could not be started and {does} not run now. {capitalize(made.message)}.{undo}"
+    undo = f" To restore the previous code: {undo_words(job)}." if before != after else ""
+    are = "is" if len(dead) == 1 else "are"
+    words = f"{names} couldn't be started and {are} down. {made.message}.{undo}"
     return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
 
 
 def _how_they_are(turns: Sequence[WorkerRestart]) -> str:
-    """`OrionMX runs as pid 12`, `OrionMX was not started: it is paused by ann …`."""
+    """`OrionMX is running (pid 12)`, `OrionMX wasn't started: paused by ann …`."""
     said = []
     for turn in turns:
         if turn.error:
-            said.append(f"{turn.worker.id} could not be started")
+            said.append(f"{turn.worker.id} couldn't be started")
         elif turn.new_pid is None:
-            why = turn.rests if turn.rests.startswith(turn.worker.id) else f"it is {turn.rests}"
-            said.append(f"{turn.worker.id} was not started: {why.rstrip('.')}")
+            said.append(f"{turn.worker.id} wasn't started: {turn.rests.rstrip('.')}")
         else:
             killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
-            late = " (the old one was killed, because it did not end when asked)" if killed else ""
-            said.append(f"{turn.worker.id} runs as pid {turn.new_pid}{late}")
-    return ", ".join(said)
+            late = "; the old process didn't stop in time and was killed" if killed else ""
+            said.append(f"{turn.worker.id} is running (pid {turn.new_pid}{late})")
+    return ". ".join(said)
 
 
 def _told(turns: Iterable[WorkerRestart]) -> dict[str, Any]:

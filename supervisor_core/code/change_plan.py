@@ -107,24 +107,20 @@ def revert_message(commit: Commit, who: str, task_id: str) -> str:
     towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
     return (
         f'Revert "{commit.subject}"\n\nThis reverts commit {commit.hash}{towards}.\n\n'
-        f"A rollback, asked for by {who}.\n\n{TASK}: {task_id}\n"
+        f"Requested by {who}.\n\n{TASK}: {task_id}\n"
     )
 
 
 def merge_message(branch: str, kept: int, who: str, task_id: str) -> str:
     """The message of the merge that an update makes where the branch has commits of its own."""
-    own = "one commit that it does" if kept == 1 else f"{kept} commits that it does"
-    return (
-        f"Merge what is new in {branch}\n\nThis checkout holds {own} not have; they stay in force.\n\n"
-        f"An update, asked for by {who}.\n\n{TASK}: {task_id}\n"
-    )
+    return f"Merge {branch}\n\nKeeps {count(kept, 'local commit')}.\n\nRequested by {who}.\n\n{TASK}: {task_id}\n"
 
 
 def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id: str) -> str:
     """The message of the commit that takes a rollback or an update back."""
     return (
-        f"Undo {what} ({undone_task_id})\n\nEvery file is again as it was in {before}.\n\n"
-        f"An undo, asked for by {who}.\n\n{TASK}: {task_id}\n"
+        f"Undo {what} ({undone_task_id})\n\nRestores every file to {before}.\n\n"
+        f"Requested by {who}.\n\n{TASK}: {task_id}\n"
     )
 
 
@@ -145,8 +141,8 @@ def list_names(things: Sequence[str], most: int) -> str:
 
 
 def describe_move(what: str, before: str, after: str) -> str:
-    """From where to where, as people read it."""
-    return f"{what}, from {short(before)} to {short(after)}"
+    """`Updated OrionMX (1a2b3c4 → 5d6e7f8)`."""
+    return f"{what} ({short(before)} → {short(after)})"
 
 
 LISTED_COMMITS, LISTED_FILES = 50, 200

@@ -50,10 +50,10 @@ class Checkout:
         return self.worker.code
 
     @property
-    def are(self) -> str:
-        """Who runs from it, as the beginning of a sentence: `OrionMX is`, `OrionMX and Second are`."""
+    def names(self) -> str:
+        """Its workers for people: `OrionMX`, `OrionMX and Second`."""
         *others, last = self.ids
-        return f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        return f"{', '.join(others)} and {last}" if others else last
 
     @property
     def ids(self) -> list[str]:
@@ -80,38 +80,38 @@ def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeStat
     code, top = site.code, site.top
     state = site.git.state(code.remote, code.branch)
     if not state.head:
-        raise CodeRefused(f"{top} has no commit yet.", remedy=f"Look at workers.{site.worker.id}.code.path.")
+        raise CodeRefused(f"{top} has no commits yet.", remedy=f"Check workers.{site.worker.id}.code.path.")
     if state.under_way:
         word = state.under_way.split(" ", maxsplit=1)[0]
         raise CodeRefused(
-            f"In {top} a {state.under_way} was begun and not ended.",
-            remedy=f"End it, or take it back: git -C {top} {word} --abort",
+            f"A {state.under_way} is in progress in {top}.",
+            remedy=f"Finish it, or abort it: git -C {top} {word} --abort",
         )
     if state.lock is not None:
         raise CodeRefused(
-            f"Another git is at work in {top}, or was cut off: {state.lock} is there.",
-            remedy="If no git runs there, delete that file.",
+            f"Another git process is using {top}, or was killed there: {state.lock} exists.",
+            remedy="If no git process is running there, delete that file.",
         )
     if state.branch != code.branch:
-        on = f"on branch {state.branch}" if state.branch else f"on no branch (at {short(state.head)})"
+        on = f"on branch {state.branch}" if state.branch else f"on no branch (detached at {short(state.head)})"
         raise CodeRefused(
-            f"{top} is {on}, and workers.{site.worker.id}.code.branch is {code.branch}.",
-            remedy=f"Switch it (git -C {top} switch {code.branch}), or correct the configuration.",
+            f"{top} is {on}, but workers.{site.worker.id}.code.branch is {code.branch}.",
+            remedy=f"Switch branches (git -C {top} switch {code.branch}), or fix the configuration.",
         )
     if state.unmerged:
         raise CodeRefused(
-            f"In {top}, {list_names(state.unmerged, NAMED)} hold conflicts that nobody has resolved.",
-            remedy=f"Resolve them, or drop what is not committed: git -C {top} reset --hard",
+            f"{top} has unresolved conflicts: {list_names(state.unmerged, NAMED)}.",
+            remedy=f"Resolve them, or discard uncommitted changes: git -C {top} reset --hard",
         )
     if state.in_submodules:
         raise CodeRefused(
-            f"In {top}, the submodule {list_names(state.in_submodules, NAMED)} has changes that no commit has.",
-            remedy="Commit them there or put them aside (git stash) first; nothing here could keep them.",
+            f"{top} has uncommitted changes in a submodule: {list_names(state.in_submodules, NAMED)}.",
+            remedy="Commit or stash them there first. The supervisor can't back them up.",
         )
     if state.changes and not drops_changes:
         raise CodeRefused(
-            f"{top} has changes that no commit has: {list_names(state.changes, NAMED)}.",
-            remedy="Commit them or put them aside (git stash) first.",
+            f"{top} has uncommitted changes: {list_names(state.changes, NAMED)}.",
+            remedy="Commit or stash them first.",
         )
     return state
 
@@ -120,8 +120,8 @@ def check_free(site: Checkout, changes: Sequence[FileChange]) -> None:
     """`CodeRefused` where something lies in the way of files that would come."""
     if found := find_blocking_files(site.git, new_paths(changes)):
         raise CodeRefused(
-            f"In {site.top}, {list_names(found, NAMED)} would be overwritten, and git does not know what is in there.",
-            remedy="Move it out of the way first.",
+            f"Untracked files in {site.top} would be overwritten: {list_names(found, NAMED)}.",
+            remedy="Move them out of the way first.",
         )
 
 
@@ -137,19 +137,21 @@ def check_unmoved(site: Checkout, head: str, changes: Sequence[str], files: Sequ
     """
     state = check_changeable(site, drops_changes=bool(changes))
     if state.head != head:
-        raise CodeRefused(f"Somebody committed in {site.top} meanwhile; nothing was changed.", remedy="Ask again.")
+        raise CodeRefused(
+            f"{site.top} got a new commit in the meantime. Nothing was changed.", remedy="Send the command again."
+        )
     if new := sorted(set(state.changes) - set(changes)):
         raise CodeRefused(
-            f"In {site.top}, {list_names(new, NAMED)} changed while its workers were stopped; nothing else was "
-            "changed.",
-            remedy="Look at that first: what no commit has would be lost.",
+            f"Files in {site.top} changed while its workers stopped: {list_names(new, NAMED)}. The update or rollback "
+            "wasn't started.",
+            remedy="Check those files first. Uncommitted changes would be lost.",
         )
     check_free(site, files)
 
 
 WHAT = {"update_code": "the update", "update_code_deps": "the update", "rollback_code": "the rollback"}
 
-NOT_KNOWN = "What was done before is not known here."
+NOT_KNOWN = "Earlier code changes aren't on record here."
 
 PAGE = 100
 """So many commands are read at once, until one is found that changed something; most change nothing."""
@@ -184,18 +186,18 @@ def change_to_undo(host: HostContext, site: Checkout, head: str, task_id: str | 
         found = _changed_by(host, site, task_id)
         if found is None:
             raise CodeRefused(
-                f"No command {task_id} has changed the code of {who}.",
-                remedy="The audit trail shows which ones have.",
+                f"{task_id} isn't a code change of {who}.",
+                remedy="Find the command id with audit.",
             )
         if found.handler == "undo_code":
             raise CodeRefused(f"{task_id} is itself an undo, which can't be undone.{_instead(host, site, head)}")
         return found
     newest = next(_changes(host, site), None)
     if newest is None:
-        raise CodeRefused(f"No update and no rollback of {who} is known here; there is nothing to undo.")
+        raise CodeRefused(f"Nothing to undo: no update or rollback of {who} is on record.")
     if newest.handler == "undo_code":
         raise CodeRefused(
-            f"The newest change of this code is itself an undo ({newest.task_id}), which can't be undone."
+            f"The newest code change is itself an undo ({newest.task_id}), which can't be undone."
             f"{_instead(host, site, head)}"
         )
     return newest
@@ -211,10 +213,10 @@ def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
 
 def _instead(host: HostContext, site: Checkout, head: str) -> str:
     """What can be done where the newest change is an undo: take it back, or go one change further."""
-    again = f" To take it back: rollback {site.worker.id} 1."
+    again = f" To revert it: rollback {site.worker.id} 1."
     for change in _changes(host, site):
         if change.handler != "undo_code" and has_nothing_on_top(site, change, head):
-            return f"{again} To undo {change.what} before it as well: undo {site.worker.id} {change.task_id}."
+            return f"{again} To undo {change.what} before it too: undo {site.worker.id} {change.task_id}."
     return again
 
 
@@ -264,15 +266,15 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
             return _as_well(other, other.outcome, job)
         if other.state in (JobState.STARTED, *FINAL):  # we have the checkout alone, so nobody is at work there
             return Outcome.failed(
-                f"{job.worker_id} runs from the same checkout as {other.worker_id}, for which this was interrupted; it "
-                "is not run again. Look at both, and ask again if that is not what you want.",
+                f"Interrupted on {other.worker_id}, which shares a checkout with {job.worker_id}. It isn't run again "
+                "automatically. Check both workers, then send the command again if needed.",
                 together_with=other.worker_id,
             )
     return None
 
 
 def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:
-    message = f"{outcome.details.get('message') or other.handler} (done once, for the checkout that both run from)"
+    message = f"{outcome.details.get('message') or other.handler} (done once for the shared checkout)"
     details = {**outcome.details, "message": message, "together_with": other.worker_id, "label": job.label}
     return Outcome(outcome.success, outcome.error, details)
 

@@ -98,7 +98,7 @@ def _taken(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]
             if should_stop():
                 return False
             if not said:
-                log.info("waiting for %s", error.holder or "whoever stops or starts a worker of the same checkout")
+                log.info("waiting for %s", error.holder or "another command on the same checkout")
             said = True
         else:
             return True

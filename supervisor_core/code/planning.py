@@ -63,7 +63,7 @@ def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[s
             plan = plan_update(host, site, "update-deps", reset=bool(params.get("reset")))
             installations = installations_of(host, site)
             check_requirements(site, installations, plan)
-            return replace(plan, installs=tuple(f"{each.named(site)}, into {each.python}" for each in installations))
+            return replace(plan, installs=tuple(f"{each.named(site)} into {each.python}" for each in installations))
         case "rollback_code":
             return plan_rollback(site, int(params.get("commits_back") or 1))
         case "undo_code":
@@ -86,16 +86,16 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
     base = common_ancestor(git, newest, state.head) if own else state.head
     if not base and not reset:
         raise CodeRefused(
-            f"{code.remote}/{code.branch} and {site.top} have no history in common.",
-            remedy="To have exactly what the remote has: update --reset.",
+            f"{code.remote}/{code.branch} and {site.top} have no common history.",
+            remedy="To match the remote exactly: update --reset.",
         )
     goes = coming or (reset and (own_count or state.changes))
     files = files_between(git, state.head if reset else base, newest) if goes else []
     check_free(site, files)
     notes = []
     if own and coming and not reset:
-        kept = count(own_count, "commit")
-        notes.append(f"This checkout has {kept} that {code.remote} has not; what comes in is merged, and they stay.")
+        kept = count(own_count, "local commit")
+        notes.append(f"The new commits are merged with {kept}.")
     if command == "update":
         notes += _packages_stay(site, files)
     return CodePlan(
@@ -144,7 +144,7 @@ def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePla
     state = check_changeable(site)
     change = change_to_undo(host, site, state.head, task_id)
     if not resolve_commit(git, change.before):
-        raise GitError(f"{short(change.before)}, to which {change.task_id} would be undone, is not there any more.")
+        raise GitError(f"Commit {short(change.before)}, the state before {change.task_id}, no longer exists.")
     if not has_nothing_on_top(site, change, state.head):
         raise _something_on_top(site, change, state.head)
     files = files_between(git, state.head, change.before)
@@ -170,19 +170,18 @@ def _check_not_rewritten(site: Checkout, newest: str, head: str) -> None:
     if once := find_removed_commit(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
         gone = count(count_commits(site.git, f"{newest}..{once}"), "commit")
         raise CodeRefused(
-            f"The history of {code.remote}/{code.branch} was rewritten: {gone} that this checkout has from it "
-            f"(up to {short(once)}) {'is' if gone.startswith('1 ') else 'are'} not in it any more. A merge would "
-            "bring them back.",
-            remedy="To have exactly what the remote has now: update --reset. What is here stays under refs/supervisor.",
+            f"The history of {code.remote}/{code.branch} was rewritten: it no longer has {gone} of this checkout "
+            f"(up to {short(once)}). A merge would bring them back.",
+            remedy="To match the remote exactly: update --reset. Local commits are kept under refs/supervisor.",
         )
 
 
 def _too_far(site: Checkout, back: int, there: int) -> CodeRefused:
-    cut = " Its history was cut off when it was cloned." if is_shallow(site.git) else ""
-    can = f"at most {count(there, 'commit')}" if there else "none"
+    cut = " It's a shallow clone." if is_shallow(site.git) else ""
+    can = f"At most {count(there, 'commit')}" if there else "No commit"
     return CodeRefused(
-        f"{site.top} has not so many commits: {back} were to be taken back, and beside its first one there "
-        f"{'is' if there == 1 else 'are'} {there}.{cut} So {can} can be taken back here."
+        f"{site.top} can't be rolled back by {count(back, 'commit')}: it has only {there + 1}, and the first can't be "
+        f"reverted.{cut} {can} can be reverted here."
     )
 
 
@@ -190,15 +189,15 @@ def _something_on_top(site: Checkout, change: CodeChange, head: str) -> CodeRefu
     on_top = commits(site.git, f"{change.after}..{head}", most=3)
     what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(head)} is checked out)"
     return CodeRefused(
-        f"{change.task_id} can't be undone, because something came on top of it{what}.",
-        remedy="Undo that first, or take single commits back with rollback.",
+        f"{change.task_id} can't be undone: the code has changed since{what}.",
+        remedy="Undo the newer change first, or revert single commits with rollback.",
     )
 
 
 def _beside(site: Checkout, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
     """What is worth knowing of a rollback beside its commits."""
     if reverted and not files:
-        yield "Taken together this changes no file: these commits cancel out. Every file stays as it is now."
+        yield "These commits cancel each other out, so no file changes."
     yield from _packages_stay(site, files)
 
 
@@ -206,7 +205,7 @@ def _packages_stay(site: Checkout, files: Sequence[FileChange]) -> Iterator[str]
     changed = {change.path for change in files} | {change.was for change in files}
     named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
     for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
-        yield f"{name} changes, and what is installed stays as it is: update-deps installs what it names."
+        yield f"{name} changes, but the installed packages don't. To install it: update-deps."
 
 
 def _taken_back(git: Git, commit: Commit) -> list[FileChange]:
@@ -218,24 +217,26 @@ def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
     for commit in reverted:
         if commit.is_merge:
             towards = short(commit.parents[0])
-            notes.append(f"{short(commit.hash)} is a merge: all that it brought in goes, back to {towards}.")
+            notes.append(
+                f"{short(commit.hash)} is a merge. Reverting it removes everything it merged, back to {towards}."
+            )
         if commit.takes_back:
             taken = [_commit(git, commit.takes_back)] if resolve_commit(git, commit.takes_back) else []
             what = str(taken[0]) if taken else short(commit.takes_back)
-            whose = "your rollback" if commit.task_id else "the revert"
-            notes.append(f"{short(commit.hash)}: this undoes {whose} of {what}, which is in force again then.")
+            kind = "rollback" if commit.task_id else "revert"
+            notes.append(f"{short(commit.hash)} is a {kind} of {what}. Reverting it brings that commit back.")
         elif commit.task_id:
-            notes.append(f"{short(commit.hash)} was made by {commit.task_id}: this takes that back.")
+            notes.append(f"{short(commit.hash)} was made by {commit.task_id}.")
     return notes
 
 
 def _undo_notes(change: CodeChange) -> tuple[str, ...]:
-    what = f"{change.what.capitalize()} {change.task_id} is undone: every file is again as in {short(change.before)}."
+    what = f"Undoes {change.what} {change.task_id}: every file is restored to {short(change.before)}."
     packages = [str(each) for one in change.packages for each in one.get("changed", ())]
-    said = [f"Packages go back, too; it had done this: {list_names(packages, NAMED_PACKAGES)}."] if packages else []
-    said += [f"What was changed and in no commit then stays aside: git stash apply {change.changes}"] * bool(
-        change.changes
-    )
+    said = [f"Restores the packages that it changed: {list_names(packages, NAMED_PACKAGES)}."] if packages else []
+    said += [
+        f"Uncommitted changes from before it stay in a backup ref. To apply them: git stash apply {change.changes}"
+    ] * bool(change.changes)
     return (what, *said)
 
 
@@ -243,7 +244,7 @@ def _commit(git: Git, name: str) -> Commit:
     return commits(git, name, most=1, first_parents=True)[0]  # in any other order the whole history is walked for it
 
 
-MESSAGE = "A trial of the supervisor; nothing comes of it."
+MESSAGE = "Dry run of the supervisor"
 
 
 class TrialResult(NamedTuple):
@@ -272,7 +273,7 @@ def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
     except SupervisorError as error:
         return TrialResult(conflict=str(error))
     except OSError as error:
-        return TrialResult(problem=f"It could not be tried: {error}")
+        return TrialResult(problem=f"The dry run couldn't be done: {error}")
     return TrialResult()
 
 
@@ -294,8 +295,8 @@ def checked_plan(host: HostContext, job: Job, site: Checkout) -> CodePlan:
     seen = job.params.get(STATE_PARAM)
     if seen and preview_state(host, site, plan, job.params) not in str(seen).split(","):
         raise CodeRefused(
-            f"What was seen in the preview is not so any more: the code in {site.top}, its workers or their pauses "
-            "have changed since. Nothing was done.",
-            remedy="Look at a new preview, and ask again.",
+            f"The preview is out of date: the code in {site.top}, its workers or their pauses have changed since. "
+            "Nothing was changed.",
+            remedy="Send the command again and check the new preview.",
         )
     return plan

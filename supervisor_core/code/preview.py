@@ -36,11 +36,8 @@ SHOWN_COMMITS, SHOWN_FILES = 20, 20
 LONGEST_LINE = 1000
 """Characters. What does not print in a file's name is escaped: it is somebody else's, and goes to a terminal."""
 
-WHAT_BECOMES = {
-    "rollback": ("is taken back", "are taken back, newest first"),
-    "undo": ("goes with it", "go with it"),
-}
-"""Of the commits that a command is about; for the others they come in."""
+VERBS = {"rollback": "Reverts", "undo": "Undoes"}
+"""A command's effect on its commits. Any other command adds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +67,13 @@ class WorkerNow:
     @property
     def stays(self) -> str:
         """Why it is not started afterwards; empty where it is."""
-        return self.rests or (f"it is {self.paused}" if self.paused else "")
+        return self.rests or self.paused
 
     def __str__(self) -> str:
-        runs = f"runs as pid {self.pid}" if self.pid else "does not run"
-        busy = f"; {self.busy}" if self.busy else ""
-        return f"{self.id} {runs}{busy}{f'; not started afterwards: {self.stays}' if self.stays else ''}"
+        facts = [f"running (pid {self.pid})" if self.pid else "not running"]
+        facts += [self.busy] if self.busy else []
+        facts += [f"not started afterwards: {self.stays}"] if self.stays else []
+        return f"{self.id}: {'; '.join(facts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +117,16 @@ class Preview:
 
 def preview_text(preview: Preview, now: datetime) -> list[str]:
     """The same for people, line by line."""
-    lines = [f"{preview.command}, in {preview.folder}, for branch {preview.branch}"]
+    lines = [f"{preview.command} in {preview.folder} (branch {preview.branch})"]
     if preview.refused:
-        lines += ["", f"Refused as things are: {preview.refused}"]
+        lines += ["", f"Refused: {preview.refused}"]
     if preview.plan is not None:
         lines += _plan_lines(preview.plan, now)
     if preview.conflict:
-        lines += ["", f"It would fail: {preview.conflict}"]
+        lines += ["", f"Would fail: {preview.conflict}"]
     if preview.untried:
         lines += ["", preview.untried]
-    lines += ["", _title(len(preview.workers), "worker runs", "workers run", "from there:")]
+    lines += ["", f"Affects {count(len(preview.workers), 'worker')}:"]
     lines += [f"  {worker}" for worker in preview.workers]
     if preview.ok and preview.plan is not None:
         lines += ["", _verdict(preview.plan, preview.workers, tried=not preview.untried)]
@@ -137,67 +135,54 @@ def preview_text(preview: Preview, now: datetime) -> list[str]:
 
 def _verdict(plan: CodePlan, workers: Sequence[WorkerNow], *, tried: bool) -> str:
     if plan.does_nothing:
-        return "Nothing to do: it is so already, and nobody is stopped."
-    shown = " Tried in a worktree of its own: it goes through." if plan.is_tried and tried else ""
-    return f"{_stopped_and_started(workers)}{shown}"
+        return "Nothing to do. No worker is stopped."
+    shown = " Dry run: applies cleanly." if plan.is_tried and tried else ""
+    return f"{_restarts(workers)}{shown}"
 
 
-def _stopped_and_started(workers: Sequence[WorkerNow]) -> str:
-    run = [worker.id for worker in workers if worker.pid]
-    start = [worker.id for worker in workers if not worker.stays]
-    if len(run) == len(start) == len(workers):
-        return f"{'It is' if len(workers) == 1 else 'They are'} stopped for it, and started again afterwards."
-    stopped, started = _are(run) if run else "Nobody is", _are(start) if start else "nobody is"
-    return f"{stopped} stopped for it; {started} started afterwards."
-
-
-def _are(names: Sequence[str]) -> str:
-    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+def _restarts(workers: Sequence[WorkerNow]) -> str:
+    """`Restarts OrionMX. Stops Second, which stays stopped.`"""
+    restarted = [worker.id for worker in workers if worker.pid and not worker.stays]
+    stopped = [worker.id for worker in workers if worker.pid and worker.stays]
+    started = [worker.id for worker in workers if not worker.pid and not worker.stays]
+    said = [f"Restarts {' and '.join(restarted)}."] if restarted else []
+    said += [f"Stops {' and '.join(stopped)} without a restart."] if stopped else []
+    said += [f"Starts {' and '.join(started)}."] if started else []
+    return " ".join(said) or "No worker is stopped or started."
 
 
 def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
-    yield f"  at {_line(plan.head, now)}"
-    one, many = WHAT_BECOMES.get(plan.command, ("comes in", "come in"))
-    yield from _several(plan.commits, plan.commit_count, f"commit {one}:", f"commits {many}:", now)
-    changed_nothing = "commit changes no file, and is skipped:", "commits change no file, and are skipped:"
-    yield from _several(plan.skipped, len(plan.skipped), *changed_nothing, now)
-    stay = "commit of this checkout alone stays in force:", "commits of this checkout alone stay in force:"
-    yield from _several(plan.kept, len(plan.kept), *stay, now)
-    go = (
-        "commit of this checkout alone goes, and is kept aside:",
-        "commits of this checkout alone go, and are kept aside:",
-    )
-    yield from _several(plan.dropped, len(plan.dropped), *go, now)
+    yield f"  now at {_line(plan.head, now)}"
+    for commits, number, title in (
+        (plan.commits, plan.commit_count, f"{VERBS.get(plan.command, 'Adds')} {count(plan.commit_count, 'commit')}:"),
+        (plan.skipped, len(plan.skipped), f"Skips {count(len(plan.skipped), 'commit')} without changes:"),
+        (plan.kept, len(plan.kept), f"Keeps {count(len(plan.kept), 'local commit')}:"),
+        (plan.dropped, len(plan.dropped), f"Drops {count(len(plan.dropped), 'local commit')} (kept as a backup ref):"),
+    ):
+        if commits:
+            yield from ("", title)
+            yield from _listed([_line(commit, now) for commit in commits[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
     if plan.changes:
-        yield from ("", _title(len(plan.changes), "file has", "files have", "changes that go, and are kept aside:"))
+        in_files = count(len(plan.changes), "file")
+        yield from ("", f"Discards uncommitted changes in {in_files} (kept as a backup ref):")
         yield from _listed(plan.changes, len(plan.changes), SHOWN_FILES)
     if plan.files:
-        yield from ("", _title(len(plan.files), "file would change:", "files would change:"))
+        yield from ("", f"Changes {count(len(plan.files), 'file')}:")
         yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
     elif plan.installs and plan.leaves_code:
-        yield from ("", "No commit comes in.")
+        yield from ("", "No new commits.")
     if plan.installs:
-        yield from ("", _title(len(plan.installs), "file names what is installed:", "files name what is installed:"))
+        yield from ("", f"Installs {count(len(plan.installs), 'requirements file')}:")
         yield from _listed(plan.installs, len(plan.installs), SHOWN_FILES)
     if plan.notes:
         yield ""
         yield from plan.notes
 
 
-def _several(commits: Sequence[Commit], number: int, one: str, many: str, now: datetime) -> Iterator[str]:
-    if commits:
-        yield from ("", _title(number, one, many))
-        yield from _listed([_line(commit, now) for commit in commits[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
-
-
 def _listed(lines: Sequence[str], number: int, most: int) -> Iterator[str]:
     yield from (f"  {line}" for line in lines[:most])
     if number > min(len(lines), most):
         yield f"  … and {number - min(len(lines), most)} more"
-
-
-def _title(number: int, one: str, many: str, rest: str = "") -> str:
-    return f"{number} {one if number == 1 else many} {rest}".rstrip()
 
 
 def _line(commit: Commit, now: datetime) -> str:
@@ -248,7 +233,7 @@ def _ended(host: HostContext, site: Checkout, command: Command, look: Future[Pre
     if look.done():
         return look.result()
     look.cancel()
-    late = f"{site.top} couldn't be looked at within {PREVIEW_SECONDS:g} s. Try again."
+    late = f"Checking {site.top} timed out after {PREVIEW_SECONDS:g} s. Try again."
     return replace(_before(host, site, command), refused=late)
 
 
@@ -298,7 +283,5 @@ def _waiting(host: HostContext, worker: WorkerSettings) -> list[Job]:
 def _busy(waiting: Sequence[Job]) -> str:
     started = [job for job in waiting if job.state is JobState.STARTED]
     if started:
-        return f"busy: {started[0].command} ({started[0].task_id}) is under way"
-    if len(waiting) == 1:
-        return "another command waits for it"
-    return f"{len(waiting)} other commands wait for it" if waiting else ""
+        return f"busy with {started[0].command} ({started[0].task_id})"
+    return f"{count(len(waiting), 'command')} waiting" if waiting else ""

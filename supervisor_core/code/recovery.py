@@ -59,17 +59,17 @@ def describe_code(host: HostContext, job: Job) -> InterruptedCode:
         changes = kept_changes(site.git, job.task_id)
         left = describe_packages(host, job, site) if job.handler == "update_code_deps" else None
     except (SupervisorError, OSError) as error:
-        return InterruptedCode(f"How its code stands could not be seen. {error}", {})
+        return InterruptedCode(f"Its code couldn't be inspected. {error}", {})
     details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": commits_json(made)}
     details |= {"starting_commit": before or state.head, "final_commit": state.head}
     details["kept_as"] = {"changes": changes} if changes else {}
     details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
     details["checkout"] |= {"changes": list(state.changes), "lock": str(state.lock) if state.lock else None}
-    aside = f"What was changed in it and in no commit is kept as {changes}." if changes else ""
+    aside = f"Uncommitted changes are kept as {changes}." if changes else ""
     packages = ""
     if left is not None:
         details["packages"] = left.packages
-        back = f" To have them as before: undo {site.worker.id} {job.task_id}."
+        back = f" To restore them: undo {site.worker.id} {job.task_id}."
         packages = left.words + (back if left.differ and before in ("", state.head) else "")
     return InterruptedCode(
         " ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details
@@ -93,20 +93,20 @@ def _settled(site: Checkout) -> CodeState:
         time.sleep(LOOK_SECONDS)
     state = site.git.state(site.code.remote, site.code.branch)
     if not state.head:
-        raise GitError(f"{site.top} has no commit.")
+        raise GitError(f"{site.top} has no commits.")
     return state
 
 
 def _moved(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     head = f"{short(state.head)} {state.subject}"
     if not before:
-        return f"Its code was not touched; it is at {head}."
+        return f"Its code wasn't changed; it's at {head}."
     if before == state.head:
-        return f"Its code is at {head}, as before."
+        return f"Its code is still at {head}."
     back = f"undo {site.worker.id} {job.task_id}"
     if job.handler == "undo_code":  # which can't be undone itself
         back = f"rollback {site.worker.id} 1"
-    return f"Its code had gone from {short(before)} to {head}. To have it as before: {back}."
+    return f"Its code moved from {short(before)} to {head}. To restore it: {back}."
 
 
 def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
@@ -115,10 +115,10 @@ def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
         return ""
     top, back = site.top, _back(site, job, before, state)
     if state.lock is not None:
-        return f"Git was cut off in {top}: when no git runs there, delete {state.lock}, then: {back}"
+        return f"Git was killed in {top}. If no git process is running there, delete {state.lock}, then run: {back}"
     if state.under_way:
-        return f"In {top} a {state.under_way} was begun and not ended. To take that back: {back}"
-    return f"In {top}, {list_names(state.changes, NAMED_FILES)} differ from that. To have them as committed: {back}"
+        return f"A {state.under_way} is in progress in {top}. To abort it: {back}"
+    return f"{top} has uncommitted changes: {list_names(state.changes, NAMED_FILES)}. To discard them: {back}"
 
 
 def _back(site: Checkout, job: Job, before: str, state: CodeState) -> str:
@@ -180,7 +180,7 @@ def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object
     to exit first, so that this names no process that is about to go."""
     left = InterruptedCode("", {})
     if job.worker_id not in host.config.workers:
-        left = InterruptedCode(f"{job.worker_id} is not in the configuration any more.", {})
+        left = InterruptedCode(f"{job.worker_id} is no longer in the configuration.", {})
     elif tier_of(job.handler) == Tier.CODE:
         with checkout_shared(host, host.config.worker(job.worker_id), wait=True, should_stop=should_stop) as ours:
             if not ours:
@@ -193,15 +193,11 @@ def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object
     rests = pause is not None or host.quarantines.read(job.worker_id) is not None
     ends = found.presence is Presence.STOPPED or found.stopping
     back = plans and ends and not rests and worker is not None and not start_objection(worker)
-    now = f"{_in_words(found)} and is {'paused' if pause else 'not paused'} now."
-    again = (
-        "Once it has exited, it's started again automatically."
-        if found.stopping
-        else "It's started again automatically."
-    )
+    now = f"{_in_words(found)}{' and paused' if pause else ''}."
+    again = "It restarts automatically once it has exited." if found.stopping else "It restarts automatically."
     words = [f"{job.worker_id} {now}", again if back else "", left.words]
     return Outcome.failed(
-        f"The supervisor ended while this was under way; it was not run again. "
+        f"Interrupted: the supervisor stopped while this was running. It isn't run again automatically. "
         f"{' '.join(filter(None, (*words, _what_next(job, left))))}",
         **left.details,
         interrupted=True,
@@ -212,10 +208,10 @@ def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object
 
 def _in_words(found: FoundWorker) -> str:
     if found.identity is None:
-        return f"is {found.presence}"
+        return "is stopped" if found.presence is Presence.STOPPED else "can't be checked"
     if found.stopping:
-        return f"was told to stop, hasn't exited yet (pid {found.identity.pid})"
-    return f"runs as pid {found.identity.pid}"
+        return f"is still stopping (pid {found.identity.pid})"
+    return f"is running (pid {found.identity.pid})"
 
 
 def _what_next(job: Job, left: InterruptedCode) -> str:
@@ -223,7 +219,7 @@ def _what_next(job: Job, left: InterruptedCode) -> str:
     if job.handler == "rollback_code" and left.details.get("commits"):
         back = f"git -C {left.details['checkout']['folder']} reset --hard {left.details['before']}"
         return (
-            "Do not ask again as it stands: it would take back what it has just made, and an undo counts as a commit, "
-            f"too. To begin anew, pause the workers of that checkout, then: {back}"
+            "Don't send it again as it is: it would revert its own commits, and an undo counts as a commit too. "
+            f"To start over, pause the workers of that checkout, then run: {back}"
         )
-    return "Look at it, and ask again if that is not what you want."
+    return "Check the worker, then send the command again if needed."

@@ -35,13 +35,13 @@ def rollback_code(host: HostContext, job: Job) -> Outcome:
         site = checkout_of(host, host.config.worker(job.worker_id))
         if earlier := sibling_outcome(host, job, site):
             return earlier
-        host.progress("looking at the code")
+        host.progress("checking the code")
         plan = checked_plan(host, job, site)
     except SupervisorError as error:
         return Outcome(success=False, error=str(error), details=_nothing(str(error), job))
     if plan.does_nothing:
-        what = f"The newest {count(len(plan.skipped), 'commit')} of {site.worker.id} change no file"
-        words = f"{what}; nothing was taken back, and nobody was stopped"
+        what = f"the newest {count(len(plan.skipped), 'commit')} of {site.worker.id} changed no files"
+        words = f"Nothing to revert: {what}. No worker was stopped"
         return Outcome(success=True, details={"message": words, **_details(plan, [], plan.head.hash, None, job)})
     try:
         outcome = change_code(host, job, site, plan, Rollback(host, job, site, plan))
@@ -68,16 +68,16 @@ class Rollback:
         keep_commit(git, job.task_id, plan.head.hash)
         done: list[Commit] = []
         for number, commit in enumerate(plan.commits, 1):
-            self.host.progress(f"taking back {commit} ({number} of {len(plan.commits)})")
+            self.host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
             try:
                 revert(git, commit, revert_message(commit, job.audit_label, job.task_id))
             except SupervisorError as error:
                 return self._failed(done, commit, error)
             done.append(commit)
         after = resolve_commit(git, "HEAD")
-        what = f"{self.site.are} rolled back by {count(len(done), 'commit')}"
+        what = f"Rolled back {self.site.names} by {count(len(done), 'commit')}"
         if plan.skipped:
-            what += f" ({', '.join(map(str, plan.skipped))} changed no file and {_was(plan.skipped)} skipped)"
+            what += f", skipping {', '.join(map(str, plan.skipped))} without changes"
         details = _details(plan, done, after, None, job)
         return CodeResult(details, describe_move(what, plan.head.hash, after))
 
@@ -90,11 +90,11 @@ class Rollback:
 
     def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> CodeResult:
         after = resolve_commit(self.site.git, "HEAD") or self.plan.head.hash
-        kept = f"{count(len(done), 'commit')} before it {_was(done)} taken back" if done else "nothing was taken back"
-        again = f" To have all as it was: undo {self.site.worker.id} {self.job.task_id}." if done else ""
-        words = f"{error} It ended there: {kept}, and the checkout is as that left it.{again}"
+        kept = f"{count(len(done), 'newer commit')} stayed reverted" if done else "nothing was reverted"
+        again = f" To bring {'it' if len(done) == 1 else 'them'} back: undo {self.site.worker.id} {self.job.task_id}."
+        words = f"{error} The rollback stopped there: {kept}.{again if done else ''}"
         details = _details(self.plan, done, after, commit, self.job, words)
-        return CodeResult(details, describe_move("the rollback failed half way", self.plan.head.hash, after), words)
+        return CodeResult(details, describe_move("The rollback stopped partway", self.plan.head.hash, after), words)
 
 
 def push_if_wanted(host: HostContext, site: Checkout, made: CodeResult) -> CodeResult:
@@ -107,8 +107,8 @@ def push_if_wanted(host: HostContext, site: Checkout, made: CodeResult) -> CodeR
         push(site.git, code.remote, code.branch)
     except SupervisorError as error:
         details = {**made.details, "pushed": False, "push_error": str(error)}
-        return replace(made, details=details, message=f"{made.message}; {str(error).rstrip('.')}")
-    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}; pushed to {code.remote}")
+        return replace(made, details=details, message=f"{made.message}. {str(error).rstrip('.')}")
+    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}. Pushed to {code.remote}")
 
 
 def _details(
@@ -143,7 +143,3 @@ def _nothing(error: str, job: Job) -> dict[str, Any]:
         "error": error,
         "label": job.label,
     }
-
-
-def _was(commits: tuple[Commit, ...] | list[Commit]) -> str:
-    return "was" if len(commits) == 1 else "were"

@@ -15,7 +15,6 @@ from supervisor_core.code.planning import checked_plan
 from supervisor_core.code.rollback import push_if_wanted
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import capitalize
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
@@ -25,10 +24,10 @@ def undo_code(host: HostContext, job: Job) -> Outcome:
     site = checkout_of(host, host.config.worker(job.worker_id))
     if earlier := sibling_outcome(host, job, site):
         return earlier
-    host.progress("looking at the code")
+    host.progress("checking the code")
     plan = checked_plan(host, job, site)
     if plan.does_nothing:
-        words = f"The files of {site.worker.id} are as they were before it already; nothing was done"
+        words = f"Nothing to undo: the files of {site.worker.id} already match the state before it"
         return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
     return change_code(host, job, site, plan, Undo(host, job, site, plan))
 
@@ -46,7 +45,7 @@ class Undo:
         """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""
         git, plan, job = self.site.git, self.plan, self.job
         keep_commit(git, job.task_id, plan.head.hash)
-        self.host.progress(f"undoing {plan.undone_task_id}: back to the files of {short(plan.target)}")
+        self.host.progress(f"undoing {plan.undone_task_id}: restoring the files of {short(plan.target)}")
         tree, after = tree_of(git, plan.target), plan.head.hash
         if tree != tree_of(git, after):  # else it had installed something and brought no code
             before = f"commit {plan.target}"
@@ -54,14 +53,14 @@ class Undo:
             after = commit_tree(git, tree, message)
             fast_forward(git, after)
         whose = " and ".join(self.site.ids)
-        words = f"{capitalize(plan.undone)} {plan.undone_task_id} of {whose} is undone: "
+        words = f"Undid {plan.undone} {plan.undone_task_id} of {whose}"
         if after == plan.head.hash:
-            words += f"its files are as they were, at {short(after)}"
+            words += f". No files changed; the code is at {short(after)}"
         else:
-            words += f"by {short(after)} every file is as it was in {short(plan.target)}"
+            words += f". Commit {short(after)} restores every file to {short(plan.target)}"
         said = self._packages()
         details = {**_details(plan, after, job), "packages_said": said or None}
-        return CodeResult(details, f"{words}{said}")
+        return CodeResult(details, f"{words}. {said}" if said else words)
 
     def take_back(self) -> None:
         """Left as it is: it is what was asked for, and ran before."""
@@ -76,11 +75,11 @@ class Undo:
         """What an update had installed goes as well; in words, what came of that."""
         if not self.plan.packages:
             return ""
-        self.host.progress("putting the packages back")
+        self.host.progress("restoring the packages")
         try:
-            return f"; packages: {put_back_packages(self.host, self.site, self.plan.packages).rstrip('.')}"
+            return put_back_packages(self.host, self.site, self.plan.packages).rstrip(".")
         except SupervisorError as error:
-            return f"; whether the packages are as they were is not known: {error}".rstrip(".")
+            return f"Couldn't tell whether the packages were restored: {error}".rstrip(".")
 
 
 def _details(plan: CodePlan, after: str, job: Job) -> dict[str, Any]:

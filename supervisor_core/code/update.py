@@ -52,28 +52,28 @@ def update_code_deps(host: HostContext, job: Job) -> Outcome:
     plan = _looked_at(host, job, site)
     if plan.does_nothing:  # and no worker of it has requirements
         return _up_to_date(job, site, plan)
-    host.progress("looking at the packages that are installed")
+    host.progress("checking the installed packages")
     with environments_of(host, site) as environments:
         return change_code(host, job, site, plan, WithPackages(Update(host, job, site, plan), environments))
 
 
 def _up_to_date(job: Job, site: Checkout, plan: CodePlan) -> Outcome:
     beside = f"; {_own(plan, site)}" if plan.kept else ""
-    words = f"{site.are} up to date, at {plan.head}{beside}"
+    words = f"Already up to date at {plan.head}{beside}"
     return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
 
 
 def _looked_at(host: HostContext, job: Job, site: Checkout) -> CodePlan:
     """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
-    host.progress(f"asking {site.code.remote} what is new")
+    host.progress(f"checking {site.code.remote} for new commits")
     plan = checked_plan(host, job, site)
     shown = try_plan(host, site, plan)
     if shown.problem:  # then it is seen at the merge itself, which takes itself back
         log.warning("%s", shown.problem)
     if shown.conflict:
         raise CodeRefused(
-            f"Nothing was done, and nobody was stopped. {shown.conflict}",
-            remedy="Bring the two together by hand, or drop what only this checkout has: update --reset.",
+            f"{shown.conflict} Nothing was changed, and no worker was stopped.",
+            remedy="Merge them by hand, or drop the local commits: update --reset.",
         )
     return plan
 
@@ -104,8 +104,11 @@ class Update:
         else:
             fast_forward(git, plan.target)
         after = resolve_commit(git, "HEAD")
-        way = f"updated by {count(plan.commit_count, 'commit')}" if plan.commit_count else "what its remote has"
-        what = f"{self.site.are} {way}"
+        what = (
+            f"Updated {self.site.names} by {count(plan.commit_count, 'commit')}"
+            if plan.commit_count
+            else f"Reset {self.site.names} to {self.site.code.remote}/{self.site.code.branch}"
+        )
         words = f"{describe_move(what, plan.head.hash, after)}{self._beside()}"
         return CodeResult({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
 
@@ -117,7 +120,7 @@ class Update:
                 self._restore()
             except GitError:
                 kept = self._kept["changes"]
-                raise GitError(f"{error} What was changed and in no commit is kept as {kept}.") from None
+                raise GitError(f"{error} Uncommitted changes are kept as {kept}.") from None
             raise
 
     def take_back(self) -> Callable[[str], CodeResult]:
@@ -135,8 +138,8 @@ class Update:
         reset(git, head)
         self._restore()
         details = {**_details(self.plan, head, self.job), "tried": given_up}
-        said = f"the code of {' and '.join(self.site.ids)} is again at {short(head)}"
-        return CodeResult(details, said, f"{sentence(why)} {said[0].upper()}{said[1:]}.")
+        said = f"Restored the code of {self.site.names} to {short(head)}"
+        return CodeResult(details, said, f"{sentence(why)} {said}.")
 
     def _restore(self) -> None:
         if name := self._kept.get("changes"):
@@ -144,16 +147,16 @@ class Update:
 
     def _how(self) -> str:
         if self.job.params.get("reset"):
-            return "going to exactly"
-        return "merging" if self.plan.kept else "going forward to"
+            return "resetting to"
+        return "merging" if self.plan.kept else "fast-forwarding to"
 
     def _beside(self) -> str:
         plan = self.plan
         if plan.kept:
             return f"; {_own(plan, self.site)}"
-        gone = [count(len(plan.dropped), "commit")] if plan.dropped else []
+        gone = [count(len(plan.dropped), "local commit")] if plan.dropped else []
         gone += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
-        return f"; dropped, and kept under refs/supervisor/: {' and '.join(gone)} of this checkout" if gone else ""
+        return f"; dropped {' and '.join(gone)} (kept under refs/supervisor/)" if gone else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +170,7 @@ class WithPackages:
         """Go there, and install."""
         update, plan = self.update, self.update.plan
         if plan.leaves_code:
-            made = CodeResult(
-                _details(plan, plan.head.hash, update.job), f"{update.site.are} up to date, at {plan.head}"
-            )
+            made = CodeResult(_details(plan, plan.head.hash, update.job), f"Code already up to date at {plan.head}")
         else:
             made = update.apply()
         try:
@@ -177,13 +178,13 @@ class WithPackages:
             for environment in self.environments:
                 for each in environment.installations:
                     what = each.named(update.site)
-                    update.host.progress(f"installing what {what} names, into {environment.python}")
+                    update.host.progress(f"installing {what} into {environment.python}")
                     each.run()
                 environment.check()
             packages = [each.changed() for each in self.environments]
         except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
-            return self._put_back(f"What the code requires could not be installed. {error}")
-        return CodeResult({**made.details, "packages": packages}, f"{made.message}; {_packages_in_words(packages)}")
+            return self._put_back(f"Installing the requirements failed. {error}")
+        return CodeResult({**made.details, "packages": packages}, f"{made.message}. {_packages_in_words(packages)}")
 
     def take_back(self) -> Callable[[str], CodeResult]:
         """The code and the packages as they were."""
@@ -196,13 +197,11 @@ class WithPackages:
     def _put_back(self, why: str) -> CodeResult:
         """The code first: what is installed from a folder of it is then what it was."""
         update = self.update
-        update.host.progress("putting the code and the packages back")
+        update.host.progress("restoring the code and the packages")
         if update.plan.leaves_code:
             head = update.plan.head
-            said = f"the code is at {short(head.hash)}, as before"
-            made = CodeResult(
-                _details(update.plan, head.hash, update.job), said, f"{sentence(why)} The code is as it was."
-            )
+            said = f"The code is still at {short(head.hash)}"
+            made = CodeResult(_details(update.plan, head.hash, update.job), said, f"{sentence(why)} {said}.")
         else:
             made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
@@ -214,28 +213,28 @@ class WithPackages:
         try:
             return update.put_back(why)
         except (SupervisorError, OSError) as error:
-            failed = f"{sentence(why)} Putting the code back failed as well. {error}"
+            failed = f"{sentence(why)} Restoring the code failed too. {error}"
         try:
             after = resolve_commit(update.site.git, "HEAD")
         except SupervisorError:
             after = ""
         details = _details(update.plan, after or head, update.job)
         said = (
-            describe_move("the code went", head, after)
+            describe_move("The code moved", head, after)
             if after not in ("", head)
-            else "whether the code is as it was is open"
+            else "Couldn't tell whether the code was restored"
         )
         return CodeResult(details, said, failed)
 
 
 def _packages_in_words(packages: Sequence[Mapping[str, Any]]) -> str:
     changed = list(dict.fromkeys(each for one in packages for each in one["changed"]))
-    return f"packages: {list_names(changed, NAMED)}" if changed else "all that it requires was installed already"
+    return f"Packages: {list_names(changed, NAMED)}" if changed else "All requirements were already installed"
 
 
 def _own(plan: CodePlan, site: Checkout) -> str:
-    stay = "stays" if len(plan.kept) == 1 else "stay"
-    return f"{count(len(plan.kept), 'commit')} of this checkout that {site.code.remote} has not {stay} in force"
+    are = "isn't" if len(plan.kept) == 1 else "aren't"
+    return f"kept {count(len(plan.kept), 'local commit')} that {are} on {site.code.remote}"
 
 
 def _message(site: Checkout, plan: CodePlan, job: Job) -> str:

@@ -56,7 +56,7 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
     if not written.on_drive:
         details["drive"] = f"The pause holds; its flag is written when the drive is back. {written.problem}"
     if before.found.identity:
-        host.progress(f"stopping {worker.id}, pid {before.found.identity.pid}")
+        host.progress(f"stopping {worker.id} (pid {before.found.identity.pid})")
     return _stop(host, worker, stop_reason(job), details)
 
 
@@ -151,7 +151,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     ended_quarantine = is_person(job.issuer) and host.quarantines.end(worker.id)
     begun = time.monotonic()
     if old_pid is not None:
-        host.progress(f"stopping {worker.id}, pid {old_pid}")
+        host.progress(f"stopping {worker.id} (pid {old_pid})")
     report = stop_watcher_gracefully(host.processes, worker, stop_reason(job))
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
     details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}

@@ -148,7 +148,7 @@ def test_killed_in_the_middle_of_a_command_it_is_interrupted_and_the_worker_is_a
         assert "had died without a word" in started.stdout
         result = code.came(handler, TASK)
         assert not result["success"]
-        assert "it was not run again" in result["error"]
+        assert "It isn't run again automatically" in result["error"]
         (row,) = code.rows(TASK)
         assert (row["outcome"], code.states(TASK)) == ("interrupted", ["interrupted"])
         assert result["details"]["paused"] is paused
@@ -178,7 +178,7 @@ def test_killed_between_the_pause_and_the_stop_it_says_that_it_runs_all_the_same
     code.start_daemon()
     result = code.came("pause", TASK)
     assert (result["success"], result["details"]["paused"], result["details"]["pid"]) == (False, True, pid)
-    assert f"{WORKER} runs as pid {pid} and is paused now" in result["error"]
+    assert f"{WORKER} is running (pid {pid}) and paused" in result["error"]
     assert (code.worker(WORKER)["state"], code.worker(WORKER)["pid"]) == ("running", pid)
     assert code.running_copies(WORKER) == [pid], "one that runs though it is paused is for a person to decide about"
     code.order("pause", "again")

@@ -123,8 +123,8 @@ def fetch(git: Git, remote: str, branch: str) -> str:
     """Learn what the remote's branch holds; the hash of its newest commit."""
     known = remotes(git)
     if remote not in known:
-        there = f"there are {', '.join(known)}" if known else "there is none"
-        raise GitError(f"{git.folder} has no remote {remote}; {there}.", remedy="Correct workers.ID.code.remote.")
+        there = f"only {', '.join(known)}" if known else "none at all"
+        raise GitError(f"{git.folder} has no remote {remote}, {there}.", remedy="Fix workers.ID.code.remote.")
     place = f"refs/remotes/{remote}/{branch}"
     words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--", remote, f"+refs/heads/{branch}:{place}"]
     ran = _patiently(_with_own_ssh(git), *words)
@@ -141,7 +141,7 @@ def fast_forward(git: Git, commit: str) -> None:
     ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
         attempt.take_back()
-        raise GitError(f"Going forward to {short(commit)} failed: {_why(ran)}")
+        raise GitError(f"Fast-forwarding to {short(commit)} failed: {_why(ran)}")
     attempt.bring_submodules_along()
 
 
@@ -155,8 +155,8 @@ def merge(git: Git, commit: str, message: str) -> None:
         _operation(git, "merge", "--abort")
         attempt.take_back()
         raise _failed(
-            f"What comes in (up to {short(commit)}) and the commits that only this checkout has change the same lines",
-            f"The merge of {short(commit)}",
+            f"The new commits (up to {short(commit)}) conflict with local commits",
+            f"Merging {short(commit)}",
             ran,
             files,
         )
@@ -169,7 +169,7 @@ def reset(git: Git, commit: str) -> None:
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
         attempt.take_back()
-        raise GitError(f"Going to {short(commit)} failed: {_why(ran)}")
+        raise GitError(f"Resetting to {short(commit)} failed: {_why(ran)}")
     attempt.bring_submodules_along()
 
 
@@ -182,11 +182,11 @@ def revert(git: Git, commit: Commit, message: str) -> str:
         files = _in_conflict(git)
         _operation(git, "revert", "--abort")
         attempt.take_back()
-        raise _failed(f"What came after {commit} changes the same lines", f"Taking back {commit}", ran, files)
+        raise _failed(f"Reverting {commit} conflicts with later commits", f"Reverting {commit}", ran, files)
     # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
-        log.warning("the revert of %s keeps git's own message: %s", commit.hash, git_message(worded))
+        log.warning("the revert of %s keeps git's default message: %s", commit.hash, git_message(worded))
     attempt.bring_submodules_along()
     return resolve_commit(git, "HEAD")
 
@@ -202,8 +202,10 @@ def push(git: Git, remote: str, branch: str) -> None:
     ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
         said = [line.split("\t")[-1] for line in ran.output.split("\n") if line.startswith("!")]
-        why = f"{remote} did not take it: {' '.join([*map(safe_message, said), _why(ran)])}"
-        raise GitError(why, remedy=f"It stays on this host; push it by hand, from {git.folder}.")
+        why = f"Pushing to {remote} failed: {' '.join([*map(safe_message, said), _why(ran)])}"
+        raise GitError(
+            why, remedy=f"The commits stay on this host. To push them by hand, run git push in {git.folder}."
+        )
 
 
 def tidy(git: Git) -> None:
@@ -218,11 +220,11 @@ def tidy(git: Git) -> None:
         settings = ("-c", f"gc.auto={wanted}", "-c", "gc.autoDetach=false")
         ran = git.run(*settings, "gc", "--auto", "--quiet", timeout=TIDY_SECONDS)
     except SupervisorError as error:
-        log.warning("%s could not be tidied: %s", git.folder, error)
+        log.warning("git gc in %s failed: %s", git.folder, error)
         return
     if not ran.ok:
-        why = f"it took more than {TIDY_SECONDS:g} s" if ran.timed_out else git_message(ran)
-        log.warning("%s could not be tidied: %s", git.folder, why)
+        why = f"timed out after {TIDY_SECONDS:g} s" if ran.timed_out else git_message(ran)
+        log.warning("git gc in %s failed: %s", git.folder, why)
 
 
 class _Attempt:
@@ -248,8 +250,8 @@ class _Attempt:
         _submodules(git, "--force")  # those of before are here already; where they can't be had, the status says so
         if not ran.ok or not _is_clean(git):
             raise GitError(
-                f"{git.folder} is not as it was: putting it back to {short(before)} failed: {_why(ran)}",
-                remedy=f"When its cause is gone: {_by_hand(git, before)}",
+                f"{git.folder} is in an unknown state: restoring {short(before)} failed: {_why(ran)}",
+                remedy=f"Once the cause is fixed, run: {_by_hand(git, before)}",
             )
 
     def bring_submodules_along(self) -> None:
@@ -259,7 +261,7 @@ class _Attempt:
             self.take_back()
             which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
             who = f"The submodule {list_names(which, NAMED_FILES)}" if which else "A submodule"
-            raise GitError(f"{who} could not be brought along: {_why(ran)}", remedy="Look at its remote.")
+            raise GitError(f"{who} couldn't be updated: {_why(ran)}", remedy="Check the submodule's remote.")
 
 
 def _by_hand(git: Git, commit: str) -> str:
@@ -278,7 +280,7 @@ def _remove(git: Git, paths: list[str]) -> None:
         try:
             (git.folder / path).unlink(missing_ok=True)
         except OSError as error:
-            log.warning("%s was left by an attempt and can't be removed: %s", git.folder / path, error)
+            log.warning("%s is left from a failed attempt and can't be removed: %s", git.folder / path, error)
 
 
 def _submodules(git: Git, *how: str) -> ProgramResult | None:
@@ -299,7 +301,7 @@ def _in_conflict(git: Git) -> list[str]:
 
 def _failed(conflict: str, what: str, ran: ProgramResult, files: list[str]) -> GitError:
     if files:
-        return ConflictError(f"{conflict}, in {list_names(files, NAMED_FILES)}.")
+        return ConflictError(f"{conflict} in {list_names(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 
 
@@ -312,31 +314,31 @@ def _unreachable(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitE
             remedy="Check the network and the remote's server, then try again.",
         )
     if "couldn't find remote ref" in said:
-        return GitError(f"{remote} has no branch {branch}.", remedy="Correct workers.ID.code.branch.")
+        return GitError(f"{remote} has no branch {branch}.", remedy="Fix workers.ID.code.branch.")
     if any(words in said for words in ASKING):
         return GitError(
-            f"{remote} asks for a name and a password, and nobody is there to type them. Git says: {said}",
-            remedy="Give this user of this host a deploy key or a credential helper.",
+            f"{remote} asks for a username and password, and no one is there to enter them. Git says: {said}",
+            remedy="Set up a deploy key or a credential helper for this user.",
         )
     if any(words in said for words in STRANGER):
         return GitError(
-            f"{remote} does not let us in. Git says: {said}",
-            remedy="Give this user of this host an SSH key that it knows, and its host key.",
+            f"{remote} denied access. Git says: {said}",
+            remedy="Set up an SSH key that the remote accepts for this user, and add the remote to known_hosts.",
         )
-    return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Look at the network and at its address.")
+    return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Check the network and the remote's URL.")
 
 
 def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
     """Its remote has answered, and what it has can't be written down."""
     if there := LOCK_FILE.search(ran.errors):
         return GitError(
-            f"Another git is at work on {remote}/{branch} in {git.folder}, or was cut off: {safe_message(there[1])} is "
-            "there.",
-            remedy="If no git runs there, delete that file.",
+            f"Another git process is updating {remote}/{branch} in {git.folder}, or was killed: "
+            f"{safe_message(there[1])} exists.",
+            remedy="If no git process is running there, delete that file.",
         )
     return GitError(
-        f"What {remote}/{branch} is now can't be written down in {git.folder}. Git says: {git_message(ran)}",
-        remedy="Look at the folder refs/remotes in its git folder, and at whose it is.",
+        f"{remote}/{branch} can't be updated in {git.folder}. Git says: {git_message(ran)}",
+        remedy="Check the owner and permissions of refs/remotes in its git folder.",
     )
 
 
@@ -355,7 +357,7 @@ def _must(git: Git, *words: str) -> ProgramResult:
 
 def _why(ran: ProgramResult) -> str:
     if ran.timed_out:
-        return f"it did not end within {OPERATION_SECONDS:g} s."
+        return f"timed out after {OPERATION_SECONDS:g} s."
     return git_message(ran)
 
 
@@ -378,7 +380,7 @@ def _operation(git: Git, *words: str, seconds: float | None = None) -> ProgramRe
     ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
     said = printable(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
     level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
-    how = "was late and was ended" if ran.timed_out else f"ended with {ran.exit_code}"
+    how = "timed out" if ran.timed_out else f"exited with {ran.exit_code}"
     log.log(
         level, "git %s in %s %s after %.2f s%s", words[0], git.folder, how, ran.seconds, f": {said}" if said else ""
     )

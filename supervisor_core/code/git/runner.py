@@ -174,7 +174,7 @@ class Git:
             return most
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise GitLateError(f"There was no time left to look at {self.folder}.", remedy="Try again.")
+            raise GitLateError(f"Checking {self.folder} took too long.", remedy="Try again.")
         return min(most, left)
 
     def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> ProgramResult:
@@ -200,11 +200,11 @@ class Git:
     def answer(self, name: str, ran: ProgramResult, timeout: float) -> str:
         """The output of a git command that was run; `GitError` where it failed or was late."""
         if ran.timed_out:
-            raise GitFailedError(f"`git {name}` did not end within {timeout:.3g} s.", remedy="Look at the disk.")
+            raise GitFailedError(f"`git {name}` timed out after {timeout:.3g} s.", remedy="Check the disk.")
         if not ran.ok:
             raise GitFailedError(f"`git {name}` in {self.folder} failed: {git_message(ran)}")
         if ran.truncated:
-            raise GitError(f"`git {name}` in {self.folder} has more to say than can be read.")
+            raise GitError(f"`git {name}` in {self.folder} printed more than can be read.")
         return ran.output
 
     def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:
@@ -246,10 +246,10 @@ class Git:
             said = self.ask("rev-parse", *words, timeout=timeout)
         except GitError as error:
             if "not a git repository" in error.message or "cannot change to" in error.message:
-                raise NoCheckoutError(f"{self.folder} is no git checkout.") from None
+                raise NoCheckoutError(f"{self.folder} isn't a git checkout.") from None
             if "dubious ownership" in error.message:
-                trust = f"Let git trust it: git config --global --add safe.directory {self.folder}"
-                raise GitError(f"{self.folder} belongs to another user, so git refuses it.", remedy=trust) from None
+                trust = f"To trust it: git config --global --add safe.directory {self.folder}"
+                raise GitError(f"{self.folder} is owned by another user, so git refuses it.", remedy=trust) from None
             raise
         git_folder, shared, top = said.splitlines()[:3]
         return Path(git_folder), (self.folder / shared).resolve(), Path(top)
@@ -290,7 +290,7 @@ def is_git_running(folder: Path) -> bool:
 
 def git_message(ran: ProgramResult) -> str:
     """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
-    return safe_message(ran.errors or ran.output) or "It said nothing."
+    return safe_message(ran.errors or ran.output) or "No output."
 
 
 def safe_message(words: str) -> str:

@@ -79,21 +79,21 @@ def remove_stale_trials(git: Git, state_dir: Path) -> None:
     folder = state_dir / FOLDER
     if not folder.is_dir() or not any(each.is_dir() for each in folder.iterdir()):
         return
-    with contextlib.suppress(LockedError), FileLock(folder / "lock", "a trial").acquire():
+    with contextlib.suppress(LockedError), FileLock(folder / "lock", "a dry run").acquire():
         _clear(git, folder)
 
 
 def _must(ran: ProgramResult) -> None:
     if not ran.ok:
-        why = f"it took more than {SECONDS:g} s" if ran.timed_out else git_message(ran)
-        raise TrialError(f"It could not be tried in a worktree of its own: {why}")
+        why = f"timed out after {SECONDS:g} s." if ran.timed_out else git_message(ran)
+        raise TrialError(f"The dry run couldn't be done: {why}")
 
 
 def _alone(folder: Path, seconds: float) -> FileLock:
     try:
-        return FileLock(folder / "lock", "a trial").acquire(timeout=seconds)
+        return FileLock(folder / "lock", "a dry run").acquire(timeout=seconds)
     except LockedError as error:
-        raise TrialError(f"It could not be tried, because others are at it: {error}") from None
+        raise TrialError(f"The dry run couldn't be done, because another one is running: {error}") from None
 
 
 def _pattern(path: str) -> str:
@@ -113,4 +113,4 @@ def _clear(git: Git, folder: Path) -> None:
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
             if left.exists():
-                log.warning("%s could not be removed; nothing needs it any more", left)
+                log.warning("%s couldn't be removed; it's no longer needed", left)

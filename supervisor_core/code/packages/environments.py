@@ -80,14 +80,14 @@ class PythonEnvironment:
     def check(self) -> None:
         """`PackagesError` where what was installed breaks what was there."""
         if problems := self.packages.new_problems(self.before):
-            raise PackagesError(f"What was installed breaks what was there: {list_names(problems, NAMED)}.")
+            raise PackagesError(f"The installed packages conflict: {list_names(problems, NAMED).rstrip('.')}.")
 
     def put_back(self) -> str:
         """Have the packages as they were; in words, what came of that."""
         try:
             return str(_restored([(each.packages, each.worker) for each in self.installations], self.before))
         except SupervisorError as error:
-            return f"Whether the packages are as they were is not known. {error}"
+            return f"Couldn't tell whether the packages were restored. {error}"
 
     def changed(self) -> dict[str, Any]:
         """What is different now, for results and for an undo."""
@@ -138,8 +138,8 @@ def check_requirements(site: Checkout, installations: Sequence[Installation], pl
     for each in installations:
         if shutil.which(each.python) is None:
             raise CodeRefused(
-                f"There is no Python {each.python} here.",
-                remedy=f"Correct workers.{each.worker.id}.python, or make that virtual environment.",
+                f"Python {each.python} doesn't exist.",
+                remedy=f"Fix workers.{each.worker.id}.python, or create that virtual environment.",
             )
         code, place = each.worker.code, each.file
         if place.is_file() and (plan.leaves_code or plan.kept):
@@ -147,8 +147,8 @@ def check_requirements(site: Checkout, installations: Sequence[Installation], pl
         inside = place.relative_to(site.top).as_posix() if place.is_relative_to(site.top) else ""
         if not inside or not has_file(site.git, plan.target, inside):
             raise CodeRefused(
-                f"The code that would run has no file {code.requirements}.",
-                remedy=f"Correct workers.{each.worker.id}.code.requirements; empty means that nothing is installed.",
+                f"The new code has no file {code.requirements}.",
+                remedy=f"Fix workers.{each.worker.id}.code.requirements. If it's empty, nothing is installed.",
             )
 
 
@@ -223,7 +223,7 @@ def record_snapshots(host: HostContext, task_id: str, environments: Sequence[Pyt
         path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         write_json(path, {"task_id": task_id, "environments": told})
     except OSError as error:
-        raise PackagesError(f"What is installed now could not be written down in {path.parent}. {error}") from None
+        raise PackagesError(f"Couldn't record the installed packages in {path.parent}. {error}") from None
 
 
 def describe_packages(host: HostContext, job: Job, site: Checkout) -> InterruptedPackages | None:
@@ -231,7 +231,7 @@ def describe_packages(host: HostContext, job: Job, site: Checkout) -> Interrupte
     try:
         before = read_json(_path(host, job.task_id))
     except (SupervisorError, OSError) as error:
-        return InterruptedPackages(f"Which packages it had changed is not known. {error}", [])
+        return InterruptedPackages(f"Couldn't tell which packages it changed. {error}", [])
     if before is None:
         return None
     unknown, found = [], []
@@ -239,11 +239,11 @@ def describe_packages(host: HostContext, job: Job, site: Checkout) -> Interrupte
         try:
             found.append(_differs(host, site, one))
         except SupervisorError as error:
-            unknown.append(f"Which packages of {one['python']} it had changed is not known. {error}")
+            unknown.append(f"Couldn't tell which packages of {one['python']} it changed. {error}")
     changed = list(dict.fromkeys(each for one in found for each in one["changed"]))
-    said = [f"Packages: {list_names(changed, NAMED)}."] if changed else []
+    said = [f"Packages changed: {list_names(changed, NAMED)}."] if changed else []
     if not changed and not unknown:
-        said = ["Its packages are as they were."]
+        said = ["Its packages are unchanged."]
     return InterruptedPackages(" ".join(said + unknown), [one for one in found if one["changed"]])
 
 
@@ -254,7 +254,7 @@ def _differs(host: HostContext, site: Checkout, one: Mapping[str, Any]) -> dict[
         deadline = time.monotonic() + worker.code.pip_timeout_seconds
         while is_pip_running(python):
             if time.monotonic() > deadline:
-                raise PackagesError(f"A pip still works on {python}.")
+                raise PackagesError(f"pip is still running on {python}.")
             time.sleep(LOOK_SECONDS)
         return changes_since(
             PackageSnapshot(one["versions"]), Packages(python, Path(one["folder"]), worker.code.pip_args)

@@ -51,8 +51,8 @@ FORCING = "--break-system-packages"
 
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
-CORRECT_PYTHON = "Put the worker's own interpreter into workers.ID.python."
-CORRECT_REQUIREMENTS = "Correct workers.ID.code.requirements; empty means that nothing is installed."
+CORRECT_PYTHON = "Set workers.ID.python to the worker's own interpreter."
+CORRECT_REQUIREMENTS = "Fix workers.ID.code.requirements. If it's empty, nothing is installed."
 
 
 class Packages:
@@ -114,7 +114,7 @@ class Packages:
         if not requirements:
             return []
         if left <= 0:
-            return ["There was no time left for the others."]
+            return ["No time was left for the other packages."]
         ran = self._change([*words, *requirements], left)
         if ran.ok:
             return []
@@ -137,7 +137,7 @@ class Packages:
         if not ran.ok:
             raise failure(ran, self.python, "freeze", READING_SECONDS, self._masking)
         if not versions:  # a pip always lists itself
-            raise PackagesError(f"{self.python} does not answer as a Python with pip does.", remedy=CORRECT_PYTHON)
+            raise PackagesError(f"{self.python} doesn't behave like a Python with pip.", remedy=CORRECT_PYTHON)
         return versions
 
     def _problems(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class Packages:
             with tempfile.TemporaryDirectory(prefix="supervisor-pip-", ignore_cleanup_errors=True) as folder:
                 return self._run([*PIP, *OPTIONS, *words], timeout, dict.fromkeys(TEMPORARY, folder))
         except OSError as error:
-            raise PackagesError(f"There is no place for pip's temporary files: {error.strerror}.") from None
+            raise PackagesError(f"Couldn't create a folder for pip's temporary files: {error.strerror}.") from None
 
     def _run(
         self,
@@ -172,15 +172,15 @@ class Packages:
                 [self.python, *words], cwd=self.folder, env=environment, timeout=timeout, keep_bytes=keep_bytes
             )
         except ProgramError as error:
-            remedy = CORRECT_PYTHON if self.folder.is_dir() else "Correct workers.ID.code.path."
+            remedy = CORRECT_PYTHON if self.folder.is_dir() else "Fix workers.ID.code.path."
             raise PackagesError(error.message, remedy=remedy) from None
 
     def _requirements(self, name: str) -> Path:
         path, top = self.folder.absolute() / name, top_of(self.folder)
         if not path.resolve().is_relative_to(top):
-            raise PackagesError(f"{name} lies outside of the checkout {top}.", remedy=CORRECT_REQUIREMENTS)
+            raise PackagesError(f"{name} is outside the checkout {top}.", remedy=CORRECT_REQUIREMENTS)
         if not path.is_file():
-            raise PackagesError(f"There is no file {name} in {self.folder}.", remedy=CORRECT_REQUIREMENTS)
+            raise PackagesError(f"{self.folder} has no file {name}.", remedy=CORRECT_REQUIREMENTS)
         return path  # as it is: what it includes lies beside it, and not where it may point to
 
 

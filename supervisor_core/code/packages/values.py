@@ -50,8 +50,8 @@ class Difference:
     def __str__(self) -> str:
         before, now = short_requirement(self.before), short_requirement(self.now)
         if not before:
-            return f"{self.name} {now} is new"
-        return f"{self.name} {before} became {now}" if now else f"{self.name} {before} is gone"
+            return f"{self.name} {now} (added)"
+        return f"{self.name} {before} → {now}" if now else f"{self.name} {before} (removed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,12 @@ class RestoreResult:
 
     def __str__(self) -> str:
         if self.complete:
-            return "All packages are as they were."
+            return "All packages are restored."
         each = "; ".join(
-            f"{one.name}: {short_requirement(one.before) or 'none'} wanted, "
-            f"{short_requirement(one.now) or 'none'} present"
+            f"{one.name} is {short_requirement(one.now) or 'missing'}, was {short_requirement(one.before) or 'missing'}"
             for one in self.left
         )
-        return " ".join(filter(None, (f"Not put back: {each}.", self.reason)))
+        return " ".join(filter(None, (f"Not restored: {each}.", self.reason)))
 
 
 def differences(before: PackageSnapshot, now: PackageSnapshot) -> tuple[Difference, ...]:
@@ -236,17 +235,17 @@ def failure(ran: ProgramResult, python: str, doing: str, timeout: float, masking
     """What went wrong with a run of pip, and what a person can do."""
     if _NO_PIP.fullmatch(ran.errors.strip()):
         return NoPipError(
-            f"The Python {python} has no pip.",
-            remedy=f"Run `{python} -m ensurepip`, or give the worker a virtual environment of its own.",
+            f"Python {python} has no pip.",
+            remedy=f"Run `{python} -m ensurepip`, or give the worker its own virtual environment.",
         )
     if _MANAGED in ran.errors:
         return PackagesError(
-            f"The Python {python} belongs to the system, which lets no pip change its packages.",
-            remedy="Give the worker a virtual environment of its own (workers.ID.python), or set "
+            f"Python {python} is managed by the system, which doesn't let pip change its packages.",
+            remedy="Give the worker its own virtual environment (workers.ID.python), or set "
             "workers.ID.code.pip_args: [--break-system-packages].",
         )
     words = last_words(ran, masking)
     if ran.timed_out:
-        last = f" It said at last: {words}" if words else ""
-        return PackagesError(f"`pip {doing}` did not end within {timeout:.3g} s and was ended.{last}")
-    return PackagesError(f"`pip {doing}` failed: {words or 'it said nothing.'}")
+        last = f" Last output: {words}" if words else ""
+        return PackagesError(f"`pip {doing}` timed out after {timeout:.3g} s.{last}")
+    return PackagesError(f"`pip {doing}` failed: {words or 'no output.'}")

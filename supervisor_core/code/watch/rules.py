@@ -145,9 +145,9 @@ def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timede
     does not keep running is, at once.
     """
     if now > bake.until + grace + LATE:
-        return BakeVerdict(BakeState.ENDED, "nobody watched it to the end: no supervisor was at work")
+        return BakeVerdict(BakeState.ENDED, "no supervisor was running when the watch ended")
     if worker is None:
-        return BakeVerdict(BakeState.ENDED, "it is not in the configuration any more")
+        return BakeVerdict(BakeState.ENDED, "it's no longer in the configuration")
     if worker.paused or not worker.wanted:
         return BakeVerdict(BakeState.ENDED, worker.reason)
     kills = _kills_alone(bake, worker)
@@ -164,7 +164,7 @@ def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timede
 
 
 def _killed_words(count: int) -> str:
-    return f"it was ended by a signal from outside {times(count)}, which says nothing about its code"
+    return f"it was killed from outside {times(count)}, which doesn't point to its code"
 
 
 def _kills_alone(bake: Bake, worker: WatchedWorker) -> int:
@@ -179,7 +179,7 @@ def _why_down(bake: Bake, worker: WatchedWorker) -> str:
     if down or (worker.state is WorkerState.STOPPED and not worker.fine):
         return worker.reason
     again = worker.started_again_at is not None and worker.started_again_at > bake.since
-    return "it did not keep running, and was started again by itself" if again else ""
+    return "it didn't keep running and was restarted automatically" if again else ""
 
 
 def _of_running(bake: Bake, worker: WatchedWorker, now: datetime, grace: timedelta) -> BakeVerdict | None:

@@ -179,7 +179,7 @@ class BakingChore:
         seen = self._look({bake.worker_id for bake in bakes}) if bakes else {}
         for bake in bakes:
             if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(recover(bake, now), now):
-                log.info("%s is well again with its code", bake.worker_id)
+                log.info("%s has recovered with its new code", bake.worker_id)
 
     def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, WatchedWorker] | None:
         """How they are; None where nobody need look: each commit of this program calls for work."""
@@ -219,7 +219,7 @@ class BakingChore:
     def _deal_with(self, job: Job, change: BakedChange, length: timedelta, now: datetime) -> None:
         for bake in self._ledger.read(watched_now):
             if overtakes(change, bake):
-                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} has changed the code since")
+                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} changed the code again")
                 if self._ledger.step(move(bake, verdict, now), now):
                     self._tell(bake, verdict)
         bakes = self._bakes(change, change.at + length) if change.at + length > now else []
@@ -230,7 +230,7 @@ class BakingChore:
         crashpoints.reach("bakes_t.watching:after")
         for bake in begun:
             with command_context(bake.task_id, job.label, bake.worker_id):
-                log.info("%s is watched for %g minutes", bake.worker_id, length.total_seconds() / 60)
+                log.info("watching %s for %g minutes", bake.worker_id, length.total_seconds() / 60)
 
     def _bakes(self, change: BakedChange, until: datetime) -> list[Bake]:
         """One for each who runs with it: by its own job, or by the one that changed the checkout under it."""
@@ -254,12 +254,12 @@ class BakingChore:
         job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
         with command_context(bake.task_id, job.label if job else None, bake.worker_id):
             if verdict.state is BakeState.DEGRADED:
-                back = f". To have the code as it was before: {_way_back(job)}" if job else ""
-                log.warning("%s has degraded since its code was changed: %s%s", bake.worker_id, verdict.reason, back)
+                back = f". To restore the previous code: {_way_back(job)}" if job else ""
+                log.warning("%s degraded after its code changed: %s%s", bake.worker_id, verdict.reason, back)
             elif verdict.state is BakeState.WELL:
-                log.info("%s is well with its code; it is not watched any more", bake.worker_id)
+                log.info("%s is healthy with its new code; the watch is over", bake.worker_id)
             else:
-                log.info("%s is not watched any more: %s", bake.worker_id, verdict.reason)
+                log.info("stopped watching %s: %s", bake.worker_id, verdict.reason)
 
 
 def _way_back(job: Job) -> str:

@@ -42,7 +42,7 @@ async def test_while_it_goes_on_the_card_says_what_is_being_done_and_afterwards_
         await started(home, slack)
         (old,) = home.running_copies("OrionMX")
         card = await slack.user("operator").slash("/supervisor restart")
-        await card.becomes(f"stopping OrionMX, pid {old}")
+        await card.becomes(f"stopping OrionMX (pid {old})")
         await card.shows("OrionMX: restarting")
         await card.becomes("OrionMX: restarted")
         await card.lacks("stopping OrionMX")

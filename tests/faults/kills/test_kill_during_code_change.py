@@ -127,7 +127,7 @@ def told(home: CodeHome, road: Road, before: str) -> dict[str, Any]:
     (row,) = home.rows(TASK)
     assert (row["action"], row["outcome"], home.states(TASK)) == (road.handler.upper(), "interrupted", ["interrupted"])
     assert not result["success"]
-    assert "it was not run again" in result["error"]
+    assert "It isn't run again automatically" in result["error"]
     now, details = home.clones.checkout.head, result["details"]
     assert (details["before"], details["after"]) == (before, now)
     made = home.clones.checkout.git("rev-list", f"{before}..{now}").split()
@@ -139,7 +139,7 @@ def told(home: CodeHome, road: Road, before: str) -> dict[str, Any]:
 
 def typed(home: CodeHome, result: Mapping[str, Any]) -> None:
     """Type the way back that the error names, and see it work."""
-    (words,) = re.findall(r"To have it as before: ([^.]*)\. ", result["error"])
+    (words,) = re.findall(r"To restore it: ([^.]*)\. ", result["error"])
     done = home.supervisor("send", words, "--wait")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -156,7 +156,7 @@ def see_it_through(home: CodeHome, road: Road, before: str, tree: str, crashed: 
     assert (checkout["clean"], checkout["lock"], checkout["under_way"]) == (not own_change, None, None)
     assert bool(home.clones.checkout.status()) == own_change
     if there == before:
-        assert "To have it as before" not in result["error"]
+        assert "To restore it" not in result["error"]
         return result
     typed(home, result)
     assert home.clones.checkout.tree() == tree
@@ -241,7 +241,7 @@ def test_killed_in_a_trial_the_next_trial_finds_nothing_of_it_in_its_way(home: C
     home.crash("git.merge:after", "update_code", TASK)
     assert len(home.clones.checkout.git("worktree", "list").splitlines()) == 2
     home.start_daemon()
-    assert "Its code was not touched" in home.came("update_code", TASK)["error"]
+    assert "Its code wasn't changed" in home.came("update_code", TASK)["error"]
     home.order("update_code", "again")
     assert home.came("update_code", "again")["success"]
     assert len(home.clones.checkout.git("worktree", "list").splitlines()) == 1

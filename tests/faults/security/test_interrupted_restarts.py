@@ -62,9 +62,9 @@ def runs(home: SlackHome) -> bool:
 
 
 SAID = {
-    "worker.stop:before": "runs as pid {old}",
-    "worker.stop:after": "OrionMX is stopped and is not paused now. It's started again automatically.",
-    "worker.start:after": "runs as pid {new}",
+    "worker.stop:before": "is running (pid {old})",
+    "worker.stop:after": "OrionMX is stopped. It restarts automatically.",
+    "worker.start:after": "is running (pid {new})",
 }
 
 
@@ -92,8 +92,8 @@ async def test_no_process_that_was_told_to_stop_is_said_to_run(slow_home: SlackH
     await asyncio.to_thread(daemon.wait)
     (card,) = await told(home, slack)
     assert "restart was interrupted" in card
-    assert f"OrionMX was told to stop, hasn't exited yet (pid {old}) and is not paused now." in card
-    assert "Once it has exited, it's started again automatically." in card
+    assert f"OrionMX is still stopping (pid {old})." in card
+    assert "It restarts automatically once it has exited." in card
     assert home.rows("select * from alerts_t") == []
 
 

@@ -143,8 +143,8 @@ def test_after_an_update_its_worker_is_watched_to_the_end_and_its_card_hears_of_
     place.chore.work(ended + 2 * TEN_MINUTES)
     assert place.told(task_id) == before + 2
     assert lines(caplog) == [
-        "North is watched for 10 minutes",
-        "North is well with its code; it is not watched any more",
+        "watching North for 10 minutes",
+        "North is healthy with its new code; the watch is over",
     ]
 
 
@@ -189,8 +189,8 @@ def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done
     assert place.bake(task_id).state is B.RECOVERED
     assert place.told(task_id) == before + 2
     (said,) = lines(caplog, logging.WARNING)
-    assert f"North has degraded since its code was changed: {worker.reason}" in said
-    assert said.endswith(f"To have the code as it was before: undo North {task_id}")
+    assert f"North degraded after its code changed: {worker.reason}" in said
+    assert said.endswith(f"To restore the previous code: undo North {task_id}")
     assert place.code.checkout.head == head
     assert len(place.host.ledger.read(lambda connection: jobs.of_task(connection, task_id))) == 1
 
@@ -202,7 +202,7 @@ def test_the_way_back_from_an_undo_is_a_rollback_of_it(place: Place, caplog: pyt
     place.workers["North"] = DOWN
     place.chore.work(ended + SECOND + LOOK)
     assert place.bake(task_id).state is B.DEGRADED
-    assert lines(caplog, logging.WARNING)[0].endswith("To have the code as it was before: rollback North 1")
+    assert lines(caplog, logging.WARNING)[0].endswith("To restore the previous code: rollback North 1")
 
 
 def test_who_runs_from_the_same_checkout_is_watched_as_well_and_each_is_told_of_alone(both: Place) -> None:
@@ -246,7 +246,7 @@ def test_who_is_paused_or_removed_later_is_not_watched_any_more(both: Place) -> 
     both.chore.work(ended + SECOND + LOOK)
     assert [(each.state, each.reason) for each in both.bakes(task_id)] == [
         (B.ENDED, "paused by bob"),
-        (B.ENDED, "it is not in the configuration any more"),
+        (B.ENDED, "it's no longer in the configuration"),
     ]
 
 
@@ -257,7 +257,7 @@ def test_a_newer_change_overtakes_and_is_watched_instead(place: Place) -> None:
     second, later = place.did("rollback North 1")
     place.chore.work(later + LOOK)
     overtaken = place.bake(first)
-    assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, f"rollback {second} has changed the code since")
+    assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, f"rollback {second} changed the code again")
     assert place.bake(second).state is B.WATCHING
 
 
@@ -344,7 +344,7 @@ def test_a_watch_that_nobody_kept_is_not_said_to_have_gone_well_or_ill(place: Pl
     place.workers["North"] = DOWN
     place.another().work(ended + timedelta(hours=8))
     assert place.bake(task_id).state is B.ENDED
-    assert "nobody watched it" in place.bake(task_id).reason
+    assert "no supervisor was running" in place.bake(task_id).reason
 
 
 def test_with_no_minutes_nobody_is_watched_and_who_is_already_is_to_the_end(place: Place) -> None:

@@ -129,13 +129,13 @@ def test_an_update_whose_submodule_is_not_to_be_had_changes_nothing(tmp_path: Pa
     with a_code_host(tmp_path / "host", outer.checkout.folder) as place:
         place.start()
         done = place.do("update")
-        assert "could not be brought along" in done.error
+        assert "couldn't be updated" in done.error
         now = picture(outer.checkout)
         assert (now.files, now.status) == (before.files, before.status)
         assert outer.checkout.log()[0] != outer.checkout.git("rev-parse", "origin/main")
         assert submodule_of(outer).head == at
         assert len(place.pids) == 1
-        assert "there is nothing to undo" in place.do("undo").error
+        assert "Nothing to undo" in place.do("undo").error
 
 
 def test_a_revert_whose_submodule_is_not_to_be_had_counts_as_failed_and_leaves_no_commit(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_revert_whose_submodule_is_not_to_be_had_counts_as_failed_and_leaves_n
     shutil.rmtree(inner.origin.folder)
     with a_code_host(tmp_path / "host", outer.checkout.folder) as place:
         done = place.do("rollback")
-        assert "could not be brought along" in done.error
+        assert "couldn't be updated" in done.error
         assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, head)
         assert (outer.checkout.head, outer.checkout.status()) == (head, "")
 

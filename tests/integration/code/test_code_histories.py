@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.code.change_plan import TASK
+from supervisor_core.code.change_plan import TASK, count
 from supervisor_core.code.preview import Preview
 from tests.support.code.code_homes import WHO, CodeHost, a_code_host, by, kept_refs, message, picture
 from tests.support.code.commits import Files, History, differing
@@ -129,8 +129,7 @@ def test_more_commits_than_there_are_is_refused_and_nothing_changes(
     before = picture(checkout)
     done = place.do(f"rollback {back}")
     assert not done.outcome.success
-    there = f"there {'is' if history.depth == 1 else 'are'} {history.depth}"
-    assert f"{back} were to be taken back, and beside its first one {there}" in done.error
+    assert f"can't be rolled back by {count(back, 'commit')}: it has only {history.depth + 1}," in done.error
     assert picture(checkout) == before
     assert place.preview(f"rollback {back}").refused == done.error
 

@@ -65,7 +65,7 @@ def test_each_file_of_a_checkout_is_installed_where_two_workers_share_a_python(p
     done = place.host.did("update-deps OrionMX")
     assert place.python.packages() == {"alpha==1.0", "beta==2.0"}
     (told,) = done.details["packages"]
-    assert told["changed"] == ["alpha 1.0 is new", "beta 2.0 is new"]
+    assert told["changed"] == ["alpha 1.0 (added)", "beta 2.0 (added)"]
 
 
 def test_a_file_that_two_workers_share_is_installed_once(place: Place) -> None:
@@ -81,7 +81,7 @@ def test_what_one_of_the_files_lacks_puts_all_of_them_back(place: Place) -> None
     place.requires("alpha==1.0\n", "nowhere\n")
     done = place.host.do("update-deps OrionMX")
     assert "nowhere" in done.error
-    assert "All packages are as they were" in done.error
+    assert "All packages are restored" in done.error
     assert place.python.packages() == {"alpha==0.9"}
 
 
@@ -94,7 +94,7 @@ def test_a_way_back_that_fails_is_told_beside_its_cause_and_the_packages_go_back
     done = doing.result()
     assert "No matching distribution found for nowhere" in done.error
     assert "index.lock" in done.error
-    assert "All packages are as they were" in done.error
+    assert "All packages are restored" in done.error
     assert place.python.packages() == {"alpha==0.9"}
     assert (done.details["before"], done.details["after"]) == (before, new)
 
@@ -105,7 +105,7 @@ def test_an_undo_tells_in_words_of_their_own_what_became_of_the_packages(place: 
     place.host.did("update-deps OrionMX")
     done = place.host.did("undo OrionMX")
     assert place.python.packages() == {"alpha==0.9"}
-    assert "All packages are as they were" in done.details["packages_said"]
+    assert "All packages are restored" in done.details["packages_said"]
     assert "packages" not in done.details
 
 
@@ -126,7 +126,7 @@ def test_a_preview_with_nothing_to_pull_says_what_is_installed_and_that_it_stops
     assert seen.ok
     assert seen.plan
     assert not seen.plan.does_nothing
-    assert seen.plan.installs == tuple(f"svc/{name}/requirements.txt, into {place.python.python}" for name in "ab")
+    assert seen.plan.installs == tuple(f"svc/{name}/requirements.txt into {place.python.python}" for name in "ab")
     assert place.python.installed_in() == [], "a preview does nothing"
     done = place.host.did("update-deps OrionMX", state=seen.state)
     assert done.details["up_to_date"]

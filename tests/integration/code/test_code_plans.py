@@ -41,4 +41,4 @@ def test_what_a_revert_took_back_is_told_without_the_history_before_it(git: Git)
     head = _commit(git, "HEAD")
     revert = replace(head, body=f"This reverts commit {head.hash}.")
     (note,) = _notes(git, [revert])
-    assert f"this undoes the revert of {head}" in note
+    assert f"is a revert of {head}" in note

@@ -85,7 +85,7 @@ def test_what_somebody_commits_meanwhile_is_not_undone_with_the_rest(
     at_its_end(place, monkeypatch, lambda: code.checkout.commit({"by_hand.txt": "by hand\n"}))
     done = place.do("undo")
     assert not done.outcome.success
-    assert "committed" in done.error
+    assert "got a new commit" in done.error
     assert code.checkout.files()["by_hand.txt"].content == b"by hand\n"
     assert len(place.pids) == 1
 
@@ -122,8 +122,8 @@ def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
         at_its_end(place, monkeypatch, lambda: place.processes.hide("B"))
         done = place.do("rollback A 1")
         assert not done.outcome.success
-        assert "B could not be stopped" in done.error
-        assert "A runs as pid" in done.error
+        assert "B couldn't be stopped" in done.error
+        assert "A is running (pid" in done.error
         assert code.checkout.head == head
         assert place.processes.find("A").identity is not None
 

@@ -48,7 +48,7 @@ def test_a_rollback_is_undone_by_its_id_in_a_real_pass(tmp_path: Path, code: Clo
         assert (code.checkout.status(), len(code.checkout.log())) == ("", 5 + 3 + 1)
         words = message(code.checkout)
         assert words.startswith(f"Undo the rollback ({rollback['task_id']})\n")
-        assert words.endswith(f"asked for by {ME} - wrong host.\n\nSupervisor-Task: {result['task_id']}\n")
+        assert words.endswith(f"Requested by {ME} - wrong host.\n\nSupervisor-Task: {result['task_id']}\n")
         assert by(code.checkout) == {WHO}
         told = result["details"]
         assert (told["undone_task_id"], told["restored_commit"]) == (rollback["task_id"], STRAIGHT.head.hash)
@@ -126,14 +126,14 @@ def test_it_is_refused_with_something_on_top(place: CodeHost, code: Clones) -> N
     rollback = place.did("rollback 1")
     code.checkout.commit({"watcher.py": "print('by hand')\n"}, "By hand")
     for words in ("undo", f"undo {rollback.task_id}"):
-        assert_refused(place, code, words, f"{rollback.task_id} can't be undone, because something came on top of it")
+        assert_refused(place, code, words, f"{rollback.task_id} can't be undone: the code has changed since")
     assert_refused(place, code, "undo", f"{code.checkout.head[:7]} By hand")
 
 
 def test_an_older_one_is_refused_until_the_newer_one_is_undone(place: CodeHost, code: Clones) -> None:
     first = place.did("rollback 1")
     place.did("rollback 1")
-    assert_refused(place, code, f"undo {first.task_id}", "something came on top of it")
+    assert_refused(place, code, f"undo {first.task_id}", "the code has changed since")
 
 
 def test_what_was_undone_is_in_nobody_s_way(place: CodeHost, code: Clones) -> None:
@@ -142,7 +142,7 @@ def test_what_was_undone_is_in_nobody_s_way(place: CodeHost, code: Clones) -> No
     code.comes_in(COMES)
     update = place.did("update")
     place.did("rollback 1")
-    assert_refused(place, code, f"undo {update.task_id}", "something came on top of it")
+    assert_refused(place, code, f"undo {update.task_id}", "the code has changed since")
     place.did("undo")
     assert_refused(place, code, "undo", f"undo OrionMX {update.task_id}")
     place.did(f"undo {update.task_id}")
@@ -160,28 +160,26 @@ def test_an_undo_is_not_undone(place: CodeHost, code: Clones) -> None:
 
 
 def test_an_unknown_id_and_nothing_at_all_are_refused(place: CodeHost, code: Clones) -> None:
-    assert_refused(place, code, "undo", "No update and no rollback of OrionMX is known here")
+    assert_refused(place, code, "undo", "Nothing to undo: no update or rollback of OrionMX is on record")
     pause = place.did("pause")
     place.did("resume")
     place.did("update")  # up to date: it has changed nothing
-    assert_refused(place, code, "undo", "there is nothing to undo")
+    assert_refused(place, code, "undo", "Nothing to undo")
     for unknown in (pause.task_id, "task_20260205_001"):
-        assert_refused(place, code, f"undo {unknown}", f"No command {unknown} has changed the code of OrionMX")
+        assert_refused(place, code, f"undo {unknown}", f"{unknown} isn't a code change of OrionMX")
 
 
 def test_what_another_checkout_has_behind_it_is_not_undone_here(tmp_path: Path, code: Clones) -> None:
     folders = {"OrionMX": code.checkout.folder, "Other": code.colleague.folder}
     with a_code_host(tmp_path / "host", folders) as place:
         done = place.did("rollback OrionMX 1")
-        assert (
-            f"No command {done.task_id} has changed the code of Other" in place.do(f"undo Other {done.task_id}").error
-        )
+        assert f"{done.task_id} isn't a code change of Other" in place.do(f"undo Other {done.task_id}").error
 
 
 def test_changes_in_the_checkout_are_not_thrown_away_for_it(place: CodeHost, code: Clones) -> None:
     place.did("rollback 1")
     code.checkout.write({"watcher.py": "print('by hand')\n"})
-    assert_refused(place, code, "undo", "has changes that no commit has: watcher.py")
+    assert_refused(place, code, "undo", "has uncommitted changes: watcher.py")
 
 
 def pushing(tmp_path: Path, code: Clones) -> CodeHost:
@@ -217,4 +215,4 @@ def test_a_remote_that_has_gone_on_is_not_overwritten_by_the_push(tmp_path: Path
     with place.ledger:
         done = place.did("rollback 1")
         assert (code.origin.head, done.details["pushed"]) == (newest, False)
-        assert "push it by hand" in done.details["push_error"]
+        assert "push them by hand" in done.details["push_error"]

@@ -63,7 +63,7 @@ def test_what_the_new_code_requires_is_installed_with_it(place: Place) -> None:
     assert (result["success"], result["error"]) == (True, None)
     assert place.venv.versions()["alpha"] == "1.0"
     assert (place.clones.checkout.head, result["details"]["after"]) == (new, new)
-    assert result["details"]["packages"][0]["changed"] == ["alpha 1.0 is new"]
+    assert result["details"]["packages"][0]["changed"] == ["alpha 1.0 (added)"]
     assert result["details"]["label"] == "new parser"
     assert place.pid() != old
 
@@ -74,8 +74,8 @@ def test_a_pip_that_fails_puts_the_code_back_and_the_worker_runs(place: Place) -
     result = place.send("update-deps")
     assert not result["success"]
     assert "nowhere-to-be-had" in result["error"]
-    assert f"The code of OrionMX is again at {before[:7]}" in result["error"]
-    assert "All packages are as they were" in result["error"]
+    assert f"Restored the code of OrionMX to {before[:7]}" in result["error"]
+    assert "All packages are restored" in result["error"]
     assert (place.clones.checkout.head, place.clones.checkout.status()) == (before, "")
     assert "alpha" not in place.venv.versions()
     assert place.pid() != old
@@ -89,7 +89,7 @@ def test_what_breaks_what_was_there_is_put_back(place: Place) -> None:
     place.requires("alpha==2.0\n")
     result = place.send("update-deps")
     assert not result["success"]
-    assert "breaks what was there" in result["error"]
+    assert "The installed packages conflict" in result["error"]
     assert "beta" in result["error"]
     assert (place.venv.versions()["alpha"], place.clones.checkout.head) == ("1.0", before)
     assert place.pid()
@@ -122,7 +122,7 @@ def test_a_worker_that_does_not_live_with_the_new_packages_has_the_old_ones_agai
         result = place.send("update-deps")
         assert not result["success"]
         assert "alpha 3 is broken" in result["error"], "its last words"
-        assert "All packages are as they were" in result["error"]
+        assert "All packages are restored" in result["error"]
         assert (place.venv.versions()["alpha"], place.clones.checkout.head) == ("1.0", before)
         assert place.pid() != old
 

@@ -144,7 +144,7 @@ def test_one_that_asks_for_a_password_is_sent_none_and_nobody_is_asked(
     with asks_for_password() as remote:
         point_to(made, remote.url)
         said = refused(place, made)
-        assert "asks for a name and a password, and nobody is there to type them" in said
+        assert "asks for a username and password, and no one is there to enter them" in said
         assert "deploy key or a credential helper" in said
         assert remote.authorizations == []
     assert not asked.exists()
@@ -162,7 +162,7 @@ def test_a_port_where_nobody_listens_is_told_in_kind_words(place: CodePlace, mad
         point_to(made, remote.url)
         said = refused(place, made)
     assert said.startswith("origin can't be reached. Git says: ")
-    assert said.endswith("Look at the network and at its address.")
+    assert said.endswith("Check the network and the remote's URL.")
 
 
 def test_a_folder_that_is_no_repository_is_told(place: CodePlace, made: Clones, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_branch_that_has_vanished_is_named(place: CodePlace, made: Clones) -> 
     made.origin.git("branch", "other")
     made.origin.git("symbolic-ref", "HEAD", "refs/heads/other")
     made.origin.git("branch", "-D", "main")
-    assert refused(place, made) == "origin has no branch main. Correct workers.ID.code.branch."
+    assert refused(place, made) == "origin has no branch main. Fix workers.ID.code.branch."
 
 
 def test_a_history_that_was_rewritten_is_not_merged_and_reset_goes_there(place: CodePlace, made: Clones) -> None:
@@ -337,7 +337,7 @@ def test_a_history_that_was_rewritten_is_not_merged_and_reset_goes_there(place: 
     seen = place.preview("update_code")
     assert "was rewritten" in seen.refused
     said = refused(place, made)
-    assert "2 commits that this checkout has from it" in said
+    assert "it no longer has 2 commits of this checkout" in said
     assert "update --reset" in said
     assert place.preview("update_code", {"reset": True}).ok
     went_through(place, made, place.carry_out("update_code", {"reset": True}, "t2"))

@@ -79,18 +79,18 @@ def test_a_merge_keeps_a_rollback_in_force_and_says_so(place: CodeHost, code: Cl
     seen = place.preview("update")
     assert seen.plan is not None
     assert [commit.hash for commit in seen.plan.kept] == [reverted]
-    assert any("is merged, and they stay" in note for note in seen.plan.notes)
+    assert any("are merged with 1 local commit" in note for note in seen.plan.notes)
     done = place.did("update new parser")
     assert code.checkout.git("rev-parse", "HEAD^1", "HEAD^2").split() == [reverted, newest]
     assert (code.checkout.folder / "src/util.py").read_text() == "def util():\n    return 1\n", "still rolled back"
     assert (code.checkout.folder / "other.py").exists()
     assert [commit["hash"] for commit in done.details["kept"]] == [reverted]
-    assert "1 commit of this checkout that origin has not stay" in done.details["message"]
+    assert "kept 1 local commit that isn't on origin" in done.details["message"]
     assert [file["path"] for file in done.details["files"]] == ["other.py"]
     assert by(code.checkout) == {WHO}
     words = message(code.checkout)
-    assert words.startswith("Merge what is new in origin/main\n")
-    assert words.endswith(f"asked for by anna - new parser.\n\nSupervisor-Task: {done.task_id}\n")
+    assert words.startswith("Merge origin/main\n")
+    assert words.endswith(f"Requested by anna - new parser.\n\nSupervisor-Task: {done.task_id}\n")
 
 
 def test_a_merge_counts_all_that_stays_however_much_it_is(place: CodeHost, code: Clones) -> None:
@@ -98,7 +98,7 @@ def test_a_merge_counts_all_that_stays_however_much_it_is(place: CodeHost, code:
         code.checkout.git("commit", "--quiet", "--allow-empty", f"--message=Own {number}")
     code.comes_in({"other.py": "print('other')\n"})
     done = place.did("update")
-    assert "51 commits of this checkout that origin has not stay" in done.details["message"]
+    assert "kept 51 local commits that aren't on origin" in done.details["message"]
     assert len(done.details["kept"]) == 50, "the others are counted"
 
 
@@ -107,7 +107,7 @@ def test_a_conflict_is_found_before_anybody_is_stopped(place: CodeHost, code: Cl
     code.comes_in(COMES)
     before, pids = picture(code.checkout), place.pids
     seen = place.preview("update")
-    assert "change the same lines, in watcher.py" in seen.conflict
+    assert "conflict with local commits in watcher.py" in seen.conflict
     assert not seen.ok
     assert "in watcher.py" in place.do("update").error
     assert (picture(code.checkout), place.pids) == (before, pids)
@@ -133,10 +133,7 @@ def test_a_reset_goes_to_the_remote_exactly_and_keeps_what_it_drops(place: CodeH
     assert changes["requirements.txt"].content == b"changed by hand\n"
     assert changes["src/staged.py"].content == b"staged\n"
     assert [commit["hash"] for commit in done.details["dropped"]] == [own]
-    assert (
-        "dropped, and kept under refs/supervisor/: 1 commit and the changes in 2 files of this checkout"
-        in done.details["message"]
-    )
+    assert "dropped 1 local commit and the changes in 2 files (kept under refs/supervisor/)" in done.details["message"]
 
 
 def test_a_reset_without_anything_new_still_drops_what_is_here(place: CodeHost, code: Clones) -> None:
@@ -187,14 +184,14 @@ def _no_branch(code: Clones) -> None:
 
 
 REFUSALS: dict[str, tuple[Callable[[Clones], None], str]] = {
-    "changes": (_dirty, "has changes that no commit has: watcher.py"),
-    "no branch": (_detached, f"is on no branch (at {STRAIGHT.head.hash[:7]})"),
-    "another branch": (_other_branch, "is on branch elsewhere, and workers.OrionMX.code.branch is main"),
-    "something begun": (_under_way, "a revert was begun and not ended"),
-    "a lock": (_locked, "index.lock is there"),
-    "a file in the way": (_in_the_way, "new would be overwritten"),
-    "an ignored file in the way": (_ignored_in_the_way, "new/file.txt would be overwritten"),
-    "no such remote": (_no_remote, "has no remote origin; there are upstream"),
+    "changes": (_dirty, "has uncommitted changes: watcher.py"),
+    "no branch": (_detached, f"is on no branch (detached at {STRAIGHT.head.hash[:7]})"),
+    "another branch": (_other_branch, "is on branch elsewhere, but workers.OrionMX.code.branch is main"),
+    "something begun": (_under_way, "A revert is in progress in"),
+    "a lock": (_locked, "index.lock exists"),
+    "a file in the way": (_in_the_way, "would be overwritten: new"),
+    "an ignored file in the way": (_ignored_in_the_way, "would be overwritten: new/file.txt"),
+    "no such remote": (_no_remote, "has no remote origin, only upstream"),
     "no such branch": (_no_branch, "origin has no branch main"),
 }
 
@@ -219,9 +216,9 @@ def test_a_folder_without_a_commit_or_without_a_checkout_is_refused(tmp_path: Pa
     there = {"Empty": tmp_path / "empty", "Plain": tmp_path / "plain", "Gone": tmp_path / "gone"}
     with a_code_host(tmp_path / "host", there) as place:
         pids = place.start()
-        assert "has no commit yet" in place.do("update Empty").error
-        assert "plain is no git checkout" in place.do("update Plain").error
-        assert "gone is no git checkout" in place.do("update Gone").error
+        assert "has no commits yet" in place.do("update Empty").error
+        assert "plain isn't a git checkout" in place.do("update Plain").error
+        assert "gone isn't a git checkout" in place.do("update Gone").error
         assert place.pids == pids
 
 
@@ -240,7 +237,7 @@ def test_a_history_that_was_rewritten_is_refused_and_followed_with_reset(place: 
     code.colleague.commit(COMES, "Another way")
     code.colleague.push("--force")
     old = code.checkout.head
-    words = assert_refused(place, code.checkout, "The history of origin/main was rewritten: 2 commits")
+    words = assert_refused(place, code.checkout, "The history of origin/main was rewritten: it no longer has 2 commits")
     assert "update --reset" in words
     assert_refused(place, code.checkout, "rewritten")  # also when it was fetched before
     done = place.did("update --reset")
@@ -254,16 +251,16 @@ def test_a_history_that_was_rewritten_is_refused_and_followed_with_reset(place: 
 def test_a_remote_that_took_its_newest_commit_out_is_a_rewritten_history_too(place: CodeHost, code: Clones) -> None:
     code.colleague.git("reset", "--quiet", "--hard", "HEAD~1")
     code.colleague.push("--force")
-    assert_refused(place, code.checkout, "rewritten: 1 commit that")
+    assert_refused(place, code.checkout, "rewritten: it no longer has 1 commit")
 
 
 def test_one_that_can_not_be_started_again_is_not_stopped(place: CodeHost, code: Clones) -> None:
     code.comes_in(COMES)
     place.configure(OrionMX={"command": ["no-such-program"]})
     before, pids = picture(code.checkout), place.pids
-    assert "OrionMX could not be started again afterwards" in place.do("update").error
+    assert "OrionMX couldn't be started again afterwards" in place.do("update").error
     rollback = place.do("rollback 1")
-    assert "OrionMX could not be started again afterwards" in rollback.error
+    assert "OrionMX couldn't be started again afterwards" in rollback.error
     assert (rollback.details["commits_reverted"], rollback.details["final_commit"]) == (0, code.checkout.head)
     assert (rollback.details["success"], rollback.details["error"]) == (False, rollback.error)
     assert (picture(code.checkout), place.pids) == (before, pids)
@@ -275,7 +272,7 @@ def test_under_one_that_can_not_be_ended_the_code_is_not_changed(place: CodeHost
     place.processes.unkillable("OrionMX")
     for words in ("update", "rollback 1"):
         done = place.do(words)
-        assert "could not be ended. The code was not changed under it." in done.error
+        assert "could not be ended. Its code wasn't changed." in done.error
         assert done.details["survivors"]
     assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, code.checkout.head)
     assert picture(code.checkout) == before
@@ -296,7 +293,7 @@ def test_a_worker_that_dies_with_the_new_code_gets_the_old_one_back(tmp_path: Pa
         bad = code.comes_in({"watcher.py": "raise SystemExit('it does not even start')\n"})
         result = carry_out(home, "update_code", code=1)
         assert not result["success"]
-        assert "OrionMX does not live with it" in result["error"]
+        assert "OrionMX fails with the new version" in result["error"]
         assert "it does not even start" in result["error"]
         told = result["details"]
         assert (told["before"], told["after"], told["tried"]) == (good, good, bad)
@@ -338,7 +335,7 @@ def test_a_paused_sibling_is_stopped_if_it_runs_and_not_started(tmp_path: Path, 
         assert turns["Second"]["new_pid"] is None
         assert "paused" in turns["Second"]["rests"]
         assert place.pids == [turns["OrionMX"]["new_pid"]] != [first]
-        assert "Second was not started: it is paused by bob" in done.details["message"]
+        assert "Second wasn't started: paused by bob" in done.details["message"]
 
 
 def test_who_runs_from_another_checkout_is_left_alone(tmp_path: Path, code: Clones) -> None:
@@ -358,7 +355,7 @@ def test_whatever_a_commit_is_called_nothing_of_it_reaches_a_terminal_as_it_is(p
     assert seen.plan is not None
     assert (seen.plan.commits[0].subject, seen.plan.commits[0].author) == (r"Clear \x1b[2J it", r"A\x1b[31mda")
     (code.checkout.folder / "line\nbreak \x1b[2J.txt").write_text("in the way\n")
-    assert r"line\nbreak \x1b[2J.txt would be overwritten" in assert_refused(place, code.checkout, "overwritten")
+    assert r"would be overwritten: line\nbreak \x1b[2J.txt" in assert_refused(place, code.checkout, "overwritten")
 
 
 def test_a_pass_for_a_paused_worker_updates_its_code_and_leaves_it_paused(tmp_path: Path, code: Clones) -> None:

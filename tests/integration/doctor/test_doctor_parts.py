@@ -55,7 +55,7 @@ def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:
     check = git.check_git(configured(tmp_path))
     assert (check.ok, "can't be updated or rolled back" in check.message) == (True, True)
     check = git.check_git(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
-    assert (check.ok, "is no git checkout" in check.message) == (False, True)
+    assert (check.ok, "isn't a git checkout" in check.message) == (False, True)
     assert "workers.OrionMX.code.path" in check.remedy
 
 

@@ -123,7 +123,7 @@ def test_what_moves_between_the_last_look_and_the_handler_is_refused_by_the_hand
     (job,) = place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
     outcome = execute(job, place.host, place.ledger)
     assert outcome is not None
-    assert "What was seen in the preview is not so any more" in str(outcome.error)
+    assert "The preview is out of date" in str(outcome.error)
     assert [each.state for each in approvals.settle()] == [S.FAILED]
 
 

@@ -258,7 +258,7 @@ def test_on_a_terminal_each_step_is_there_while_the_command_goes_on(home: Home) 
         said, _ = sending.communicate(timeout=20)
     second, outcome, _task = said.splitlines()
     seconds, rest = first.strip().split(" s  ")
-    assert rest == f"stopping OrionMX, pid {old}"
+    assert rest == f"stopping OrionMX (pid {old})"
     assert second.endswith(" s  starting OrionMX")
     assert 0 <= float(seconds) <= float(second.split(" s  ")[0])
     assert outcome.startswith("ok: OrionMX is restarted")
@@ -270,7 +270,7 @@ def test_for_programs_there_is_one_document_with_the_steps_beside_the_details(ho
     (pid,) = home.running_copies("OrionMX")
     said = home.json("send", "pause", "--wait")
     (step,) = said["progress"]
-    assert (set(step), step["words"]) == ({"at", "words"}, f"stopping OrionMX, pid {pid}")
+    assert (set(step), step["words"]) == ({"at", "words"}, f"stopping OrionMX (pid {pid})")
     assert "progress" not in said["details"]
     result = wait_until(lambda: home.result("pause", said["task_id"]), 20, "there is a result")
     assert result is not None
@@ -285,7 +285,7 @@ def test_of_several_workers_it_is_said_whose_step_it_is(tmp_path: Path) -> None:
         home.start_daemon()
         said = home.supervisor("send", "pause", "all", "--wait")
         steps = sorted(line.split(" s  ")[1] for line in said.stdout.splitlines() if " s  " in line)
-        assert [words.split(", pid")[0] for words in steps] == ["North: stopping North", "South: stopping South"]
+        assert [words.split(" (pid")[0] for words in steps] == ["North: stopping North", "South: stopping South"]
         document = home.json("send", "resume", "all", "--wait")
         found = {step["worker_id"]: step["words"] for step in document["progress"]}
         assert found == {"North": "starting North", "South": "starting South"}
@@ -300,7 +300,7 @@ def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Hom
         assert "No daemon runs here" in read_line(sending.stdout)
         with ThreadPoolExecutor(1) as pool:
             passing = pool.submit(home.supervisor, "once")
-            assert "stopping OrionMX, pid" in read_line(sending.stdout)
+            assert "stopping OrionMX (pid" in read_line(sending.stdout)
             assert not passing.done(), "the pass is still at it"
             assert passing.result(30).returncode == 0
         said, _ = sending.communicate(timeout=20)

@@ -328,7 +328,7 @@ def test_rollback_code_single_commit(coded: tuple[Home, Clones]) -> None:
     assert code.checkout.log() == [code.checkout.head, *(commit.hash for commit in STRAIGHT.line)]
     words = message(code.checkout)
     assert words.startswith(f'Revert "Change 5"\n\nThis reverts commit {before}.\n')
-    assert words.endswith(f"asked for by {ME}.\n\nSupervisor-Task: {result['task_id']}\n")
+    assert words.endswith(f"Requested by {ME}.\n\nSupervisor-Task: {result['task_id']}\n")
     assert by(code.checkout) == {WHO}, "whoever is configured for the supervisor, and not on the host"
     told = audited(home, result, "success", ME)
     assert (told["starting_commit"], told["final_commit"]) == (before, code.checkout.head)
@@ -366,7 +366,7 @@ def test_rollback_code_failed_revert(tmp_path: Path) -> None:
         told = audited(home, result, "failure", ME)
         assert (told["starting_commit"], told["final_commit"], told["failed_commit"]) == (newest, code.head, second)
         assert (told["commits_reverted"], told["reverted_commits"], told["error"]) == (1, [newest], result["error"])
-        for words in (second[:7], BROKEN, "1 commit before it was taken back", f"undo OrionMX {result['task_id']}"):
+        for words in (second[:7], BROKEN, "1 newer commit stayed reverted", f"undo OrionMX {result['task_id']}"):
             assert words in result["error"]
         assert code.log() == [code.head, newest, second, *older]
         assert f"This reverts commit {newest}." in message(code)
@@ -384,7 +384,7 @@ def test_rollback_code_invalid_parameter(coded: tuple[Home, Clones]) -> None:
         assert (result["success"], "commits_back" in result["error"]) == (False, True), wrong
         assert [(row["action"], row["outcome"]) for row in home.audit(result["task_id"])] == [("REFUSED", "failure")]
     too_many = carry_out(home, "rollback_code", code=1, commits_back=5)
-    assert "5 were to be taken back, and beside its first one there are 4" in too_many["error"]
+    assert "can't be rolled back by 5 commits: it has only 5" in too_many["error"]
     told = audited(home, too_many, "failure", ME)
     assert (told["commits_reverted"], told["reverted_commits"], told["success"]) == (0, [], False)
     assert picture(code.checkout) == before
@@ -396,5 +396,5 @@ def test_rollback_code_with_label(coded: tuple[Home, Clones]) -> None:
     result = carry_out(home, "rollback_code", "hotfix", commits_back=2)
     labelled(home, result, "hotfix")
     assert result["details"]["label"] == "hotfix"
-    assert all(f"asked for by {ME} - hotfix." in message(code.checkout, made) for made in code.checkout.log()[:2])
+    assert all(f"Requested by {ME} - hotfix." in message(code.checkout, made) for made in code.checkout.log()[:2])
     assert f"[{result['task_id']} - hotfix] git revert in {code.checkout.folder}" in log_of(home)

@@ -51,12 +51,12 @@ STUCK = DOWN._replace(state=W.STUCK, health=H.UNKNOWN, reason="processes of it c
 AGAIN = WELL._replace(started_at=SINCE + SECOND, started_again_at=SINCE + SECOND)
 KILLED_AND_RUNS = AGAIN._replace(lives=(WorkerRun(SINCE - SECOND, SINCE, 1), KILL))
 AGAIN_BEFORE = WELL._replace(started_again_at=SINCE - SECOND)
-STARTING = DOWN._replace(state=W.STARTING, health=H.UNKNOWN, reason="starting, this is under way")
+STARTING = DOWN._replace(state=W.STARTING, health=H.UNKNOWN, reason="starting")
 STOPPING = STARTING._replace(state=W.STOPPING, fine=True)
 PAUSED = WELL._replace(paused=True, reason="paused by bob")
 PAUSED_DOWN = PAUSED._replace(state=W.STOPPED, health=H.UNKNOWN)
 DISABLED = WELL._replace(wanted=False, reason="not enabled in the configuration any more")
-ENDED_WELL = DOWN._replace(health=H.UNKNOWN, fine=True, reason="not started again: it ended with exit code 0")
+ENDED_WELL = DOWN._replace(health=H.UNKNOWN, fine=True, reason="exited (code 0); not restarted")
 AT_ONCE = (DOWN, BACKING_OFF, GIVEN_UP, GIVEN_UP_AND_RUNS, STUCK, AGAIN)
 AT_REST = (PAUSED, PAUSED_DOWN, DISABLED, ENDED_WELL, None)
 ALL = (*AT_ONCE, *AT_REST, WELL, UNWELL, SILENT, FROZEN, UNKNOWN, AGAIN_BEFORE, STARTING, STOPPING)
@@ -103,7 +103,7 @@ def test_what_is_said_has_the_reason_that_status_gives() -> None:
     assert judge(BAKE, WELL, UNTIL, GRACE) == BakeVerdict(B.WELL)
     again = judge(BAKE, AGAIN, SINCE + SECOND, GRACE)
     assert again is not None
-    assert "started again by itself" in again.reason
+    assert "restarted automatically" in again.reason
 
 
 def test_who_was_started_late_has_its_grace_beyond_the_end_and_no_longer() -> None:
@@ -124,7 +124,7 @@ def test_who_looks_long_after_the_end_blames_nothing_on_the_change(worker: Watch
     now = UNTIL + GRACE + LATE
     verdict = judge(BAKE, worker, now + SECOND, GRACE)
     assert verdict is not None
-    assert (verdict.state, "nobody watched" in verdict.reason) == (B.ENDED, True)
+    assert (verdict.state, "no supervisor was running" in verdict.reason) == (B.ENDED, True)
 
 
 SECONDS = st.integers(0, 600)

@@ -47,8 +47,7 @@ def test_a_commit_is_called_by_its_short_hash_and_its_subject() -> None:
 def test_the_message_of_a_revert_is_read_back_as_what_it_is() -> None:
     words = revert_message(commit("c"), "anna - hotfix", "task_1")
     assert words == (
-        f'Revert "Tidy up"\n\nThis reverts commit {C}.\n\n'
-        "A rollback, asked for by anna - hotfix.\n\nSupervisor-Task: task_1\n"
+        f'Revert "Tidy up"\n\nThis reverts commit {C}.\n\nRequested by anna - hotfix.\n\nSupervisor-Task: task_1\n'
     )
     made = commit(body=words.split("\n", 2)[2])
     assert (made.takes_back, made.task_id) == (C, "task_1")
@@ -62,16 +61,16 @@ def test_the_revert_of_a_merge_says_towards_which_side() -> None:
 
 def test_the_message_of_a_merge_counts_what_stays() -> None:
     words = merge_message("origin/main", 1, "anna - hotfix", "task_1")
-    assert words.startswith("Merge what is new in origin/main\n\nThis checkout holds one commit that it does not have;")
-    assert words.endswith("An update, asked for by anna - hotfix.\n\nSupervisor-Task: task_1\n")
-    assert "holds 3 commits that it does not have" in merge_message("origin/main", 3, "anna", "task_1")
+    assert words.startswith("Merge origin/main\n\nKeeps 1 local commit.")
+    assert words.endswith("Requested by anna - hotfix.\n\nSupervisor-Task: task_1\n")
+    assert "Keeps 3 local commits." in merge_message("origin/main", 3, "anna", "task_1")
 
 
 def test_the_message_of_an_undo_names_what_is_undone_and_to_where() -> None:
     words = undo_message("the rollback", "task_1", f"commit {B}", "anna", "task_2")
     assert words == (
-        f"Undo the rollback (task_1)\n\nEvery file is again as it was in commit {B}.\n\n"
-        "An undo, asked for by anna.\n\nSupervisor-Task: task_2\n"
+        f"Undo the rollback (task_1)\n\nRestores every file to commit {B}.\n\n"
+        "Requested by anna.\n\nSupervisor-Task: task_2\n"
     )
     assert commit(body=words.split("\n", 2)[2]).task_id == "task_2"
 
@@ -114,7 +113,7 @@ def test_names_are_cut_counted_and_never_break_a_line() -> None:
     assert list_names(["a", "b", "c", "d"], 2) == "a, b and 2 more"
     assert list_names(["line\nbreak", "\x1b[2J"], 5) == r"line\nbreak, \x1b[2J"
     assert [count(number, "commit") for number in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
-    assert describe_move("it went", A, B) == "it went, from aaaaaaa to bbbbbbb"
+    assert describe_move("it went", A, B) == "it went (aaaaaaa → bbbbbbb)"
 
 
 FACTS: dict[str, Any] = {"command": "rollback", "head": A, "target": B, "params": {"commits_back": 1}, "paused": []}

@@ -44,7 +44,7 @@ ROLLBACK = CodePlan(
     commit_count=2,
     skipped=(EMPTY,),
     files=FILES,
-    notes=("bbbbbbb is a merge: all that it brought in goes, back to 0000000.",),
+    notes=("bbbbbbb is a merge. Reverting it removes everything it merged, back to 0000000.",),
 )
 MERGE = CodePlan(
     "update",
@@ -54,7 +54,7 @@ MERGE = CodePlan(
     commit_count=1,
     kept=(OWN,),
     files=FILES[:1],
-    notes=("This checkout has 1 commit that origin has not; what comes in is merged, and they stay.",),
+    notes=("The new commits are merged with 1 local commit.",),
 )
 RESET = CodePlan(
     "update", OWN, HEAD.hash, commits=(HEAD,), commit_count=1, dropped=(OWN,), changes=("watcher.py",), files=FILES[:1]
@@ -62,7 +62,7 @@ RESET = CodePlan(
 UNDO = CodePlan(
     "undo", OWN, HEAD.hash, commits=(OWN,), commit_count=1, files=FILES[:1], undone_task_id="t1", undone="the rollback"
 )
-INSTALLS = ("requirements.txt, into /srv/orion/venv/bin/python",)
+INSTALLS = ("requirements.txt into /srv/orion/venv/bin/python",)
 MANY = CodePlan(
     "update",
     HEAD,
@@ -91,7 +91,7 @@ PREVIEWS = {
     "rollback_shared": preview(
         ROLLBACK,
         ORION,
-        WorkerNow("Second", 4712, paused="paused by bob since 14:02", busy="busy: diagnostics (t7) is under way"),
+        WorkerNow("Second", 4712, paused="paused by bob since 14:02", busy="busy with diagnostics (t7)"),
         WorkerNow("Third", None, rests="Third is quarantined"),
     ),
     "rollback_paused": preview(ROLLBACK, WorkerNow("OrionMX", 4711, paused="paused by bob since 14:02")),
@@ -103,8 +103,8 @@ PREVIEWS = {
     "update_many": preview(MANY),
     "update_hostile": preview(HOSTILE),
     "undo": preview(UNDO),
-    "refused": preview(refused="/srv/watcher has changes that no commit has: watcher.py. Commit them first."),
-    "conflict": preview(MERGE, conflict="The merge of 9999999 does not fit with what came after it, in watcher.py."),
+    "refused": preview(refused="/srv/watcher has uncommitted changes: watcher.py. Commit them first."),
+    "conflict": preview(MERGE, conflict="Merging 9999999 conflicts with local commits in watcher.py."),
 }
 
 
@@ -145,7 +145,7 @@ def test_only_what_nothing_speaks_against_is_ok() -> None:
 )
 def test_ages_are_as_rough_as_people_say_them(seconds: float, age: str) -> None:
     lines = preview_text(preview(CodePlan("update", commit("a", "Tidy up", seconds), "9" * 40)), NOW)
-    assert f"  at aaaaaaa  {age:>10}  Ada: Tidy up" in lines
+    assert f"  now at aaaaaaa  {age:>10}  Ada: Tidy up" in lines
 
 
 def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
@@ -162,9 +162,9 @@ def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
 def test_an_installation_stops_the_workers_also_where_no_code_comes_in() -> None:
     seen = preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS))
     assert seen.as_json()["installs"] == list(INSTALLS)
-    assert preview_text(seen, NOW)[-1] == "It is stopped for it, and started again afterwards."
+    assert preview_text(seen, NOW)[-1] == "Restarts OrionMX."
 
 
 def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:
     plan = CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)
-    assert plan.facts() != replace(plan, installs=("requirements.txt, into /usr/bin/python",)).facts()
+    assert plan.facts() != replace(plan, installs=("requirements.txt into /usr/bin/python",)).facts()

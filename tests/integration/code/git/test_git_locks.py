@@ -90,7 +90,7 @@ def test_a_lock_that_stays_is_named_and_the_remote_is_not_blamed(
     made.comes_in({"new.txt": "new\n"})
     with pytest.raises(GitError, match="delete that file") as caught:
         fetch(Git(made.checkout.folder), "origin", "main")
-    assert f"was cut off: {lock} is there" in caught.value.message
+    assert f"was killed: {lock} exists" in caught.value.message
     assert caplog.text.count("git fetch in") == 3
 
 
@@ -99,6 +99,6 @@ def test_a_ref_that_is_in_the_way_is_said_at_once_and_the_remote_is_not_blamed(
 ) -> None:
     made.checkout.git("update-ref", "-d", "refs/remotes/origin/main")
     made.checkout.git("update-ref", "refs/remotes/origin/main/below", "HEAD")
-    with pytest.raises(GitError, match=r"can't be written down in .* Git says: .*cannot lock ref"):
+    with pytest.raises(GitError, match=r"can't be updated in .* Git says: .*cannot lock ref"):
         fetch(Git(made.checkout.folder), "origin", "main")
     assert caplog.text.count("git fetch in") == 1

@@ -54,7 +54,7 @@ def test_a_checkout_that_is_configured_not_to_be_packed_is_not(made: Clones) -> 
 def test_what_goes_wrong_is_only_in_the_log(made: Clones, caplog: pytest.LogCaptureFixture) -> None:
     (made.checkout.folder / ".git" / "refs" / "heads" / "broken").write_text(f"{'1' * 40}\n")
     tidy(Git(made.checkout.folder))
-    assert "could not be tidied" in caplog.text
+    assert "git gc in" in caplog.text
 
 
 def test_one_that_takes_too_long_is_given_up(
@@ -62,4 +62,4 @@ def test_one_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr(git_changing, "TIDY_SECONDS", 0.0)
     tidy(Git(made.checkout.folder))
-    assert "could not be tidied: it took more than 0 s" in caplog.text
+    assert "failed: timed out after 0 s" in caplog.text

@@ -26,7 +26,7 @@ def test_a_commit_that_speaks_of_bytes_left_out_can_be_read(made: Clones) -> Non
 
 def test_an_answer_with_a_gap_is_refused(made: Clones, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "READ_BYTES", 100)
-    with pytest.raises(GitError, match="has more to say than can be read"):
+    with pytest.raises(GitError, match="printed more than can be read"):
         commits(Git(made.checkout.folder), "HEAD", most=5)
 
 

@@ -70,7 +70,7 @@ def test_an_installation_brings_a_version_up_and_it_is_told_what_became_of_what(
     packages.install(place.wants("alpha>=2"), INSTALLING)
     assert place.venv.run("import alpha; print(alpha.VERSION)") == "2.0"
     (difference,) = differences(before, packages.snapshot())
-    assert str(difference) == "alpha 1.0 became 2.0"
+    assert str(difference) == "alpha 1.0 → 2.0"
 
 
 def test_a_package_that_is_not_to_be_had_changes_nothing(place: Place) -> None:
@@ -141,7 +141,7 @@ def test_pip_that_waits_for_an_index_for_ever_is_ended_and_all_is_as_it_was(plac
         login = ["--index-url", f"http://deploy:s3cr3t-w0rd@{address}/simple/"]
         packages = place.packages(login)
         before = packages.snapshot()
-        with pytest.raises(PackagesError, match=r"^`pip install` did not end within 6 s and was ended") as caught:
+        with pytest.raises(PackagesError, match=r"^`pip install` timed out after 6 s") as caught:
             packages.install(place.wants("alpha>=2"), 6)
         assert came.is_set()
         assert gone.wait(10), "the connection ended with pip"
@@ -166,7 +166,7 @@ def test_a_build_that_hangs_is_ended_with_everything_that_it_started_and_leaves_
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     make_source(place.wheels, "hanging", "1.0", HANGING.format(pids=str(pids)))
-    with pytest.raises(PackagesError, match="did not end within 6 s"):
+    with pytest.raises(PackagesError, match="timed out after 6 s"):
         place.packages().install(place.wants("alpha>=2", "hanging"), 6)
     family = [int(pid) for pid in pids.read_text().split()]
     assert len(family) == 3
@@ -206,8 +206,8 @@ def test_restoring_brings_back_what_was_changed_what_is_gone_and_takes_what_is_n
 
     restored = packages.restore(before, INSTALLING)
     assert restored.complete
-    assert str(restored) == "All packages are as they were."
-    assert [str(each) for each in restored.put_back] == ["alpha 1.0 became 2.0", "fresh 1.0 is new", "gone 1.5 is gone"]
+    assert str(restored) == "All packages are restored."
+    assert [str(each) for each in restored.put_back] == ["alpha 1.0 → 2.0", "fresh 1.0 (added)", "gone 1.5 (removed)"]
     assert place.venv.versions() == {"alpha": "1.0", "gone": "1.5", "same": "1.0"}
     assert place.venv.run("import alpha, gone; print(alpha.VERSION, gone.VERSION)") == "1.0 1.5"
     assert packages.snapshot() == before
@@ -218,7 +218,7 @@ def test_restoring_that_has_no_time_says_so(place: Place) -> None:
     before = packages.snapshot()
     place.venv.take("alpha")
     restored = packages.restore(before, 0)
-    assert str(restored) == "Not put back: alpha: 1.0 wanted, none present. There was no time left for the others."
+    assert str(restored) == "Not restored: alpha is missing, was 1.0. No time was left for the other packages."
 
 
 def test_nothing_is_run_where_nothing_differs(place: Place) -> None:
@@ -238,7 +238,7 @@ def test_what_can_not_be_put_back_is_named_and_keeps_nothing_else_from_it(place:
     restored = packages.restore(before, INSTALLING)
     assert restored.left == (Difference("alpha", "alpha==1.0", "alpha==2.0"),)
     assert [each.name for each in restored.put_back] == ["beta"]
-    assert str(restored).startswith("Not put back: alpha: 1.0 wanted, 2.0 present. `pip install` failed: ")
+    assert str(restored).startswith("Not restored: alpha is 2.0, was 1.0. `pip install` failed: ")
     assert "No matching distribution found for alpha==1.0" in restored.reason
     assert place.venv.versions() == {"alpha": "2.0", "beta": "1.0"}
 
@@ -259,7 +259,7 @@ def test_one_from_a_folder_is_not_tried_and_one_from_an_archive_with_its_hash_is
         place.venv.take(each)
     packages.install(place.wants("alpha>=2"), INSTALLING)
     restored = packages.restore(before, INSTALLING)
-    assert str(restored) == f"Not put back: edited: -e {folder} wanted, none present."
+    assert str(restored) == f"Not restored: edited is missing, was -e {folder}."
     assert place.venv.versions() == {"alpha": "1.0", "archived": "1.0"}
 
 
@@ -305,21 +305,21 @@ def test_a_python_without_pip_is_told_how_to_get_one(place: Place) -> None:
 
 def test_a_python_that_is_none_or_is_not_there_is_told(place: Place, tmp_path: Path) -> None:
     missing = Packages(str(tmp_path / "python"), place.checkout)
-    with pytest.raises(PackagesError, match=r"no program .*python here\. Put the worker's own .* workers\.ID\.python"):
+    with pytest.raises(PackagesError, match=r"no program .*python here\. Set workers\.ID\.python to the worker's own"):
         missing.snapshot()
-    with pytest.raises(PackagesError, match="does not answer as a Python with pip does"):
+    with pytest.raises(PackagesError, match="doesn't behave like a Python with pip"):
         Packages("true", place.checkout).snapshot()
-    with pytest.raises(PackagesError, match=r"no such folder\. Correct workers\.ID\.code\.path"):
+    with pytest.raises(PackagesError, match=r"no such folder\. Fix workers\.ID\.code\.path"):
         Packages(place.venv.python, tmp_path / "nowhere").snapshot()
 
 
 def test_requirements_that_are_missing_or_lie_outside_of_the_checkout_are_refused(place: Place) -> None:
     packages = place.packages()
-    with pytest.raises(PackagesError, match=r"no file requirements\.txt in .*checkout\. Correct workers\.ID"):
+    with pytest.raises(PackagesError, match=r"checkout has no file requirements\.txt\. Fix workers\.ID"):
         packages.install("requirements.txt", INSTALLING)
     (place.checkout.parent / "outside.txt").write_text("alpha>=2\n")
     for name in ("../outside.txt", str(place.checkout.parent / "outside.txt")):
-        with pytest.raises(PackagesError, match="lies outside of the checkout"):
+        with pytest.raises(PackagesError, match="is outside the checkout"):
             packages.install(name, INSTALLING)
     assert place.venv.versions() == {"alpha": "1.0"}
 
@@ -340,7 +340,7 @@ def test_the_python_of_a_system_is_left_alone_until_it_is_said_otherwise(place: 
     marker.write_text("[externally-managed]\nError=Use the packages of the system.\n")
     packages = place.packages()
     before = packages.snapshot()
-    with pytest.raises(PackagesError, match=r"belongs to the system.*pip_args: \[--break-system-packages\]"):
+    with pytest.raises(PackagesError, match=r"is managed by the system.*pip_args: \[--break-system-packages\]"):
         packages.install(place.wants("alpha>=2"), INSTALLING)
     make_wheel(place.wheels, "fresh", "1.0")
     allowed = place.packages([*offline(place.wheels), "--break-system-packages"])

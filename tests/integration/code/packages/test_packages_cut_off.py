@@ -87,9 +87,9 @@ def test_an_undo_of_what_was_cut_off_brings_code_and_packages_back(place: Place)
     before = place.clones.checkout.head
     task_id = place.cut_off("alpha==1.0", "beta==3.0")
     error, details = place.told()
-    assert "alpha 0.9 became 1.0, beta 3.0 is new" in error
+    assert "alpha 0.9 → 1.0, beta 3.0 (added)" in error
     assert details["packages"][0]["python"] == place.python.python
-    assert f"To have it as before: undo OrionMX {task_id}" in error
+    assert f"To restore it: undo OrionMX {task_id}" in error
     place.host.did(f"undo OrionMX {task_id}")
     assert place.python.packages() == {"alpha==0.9"}
     assert place.clones.checkout.tree() == place.clones.checkout.tree(before)
@@ -100,7 +100,7 @@ def test_with_nothing_to_pull_the_packages_alone_are_undone(place: Place) -> Non
     head = place.clones.checkout.head
     task_id = place.cut_off("alpha==1.0")
     error, _ = place.told()
-    assert f"To have them as before: undo OrionMX {task_id}." in error
+    assert f"To restore them: undo OrionMX {task_id}." in error
     done = place.host.did(f"undo OrionMX {task_id}")
     assert place.python.packages() == {"alpha==0.9"}
     assert (place.clones.checkout.head, done.details["undone_task_id"]) == (head, task_id)
@@ -117,12 +117,12 @@ def test_an_installation_without_new_code_can_be_undone(place: Place) -> None:
 def test_cut_off_before_pip_had_done_anything_nothing_differs(place: Place) -> None:
     place.cut_off()
     error, details = place.told()
-    assert "Its packages are as they were." in error
+    assert "Its packages are unchanged." in error
     assert details["packages"] == []
 
 
 def test_cut_off_before_pip_its_packages_are_not_spoken_of(place: Place) -> None:
-    place.cut_off(when="looking at the packages")
+    place.cut_off(when="checking the installed packages")
     error, details = place.told()
     assert "ackages" not in error
     assert "packages" not in details
@@ -132,7 +132,7 @@ def test_a_python_that_is_gone_is_told(place: Place) -> None:
     place.cut_off()
     Path(place.python.python).unlink()
     error, _ = place.told()
-    assert f"Which packages of {place.python.python} it had changed is not known." in error
+    assert f"Couldn't tell which packages of {place.python.python} it changed." in error
 
 
 def test_what_is_written_down_is_private_and_holds_no_password(place: Place) -> None:
@@ -160,4 +160,4 @@ def test_a_pip_that_outlives_its_supervisor_is_waited_for(tmp_path: Path) -> Non
         assert home.running_copies("OrionMX") == [], "nobody starts on half of them"
         python.go()
         wait_until(lambda: home.running_copies("OrionMX"), 20, "the worker runs again")
-        wait_until(lambda: "alpha 1.0 is new" in str(home.audit()), 20, "it is told")
+        wait_until(lambda: "alpha 1.0 (added)" in str(home.audit()), 20, "it is told")

@@ -69,7 +69,7 @@ STUCK = Outcome.failed(
 )
 HEADS = {"before": "13a071e" + "0" * 33, "after": "d5c6f90" + "0" * 33}
 ROLLED_BACK = Outcome.done(
-    message="OrionMX is rolled back by 2 commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **HEADS
+    message="Rolled back OrionMX by 2 commits (13a071e → d5c6f90). OrionMX is running (pid 4712)", **HEADS
 )
 RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
 NOT_BEGUN = Outcome.failed("Not begun: restart failed on South before it was its turn.", not_begun=True, after="South")
@@ -122,9 +122,9 @@ CASES: Mapping[str, Sequence[Job]] = {
     ],
     "ended_after_steps": [job(handler="rollback_code", outcome=Outcome.done(), progress=["stopping OrionMX"])],
     "several_with_steps": [
-        job("North", outcome=PAUSED, progress=["stopping North, pid 4711"]),
-        job("South", state=JobState.STARTED, progress=["stopping South, pid 4712"]),
-        job("West", state=JobState.STARTED, progress=["taking back: " + "a commit with a very long first line " * 5]),
+        job("North", outcome=PAUSED, progress=["stopping North (pid 4711)"]),
+        job("South", state=JobState.STARTED, progress=["stopping South (pid 4712)"]),
+        job("West", state=JobState.STARTED, progress=["reverting " + "a commit with a very long first line " * 5]),
     ],
     "hostile_step": [job(state=JobState.STARTED, progress=["<!channel> & <@U0OPER>\n\0 https://evil.example"])],
     "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],

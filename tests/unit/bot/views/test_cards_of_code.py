@@ -38,7 +38,7 @@ CHANGED = {
     "notes": ["bbbbbbb is a merge: all that it brought in is gone."],
 }
 UPDATED = Outcome.done(
-    message="OrionMX has 7 new commits, from 13a071e to d5c6f90; OrionMX runs as pid 4712", **CHANGED
+    message="Updated OrionMX by 7 commits (13a071e → d5c6f90). OrionMX is running (pid 4712)", **CHANGED
 )
 NOTHING_NEW = Outcome.done(message="OrionMX is at the newest commit already", before="a" * 40, after="a" * 40)
 
