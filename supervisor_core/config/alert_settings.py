@@ -43,7 +43,7 @@ def _days(value: object) -> tuple[str, ...]:
         first, _, last = part.strip().lower().partition("-")
         last = last or first
         if first not in DAYS or last not in DAYS:
-            raise invalid(f"must be days out of {', '.join(DAYS)}, or a span such as mon-fri")
+            raise invalid(f"must be days ({', '.join(DAYS)}) or a range such as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last)
         span = DAYS[begin : end + 1] if begin <= end else DAYS[begin:] + DAYS[: end + 1]
         chosen.update(span)
@@ -72,7 +72,7 @@ def _cron(value: object) -> str:
     try:
         return parse_cron(text).text
     except CronError:  # its words have the value, which may be a secret
-        raise invalid("has a field that means nothing, or a day that never comes; such as 0 3 * * 6 is right") from None
+        raise invalid("must be a valid cron expression, such as 0 3 * * 6") from None
 
 
 _cron_fields = matching(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
@@ -117,7 +117,7 @@ class QuietHours(Section):
     @model_validator(mode="after")
     def _has_a_length(self) -> QuietHours:
         if self.start == self.end:
-            raise invalid("has the same time in from and to; for a whole day write 00:00 and 23:59")
+            raise invalid("must have different times in from and to; for a whole day, use 00:00 and 23:59")
         return self
 
 

@@ -27,7 +27,7 @@ USED_AS_THEY_ARE = "SLACK_"
 LISTED = 8
 """Names in one sentence; the rest of them is counted."""
 
-RESTART_WORDS = "takes effect when the daemon is restarted: supervisor restart"
+RESTART_WORDS = "takes effect after a restart of the daemon: supervisor daemon restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,17 @@ class ConfigDiff:
     def in_words(self) -> list[str]:
         """A kind sentence for each, as it follows from taking the new configuration over."""
         return [
-            *(f"worker {worker_id} is new: it is looked after from now on" for worker_id in self.added),
-            *(f"worker {worker_id} is not in it any more: it is stopped and let go" for worker_id in self.removed),
-            *(f"worker {worker_id} is not enabled any more: it is stopped" for worker_id in self.stopped),
-            *(f"worker {worker_id} is enabled: it is started if it does not run" for worker_id in self.started),
-            *([f"{len(self.restarted)} workers are restarted, one after the other"] if len(self.restarted) > 1 else []),
+            *(f"worker {worker_id} is added" for worker_id in self.added),
+            *(f"worker {worker_id} is removed: it is stopped" for worker_id in self.removed),
+            *(f"worker {worker_id} is disabled: it is stopped" for worker_id in self.stopped),
+            *(f"worker {worker_id} is enabled: it is started" for worker_id in self.started),
+            *([f"{len(self.restarted)} workers are restarted, one at a time"] if len(self.restarted) > 1 else []),
+            *(f"worker {each.worker_id} is restarted: {list_names(each.keys)} changed" for each in self.restarted),
             *(
-                f"worker {each.worker_id} is restarted if it runs: {list_names(each.keys)} changed"
-                for each in self.restarted
-            ),
-            *(
-                f"worker {each.worker_id} takes over without a restart: {list_names(each.keys)}"
+                f"worker {each.worker_id} is updated without a restart: {list_names(each.keys)} changed"
                 for each in self.changed
             ),
-            *([f"changed for teams: {list_names(self.teams)}"] if self.teams else []),
+            *([f"teams changed: {list_names(self.teams)}"] if self.teams else []),
             *([f"{list_names(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),
         ]
 

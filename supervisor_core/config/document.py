@@ -44,7 +44,7 @@ class WrittenFloat(float):
 
 
 class DocumentError(Exception):
-    """The document can't be read any further. Without a path the reason is a sentence of its own."""
+    """The rest of the document can't be read. Without a path, the reason is a sentence of its own."""
 
     def __init__(self, line: int, path: Path | None, reason: str) -> None:
         super().__init__(line, path, reason)
@@ -125,12 +125,12 @@ class _Builder:
     def _document(self, event: Any) -> None:  # noqa: ANN401
         self._documents += 1
         if self._documents > 1:
-            raise DocumentError(_line(event), None, "a second document begins here; a configuration is one document")
+            raise DocumentError(_line(event), None, "a second YAML document starts here; only one is allowed")
 
     def _scalar(self, event: Any) -> None:  # noqa: ANN401
         line = _line(event)
         if event.tag not in _TEXT_TAGS:
-            raise DocumentError(line, self._path(), "has a tag (`!…`), which is not used in a configuration")
+            raise DocumentError(line, self._path(), "has a tag (`!…`); tags aren't allowed")
         plain = event.implicit[0]
         if self._stack and self._stack[-1].awaits_key:
             self._key(event.value, line)
@@ -156,17 +156,17 @@ class _Builder:
             return
         if key in frame.container:
             first = self.document.lines[path]
-            self.document.problems.append((line, path, f"is there twice; the first is in line {first}"))
+            self.document.problems.append((line, path, f"is set twice; it's also in line {first}"))
         self.document.lines.setdefault(path, line)
 
     def _begin(self, event: Any) -> None:  # noqa: ANN401
         line = _line(event)
         if event.tag is not None:
-            raise DocumentError(line, self._path(), "has a tag (`!…`), which is not used in a configuration")
+            raise DocumentError(line, self._path(), "has a tag (`!…`); tags aren't allowed")
         if self._stack and self._stack[-1].awaits_key:
-            raise DocumentError(line, self._stack[-1].path, "has a key that is a list or a mapping; a key is text")
+            raise DocumentError(line, self._stack[-1].path, "has a list or a mapping as a key; keys must be text")
         if len(self._stack) >= MAX_DEPTH:
-            raise DocumentError(line, None, f"this is nested more than {MAX_DEPTH} levels deep")
+            raise DocumentError(line, None, f"the nesting is deeper than {MAX_DEPTH} levels")
         before = self._nodes
         self._count(1, line)
         path = self._path()
@@ -192,9 +192,9 @@ class _Builder:
         if event.anchor in self._open:
             raise DocumentError(line, self._path(), "refers to itself")
         if event.anchor not in self._anchors:
-            raise DocumentError(line, self._path(), "refers with * to something that is not defined above it with &")
+            raise DocumentError(line, self._path(), "is an alias (*) without an anchor (&) above it")
         if self._stack and self._stack[-1].awaits_key:
-            raise DocumentError(line, self._stack[-1].path, "has a key that is a reference (*); a key is text")
+            raise DocumentError(line, self._stack[-1].path, "has an alias (*) as a key; keys must be text")
         value, size = self._anchors[event.anchor]
         self._count(size, line)
         self.document.lines.setdefault(self._path(), line)
@@ -218,7 +218,7 @@ class _Builder:
     def _merge(self, frame: _Frame, value: Any, line: int) -> None:  # noqa: ANN401
         for part in value if isinstance(value, list) else [value]:
             if not isinstance(part, dict):
-                raise DocumentError(line, frame.path, "merges with << something that is no mapping")
+                raise DocumentError(line, frame.path, "merges (<<) something that isn't a mapping")
             frame.merged.append(part)
 
     def _path(self) -> Path:
@@ -233,7 +233,7 @@ class _Builder:
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise DocumentError(line, None, f"with its references this document has more than {MAX_NODES} values")
+            raise DocumentError(line, None, f"with its aliases expanded, the document has more than {MAX_NODES} values")
 
     _HANDLERS = {  # noqa: RUF012 (never written to)
         "DocumentStartEvent": _document,

@@ -91,7 +91,7 @@ def _free_text(value: object) -> str:
         hint = '; write "" for an empty text' if value is None else hint
         raise invalid(f"must be text, but is {kind_of(value)}{hint}")
     if "\0" in value:
-        raise invalid("must not contain the character NUL")
+        raise invalid("must not contain a NUL character")
     return str(value)
 
 
@@ -285,9 +285,9 @@ def _text(value: object) -> str:
     if isinstance(value, SecretUrl):
         value = value.get_secret_value()
     if not isinstance(value, str):
-        raise invalid(f"must be an address in quotes, but is {kind_of(value)}")
+        raise invalid(f"must be a URL in quotes, but is {kind_of(value)}")
     if any(not character.isprintable() or character == " " for character in value):
-        raise invalid("must be an address without spaces")
+        raise invalid("must be a URL without spaces")
     return str(value)
 
 
@@ -298,7 +298,7 @@ def _check_url(text: str, schemes: tuple[str, ...], example: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise invalid(f"must be an address such as {example}")
+        raise invalid(f"must be a URL such as {example}")
     return text
 
 
@@ -318,7 +318,7 @@ def _fleet_url(value: object) -> str:
     if not text:
         return text
     for part in text.split(","):
-        _check_url(part, _NATS, "nats://hub.example.org:4222, or several of them with commas between")
+        _check_url(part, _NATS, "nats://hub.example.org:4222, or several separated by commas")
     _require_driver("nats", "fleet", "NATS")
     return text
 
@@ -361,7 +361,7 @@ def _require_driver(module: str, extra: str, what: str) -> None:
 def _sqlite(text: str, info: ValidationInfo) -> str:
     match = _SQLITE.fullmatch(text)
     if match is None or match[1] == ":memory:":
-        raise invalid("must name a file, as in sqlite:///var/fleet.db; what is only in memory is lost")
+        raise invalid("must name a file, such as sqlite:///var/fleet.db; an in-memory database isn't kept")
     path = match[1] if match[1].startswith("file:") else absolute(folder_of(info), match[1])
     return f"sqlite:///{path}{match[2] or ''}"
 

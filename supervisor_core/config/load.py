@@ -51,7 +51,7 @@ def _ids_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
         if first != worker_id:
             yield (
                 ("workers", worker_id),
-                f"differs from {first} only in case; the names of files could be the same",
+                f"differs from {first} only in case, which can lead to the same file names",
             )
 
 
@@ -104,9 +104,9 @@ def _nobody(name: str, known: Iterable[str], what: str) -> str:
     choices = [choice for choice in known if choice.isprintable()]
     near = nearest(name, choices) if quotable(name) else None
     if near:
-        return f"names a {what} that is not configured; did you mean {near}?"
-    listed = f"; there are {', '.join(choices[:8])}" if choices else f"; no {what} is"
-    return f"names a {what} that is not configured{listed}"
+        return f"names a {what} that isn't configured; did you mean {near}?"
+    listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
+    return f"names a {what} that isn't configured{listed}"
 
 
 SHORTEST_SECRET = 4
@@ -157,7 +157,7 @@ class SupervisorConfig(Settings):
     def folder(self, name: str) -> Path:
         """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
         if name not in FolderSettings.model_fields:
-            raise KeyError(f"there is no folder {name!r}; there are {', '.join(FolderSettings.model_fields)}")
+            raise KeyError(f"no folder {name!r}; the folders are {', '.join(FolderSettings.model_fields)}")
         return self.nas.root / str(getattr(self.nas.folders, name))
 
     def resolve(self, text: str) -> Path:
@@ -170,8 +170,8 @@ class SupervisorConfig(Settings):
             return self.workers[worker_id]
         except KeyError:
             near = nearest(worker_id, self.workers)
-            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.workers) or 'none at all'}."
-            raise UsageError(f"There is no worker {worker_id!a}. {hint}") from None
+            hint = f"Did you mean {near}?" if near else f"Workers: {', '.join(self.workers) or 'none'}."
+            raise UsageError(f"No worker {worker_id!a}. {hint}") from None
 
     def pick_worker(self, worker_id: str | None = None) -> WorkerSettings:
         """The worker that is meant: the one named, else the only one, else the default."""
@@ -182,9 +182,9 @@ class SupervisorConfig(Settings):
         if self.supervisor.default_worker:
             return self.worker(self.supervisor.default_worker)
         if not self.workers:
-            raise UsageError(f"There is no worker in {self.path}: add one to its section workers.")
+            raise UsageError(f"No workers in {self.path}. Add one to its section workers.")
         raise UsageError(
-            f"Which worker? There are {', '.join(self.workers)}, and supervisor.default_worker is empty. "
+            f"Choose a worker: {', '.join(self.workers)}. supervisor.default_worker is empty. "
             "Name one with --worker-id."
         )
 

@@ -37,11 +37,9 @@ from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Environment = Annotated[Literal["development", "production"], BeforeValidator(OneOf(("development", "production")))]
 _FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
-Folder = Annotated[
-    str, BeforeValidator(matching(_FOLDER, "a path inside nas.root, relative to it")), Kind("relative path")
-]
+Folder = Annotated[str, BeforeValidator(matching(_FOLDER, "a path relative to nas.root")), Kind("relative path")]
 FileName = Annotated[
-    str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "the name of a file, without a folder")), Kind("file name")
+    str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "a file name without a folder")), Kind("file name")
 ]
 Table = Annotated[
     str,
@@ -60,7 +58,7 @@ def _mode(value: object) -> int:
     digits = text.removeprefix("0o") if isinstance(text, str) else ""
     mode = int(digits, 8) if digits.isascii() and digits.isdigit() and set(digits) <= set("01234567") else -1
     if not 0 <= mode <= 0o777 or mode & 0o600 != 0o600:
-        raise invalid('must be file permissions in octal that let the owner read and write, such as "0640"')
+        raise invalid('must be octal file permissions that let the owner read and write, such as "0640"')
     return mode
 
 

@@ -21,15 +21,15 @@ def worker_id_fault(name: str) -> str | None:
     """The reason why a worker can't have this name, in words that follow it; None for a valid one."""
     folded = name.casefold()
     if not WORKER_ID.fullmatch(name):
-        return "is no worker id: it has 1 to 64 letters, digits, dots and hyphens, no dot or hyphen first"
+        return "isn't a worker id: use 1 to 64 letters, digits, dots and hyphens, starting with a letter or digit"
     if _NUMBER.fullmatch(name):
-        return "is no worker id: a number would be taken for an argument; put a letter in front"
+        return "isn't a worker id: a number would be read as an argument; add a letter in front"
     if folded == "all":
-        return "is no worker id: it means every worker"
+        return "isn't a worker id: it means every worker"
     if find(name) or folded in FAMILIES or folded in HANDLERS:
-        return "is no worker id: it is a command's name"
+        return "isn't a worker id: it's the name of a command"
     if folded in FLAG_WORDS:
-        return "is no worker id: in the name of a flag it would be taken for a part of the command"
+        return "isn't a worker id: in a flag's name it would be read as part of the command"
     return None
 
 
@@ -51,9 +51,7 @@ def _team_name(value: object) -> str:
     try:
         return str(_plain_name(value))
     except ValueError:
-        raise invalid(
-            "is no name for a team: one has 1 to 64 letters A-Z, digits, dots, hyphens and underscores"
-        ) from None
+        raise invalid("isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores") from None
 
 
 def _host(value: object) -> str:
@@ -67,7 +65,7 @@ def _command_name(value: object) -> str:
         return definition.name
     near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
     meant = " or ".join(each.name for each in FAMILIES.get(near or "", ())) or near
-    raise invalid("must be the name of a command" + (f"; did you mean {meant}?" if meant else ""))
+    raise invalid("must be a command name" + (f"; did you mean {meant}?" if meant else ""))
 
 
 _plain_name = matching(
@@ -83,25 +81,25 @@ PersonId = Annotated[
     BeforeValidator(
         matching(
             r"[UWSCG][A-Z0-9]+|\*",
-            'a user id (U…), a usergroup id (S…), a channel\'s id (C…, for its members), or "*"',
+            'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"',
         )
     ),
     Kind("id"),
 ]
 ChannelId = Annotated[
     str,
-    BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name")),
+    BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")),
     Kind("channel id"),
 ]
 OptionalChannel = Annotated[
     str,
     BeforeValidator(
-        matching(r"[CGD][A-Z0-9]+", "a channel's id (C…, at the end of its About page), not its name", empty=True)
+        matching(r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name", empty=True)
     ),
     Kind("channel id"),
 ]
 EscalationTarget = Annotated[
     str,
-    BeforeValidator(matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel's id (C…)")),
+    BeforeValidator(matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")),
     Kind("id"),
 ]

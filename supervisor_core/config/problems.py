@@ -49,15 +49,15 @@ def _sentence(detail: ErrorDetails, path: Path) -> str:
     if kind == "extra_forbidden":
         return _unknown(path)
     if kind == "missing":
-        example = f"; it says how the worker is started, for example {EXAMPLE}" if path[-1] == "command" else ""
+        example = f"; example: {EXAMPLE}" if path[-1] == "command" else ""
         return f"is missing{example}"
     if kind in _LISTS:
         return f"must be a list such as [a, b], but is {kind_of(detail['input'])}"
     if kind in _SECTIONS:
-        return f"must be a section with settings of its own, but is {kind_of(detail['input'])}"
+        return f"must be a section with settings, but is {kind_of(detail['input'])}"
     if kind == "too_short":
         return "must not be empty"
-    return detail["msg"] if kind == "said" else "has a value that can't be used"
+    return detail["msg"] if kind == "said" else "has an invalid value"
 
 
 def _unknown(path: Path) -> str:
@@ -67,11 +67,11 @@ def _unknown(path: Path) -> str:
     what = "section" if section is Settings else "role" if path[:-1] == ("slack", "access") else "setting"
     near = nearest(key, known)
     if near:
-        return f"is not a {what}; did you mean {near}?"
+        return f"isn't a {what}; did you mean {near}?"
     elsewhere = [place for place in places(Settings, ()) if place[-1] == key]
     if len(elsewhere) == 1:
-        return f"is not a {what} here; it belongs to {format_path(elsewhere[0][:-1]) or 'the outermost level'}"
-    return f"is not a {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}"
+        return f"isn't a {what} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
+    return f"isn't a {what}; expected {', '.join(known)}"
 
 
 def _section_at(path: Path) -> type[Section]:

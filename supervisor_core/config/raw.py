@@ -33,22 +33,22 @@ DEFAULT_STATE_DIR = "./var"
 _YAML_WORDS = (
     (
         "mapping values are not allowed",
-        "a colon stands where none may be; text that contains a colon needs quotes",
+        "unexpected colon; put text that contains a colon in quotes",
     ),
     ("could not find expected ':'", "a colon is missing after a key"),
     (
         "did not find expected key",
-        "the indentation or the quotes of this line, or of the one above, are wrong",
+        "check the indentation and quotes of this line and the one above",
     ),
-    ("did not find expected '-' indicator", "the items of a list must begin in the same column"),
-    ("did not find expected ',' or", "a bracket or brace is not closed, or a comma is missing"),
-    ("did not find expected node content", "a bracket or brace is not closed, or a value is missing"),
-    ("found character that cannot start", "a tab, or a character that needs quotes, begins a value"),
-    ("found a tab character", "a tab is used where spaces are needed"),
-    ("found unexpected end of stream", "a quote is not closed"),
-    ("found unknown escape character", "inside double quotes a backslash must be doubled, or use single quotes"),
+    ("did not find expected '-' indicator", "list items must start in the same column"),
+    ("did not find expected ',' or", "a bracket or brace isn't closed, or a comma is missing"),
+    ("did not find expected node content", "a bracket or brace isn't closed, or a value is missing"),
+    ("found character that cannot start", "a value starts with a tab or a character that needs quotes"),
+    ("found a tab character", "use spaces instead of a tab"),
+    ("found unexpected end of stream", "a quote isn't closed"),
+    ("found unknown escape character", "double the backslash inside double quotes, or use single quotes"),
 )
-_IN_BRACES = "; inside { } and [ ] a ${VARIABLE} needs quotes around it"
+_IN_BRACES = "; inside { } and [ ], put ${VARIABLE} in quotes"
 
 
 class RawConfig:
@@ -120,7 +120,7 @@ def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str
     if path is not None:
         named = os.fspath(path)
         if not named:
-            raise ConfigError("The configuration file given with --config has an empty name.")
+            raise ConfigError("--config is empty. Name a configuration file.")
         return named
     named = (os.environ if environ is None else environ).get(VARIABLE, "")
     if named:
@@ -129,7 +129,7 @@ def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str
         if os.path.lexists(candidate):
             return candidate
     raise ConfigError(
-        f"There is no configuration: --config was not given, {VARIABLE} is not set, and neither "
+        f"No configuration found: --config isn't given, {VARIABLE} isn't set, and neither "
         f"{' nor '.join(FALLBACKS)} is in {_current_folder()}."
     )
 
@@ -138,7 +138,7 @@ def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError:
-        return "the current folder, which is gone"
+        return "the current folder, which no longer exists"
 
 
 def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> RawConfig:
@@ -166,13 +166,13 @@ def state_dir_of(raw: RawConfig) -> str:
     if section is None:
         return raw.resolve(DEFAULT_STATE_DIR)
     if not isinstance(section, dict):
-        raise raw.error([(raw.line_of(path[:1]), path[:1], "must be a section with settings of its own")])
+        raise raw.error([(raw.line_of(path[:1]), path[:1], "must be a section with settings")])
     known = [problem for problem in raw.problems if problem[1] == path]
     if known:
         raise raw.error(known)
     value = section.get("state_dir", DEFAULT_STATE_DIR)
     if not isinstance(value, str) or not value or "\0" in value:
-        raise raw.error([(raw.line_of(path), path, "must be the path of a folder")])
+        raise raw.error([(raw.line_of(path), path, "must be a folder path")])
     return raw.resolve(value)
 
 
@@ -181,23 +181,23 @@ def _read(label: str, what: str) -> str:
         with open(label, "rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{what} {label} does not exist.") from None
+        raise ConfigError(f"{what} {label} doesn't exist.") from None
     except IsADirectoryError:
-        raise ConfigError(f"{what} {label} is a folder; name the file in it.") from None
+        raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
     except PermissionError:
         if os.path.isdir(label):  # what Windows says of a folder
-            raise ConfigError(f"{what} {label} is a folder; name the file in it.") from None
-        raise ConfigError(f"{what} {label} may not be read by this user.") from None
+            raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
+        raise ConfigError(f"{what} {label} can't be read by this user.") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not possible"
+        reason = getattr(error, "strerror", None) or "invalid name"
         raise ConfigError(f"{what} {ascii(label)[1:-1]} can't be read: {reason}.") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes; is it the right file?")
+        raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{what} {label} is not UTF-8 text: look at line {line}, or save it as UTF-8.") from None
+        raise ConfigError(f"{what} {label} isn't UTF-8 text (line {line}). Save it as UTF-8.") from None
 
 
 def _env_beside(path: str, label: str) -> dict[str, str]:
@@ -206,7 +206,7 @@ def _env_beside(path: str, label: str) -> dict[str, str]:
         return {}
 
     name = os.path.join(os.path.dirname(label), ENV_FILE)
-    found, problems = parse_env(_read(name, "The file of variables"))
+    found, problems = parse_env(_read(name, "The variables file"))
     if problems:
         raise ConfigError("\n".join(f"{name} line {line}: {text}" for line, text in problems[:MAX_PROBLEMS]))
     return found
@@ -214,7 +214,7 @@ def _env_beside(path: str, label: str) -> dict[str, str]:
 
 def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     if not text.strip():
-        raise ConfigError(f"The configuration file {label} is empty; config.example.yaml shows what belongs in it.")
+        raise ConfigError(f"The configuration file {label} is empty. Start from config.example.yaml.")
     import yaml
 
     from supervisor_core.config.document import DocumentError, build
@@ -227,11 +227,11 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{label} {_plain_words(error, text)}") from None
     except yaml.YAMLError:
-        raise ConfigError(f"{label} line {_odd_line(text)}: there is a character that YAML does not allow") from None
+        raise ConfigError(f"{label} line {_odd_line(text)}: a character isn't allowed in YAML") from None
     if document.data is None:
-        raise ConfigError(f"The configuration file {label} has no settings; config.example.yaml shows what there is.")
+        raise ConfigError(f"The configuration file {label} has no settings. Start from config.example.yaml.")
     if not isinstance(document.data, dict):
-        raise ConfigError(f"{label} line 1: a configuration is a list of `key: value` lines, not just a value or items")
+        raise ConfigError(f"{label} line 1: the configuration must consist of `key: value` lines")
     return document
 
 
@@ -247,12 +247,12 @@ def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
     words = next((plain for begin, plain in _YAML_WORDS if said.startswith(begin)), "")
     mark = error.problem_mark or error.context_mark
     if mark is None:
-        return "is not valid YAML"
+        return "isn't valid YAML"
     lines = text.splitlines()
     here = lines[mark.line] if mark.line < len(lines) else ""
     hint = _IN_BRACES if "${" in here and "$$" not in here else ""
     place = f"line {mark.line + 1}, column {mark.column + 1}"
-    return f"{place}: this is not valid YAML: {words or 'look here'}{hint}"
+    return f"{place}: not valid YAML: {words or 'see this place'}{hint}"
 
 
 def _odd_line(text: str) -> int:
@@ -296,12 +296,14 @@ def substitute(text: str, environment: Mapping[str, str]) -> tuple[str, list[str
         if dollar:
             return "$"
         if broken:
-            problems.append("has a `${` that begins no variable; write ${NAME}, ${NAME:default}, or $${ for the text")
+            problems.append("has a `${` without a variable; write ${NAME} or ${NAME:default}, or $${ for a literal ${")
             return ""
         if name in environment:
             return environment[name]
         if default is None:
-            problems.append(f"needs the variable {name}, which is not set; set it, or write ${{{name}:default}}")
+            problems.append(
+                f"needs the environment variable {name}, which isn't set; set it, or write ${{{name}:default}}"
+            )
             return ""
         return str(default)
 
@@ -319,11 +321,11 @@ def parse_env(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
         name, equals, rest = entry.partition("=")
         name = name.strip().removeprefix("export ").strip()
         if not equals or not _NAME.fullmatch(name):
-            problems.append((number, "is not of the form NAME=value"))
+            problems.append((number, "must have the form NAME=value"))
             continue
         value = _env_value(rest.strip())
         if value is None:
-            problems.append((number, f"{name} has a quote that is never closed, or text after it"))
+            problems.append((number, f"{name} has an unclosed quote, or text after the closing quote"))
             continue
         found[name] = value
     return found, problems

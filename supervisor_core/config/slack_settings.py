@@ -29,7 +29,7 @@ def _refuse_twice(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise invalid(f"names {name} twice; its aliases and its handler count as its name")
+            raise invalid(f"names {name} twice (aliases and handlers count as names)")
         seen.add(name)
 
 
@@ -156,14 +156,14 @@ def slack_credentials(environ: Mapping[str, str] | None = None, *, folder: Path 
 def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other: str) -> SecretStr | None:
     direct, file = environ.get(name, ""), environ.get(name + FILE_SUFFIX, "")
     if direct and file:
-        raise ConfigError(f"Both {name} and {name}{FILE_SUFFIX} are set; only one of them can be right.")
+        raise ConfigError(f"Both {name} and {name}{FILE_SUFFIX} are set. Set only one.")
     token = _read(name + FILE_SUFFIX, (folder or Path()) / file) if file else direct.strip()
     if not token:
         return None
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"{name} is no token: it has characters that no token has.")
+        raise ConfigError(f"{name} isn't a Slack token: it has invalid characters.")
     if token.startswith(other):
-        raise ConfigError(f"{name} holds the other token, which begins with {other}; are the two exchanged?")
+        raise ConfigError(f"{name} holds the other token, which starts with {other}. Are the two swapped?")
     return SecretStr(token)
 
 
@@ -172,11 +172,11 @@ def _read(name: str, path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_TOKEN_FILE + 1)
         if len(content) > MAX_TOKEN_FILE:
-            raise ConfigError(f"{name} names a file that is too large to hold a token.")
+            raise ConfigError(f"{name} names a file that's too large for a token.")
         return content.decode().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise ConfigError(f"{name} names a file that can't be read: {reason}.") from None
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigError(f"The file in {name} can't be read: {reason}.") from None
 
 
 def _api_url(url: str) -> str:
@@ -188,5 +188,5 @@ def _api_url(url: str) -> str:
     except ValueError:
         fine = False
     if not fine or not url.isprintable() or " " in url:
-        raise ConfigError(f"{API_URL} must be an address that ends in /api/, such as {SLACK_ITSELF}")
+        raise ConfigError(f"{API_URL} must be a URL that ends in /api/, such as {SLACK_ITSELF}")
     return url

@@ -54,10 +54,10 @@ def placeholder_fault(word: str, *, quote: bool) -> str | None:
         name = match[1]
         known = "{python}, {config} and {worker_id}"
         if name is None or not re.fullmatch(r"[A-Za-z_-]{1,30}", name) or not quote:
-            return f"has a brace that is no placeholder: these are {known}; a brace itself is written twice"
+            return f"has a brace that isn't a placeholder; placeholders are {known}; double a literal brace"
         near = nearest(name, PLACEHOLDERS)
-        meant = f"did you mean {{{near}}}?" if near else f"there are {known}"
-        return f"has the placeholder {{{name}}}, which is none; {meant}"
+        meant = f"did you mean {{{near}}}?" if near else f"use {known}"
+        return f"has the unknown placeholder {{{name}}}; {meant}"
     return None
 
 
@@ -76,9 +76,9 @@ def _word(value: object) -> str:
 
 def _words(value: object) -> object:
     if isinstance(value, str):
-        raise invalid(f"must be a list of words, not one text: no shell takes it apart; for example {EXAMPLE}")
+        raise invalid(f"must be a list, because no shell splits it; example: {EXAMPLE}")
     if value is None or (isinstance(value, list | tuple) and (not value or not value[0])):
-        raise invalid(f"is empty; it is what to start, for example {EXAMPLE}")
+        raise invalid(f"must not be empty; example: {EXAMPLE}")
     return value
 
 
@@ -94,7 +94,7 @@ def _environment(value: object) -> object:
     if isinstance(value, Mapping):
         for name in value:
             if not name or "=" in str(name) or not str(name).isprintable():
-                raise invalid("has a variable whose name is empty, or has an equals sign or a control character in it")
+                raise invalid("has an invalid variable name: empty, or with an equals sign or control character")
     return {} if value is None else value
 
 

@@ -251,7 +251,7 @@ XOXB, XAPP = "xoxb-1-hunter2", "xapp-1-hunter2"
         ({"SLACK_BOT_TOKEN": "hunter2", "SLACK_APP_TOKEN": XAPP}, "holds no token of Slack's", "xoxb-"),
         ({"SLACK_BOT_TOKEN": f'"{XOXB}"', "SLACK_APP_TOKEN": XAPP}, "quotes around it", "Take the quotes away"),
         ({"SLACK_BOT_TOKEN": f"Bearer {XOXB}", "SLACK_APP_TOKEN": XAPP}, "the word Bearer", "Leave the word away"),
-        ({"SLACK_BOT_TOKEN": f"{XOXB} x", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN is no token", ".env"),
+        ({"SLACK_BOT_TOKEN": f"{XOXB} x", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN isn't a Slack token", ".env"),
         (
             {"SLACK_BOT_TOKEN": XOXB, "SLACK_BOT_TOKEN_FILE": "f"},
             "Both SLACK_BOT_TOKEN and SLACK_BOT_TOKEN_FILE",
@@ -261,7 +261,7 @@ XOXB, XAPP = "xoxb-1-hunter2", "xapp-1-hunter2"
         ({"SLACK_BOT_TOKEN_FILE": "empty", "SLACK_APP_TOKEN": XAPP}, "the file that SLACK_BOT_TOKEN_FILE names is", ""),
         ({"SLACK_BOT_TOKEN_FILE": "empty"}, "the file that SLACK_BOT_TOKEN_FILE names is empty", "xoxb-"),
         ({"SLACK_BOT_TOKEN_FILE": "user", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN holds a user token", "xoxb-"),
-        ({"SLACK_API_URL": "http://h/"}, "SLACK_API_URL must be an address", ".env"),
+        ({"SLACK_API_URL": "http://h/"}, "SLACK_API_URL must be a URL", ".env"),
     ],
 )
 def test_tokens_that_can_not_be_right(

@@ -66,10 +66,10 @@ def test_a_daemon_says_what_it_would_do_and_shows_no_secret(path: Path, capsys: 
             'workers: {a: {command: ["true"], env: {KEY: hidden}}, b: {command: ["true"]}}\ninbox: {secret: hidden}\n'
         )
         said = check(path, capsys)
-    assert "worker b is new" in said
-    assert "worker off is not in it any more" in said
-    assert "worker a is restarted if it runs: env.KEY" in said
-    assert "inbox.secret: takes effect when the daemon is restarted: supervisor restart" in said
+    assert "worker b is added" in said
+    assert "worker off is removed" in said
+    assert "worker a is restarted: env.KEY" in said
+    assert "inbox.secret: takes effect after a restart of the daemon: supervisor daemon restart" in said
     assert "hidden" not in said
 
 

@@ -249,7 +249,7 @@ def test_what_needs_a_restart_of_the_daemon_waits_and_is_named(path: Path, caplo
         await watched.until(lambda: not service.needs_restart)
 
     assert len(with_service(path, story).versions) == 1
-    assert "nas.root: takes effect when the daemon is restarted: supervisor restart" in caplog.text
+    assert "nas.root: takes effect after a restart of the daemon: supervisor daemon restart" in caplog.text
 
 
 def test_a_subscriber_that_fails_keeps_it_from_nobody(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -239,7 +239,7 @@ def test_a_worker_that_is_no_longer_configured_makes_it_stale(desk: Desk) -> Non
     desk.configure()
     (ended,) = desk.approvals.carry_on(NOW + MINUTE)
     assert ended.state is S.STALE
-    assert "There is no worker 'North'" in ended.reason
+    assert "No worker 'North'" in ended.reason
 
 
 def test_the_requester_and_approvers_cancel_and_nobody_else(desk: Desk) -> None:

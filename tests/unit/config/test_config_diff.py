@@ -38,7 +38,7 @@ def test_workers_come_and_go(tmp_path: Path) -> None:
     diff = compare(old, new)
     assert (diff.added, diff.removed) == (("b", "c"), ("a",))
     assert diff.live
-    assert any("worker a is not in it any more" in words for words in diff.in_words())
+    assert any("worker a is removed" in words for words in diff.in_words())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_worker_that_is_disabled_is_stopped_and_one_that_is_enabled_is_started
     )
     diff = compare(on, off)
     assert (diff.stopped, diff.started, diff.restarted, diff.changed) == (("a",), (), (), ())
-    assert "worker a is not enabled any more: it is stopped" in diff.in_words()
+    assert "worker a is disabled: it is stopped" in diff.in_words()
     assert (compare(off, on).started, compare(off, on).restarted) == (("a",), ())
     assert ConfigDiff.from_json(diff.as_json()) == diff
 
@@ -136,7 +136,7 @@ def test_a_draft_beside_the_file_counts_as_if_it_took_its_place(tmp_path: Path) 
 def test_several_restarts_are_announced_as_one_after_the_other(tmp_path: Path) -> None:
     old = configured(tmp_path, workers={"a": WORKER, "b": WORKER})
     new = configured(tmp_path, workers={"a": {**WORKER, "cwd": "x"}, "b": {**WORKER, "cwd": "x"}})
-    assert compare(old, new).in_words()[0] == "2 workers are restarted, one after the other"
+    assert compare(old, new).in_words()[0] == "2 workers are restarted, one at a time"
 
 
 def test_a_difference_goes_through_the_control_door_and_back(tmp_path: Path) -> None:

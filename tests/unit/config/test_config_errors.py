@@ -30,40 +30,40 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         # Keys.
         (
             WORKER + "    stop_timout_seconds: 3\n",
-            "line 4: workers.W.stop_timout_seconds is not a setting; did you mean stop_timeout_seconds?",
+            "line 4: workers.W.stop_timout_seconds isn't a setting; did you mean stop_timeout_seconds?",
         ),
-        ("slak: {}", "line 1: slak is not a section; did you mean slack?"),
+        ("slak: {}", "line 1: slak isn't a section; did you mean slack?"),
         (
             "slack:\n  access:\n    operator: []",
-            "line 3: slack.access.operator is not a role; did you mean operators?",
+            "line 3: slack.access.operator isn't a role; did you mean operators?",
         ),
         (
             "slack: {access: {admins: []}}",
-            "line 1: slack.access.admins is not a role; there are viewers, operators, approvers, commands",
+            "line 1: slack.access.admins isn't a role; expected viewers, operators, approvers, commands",
         ),
-        ("metrics: {port: 3}", "line 1: metrics.port is not a setting; there is bind"),
+        ("metrics: {port: 3}", "line 1: metrics.port isn't a setting; expected bind"),
         (
             "alerts: {expires_minutes: 3}",
-            "line 1: alerts.expires_minutes is not a setting here; it belongs to slack.approvals",
+            "line 1: alerts.expires_minutes isn't a setting here; it belongs in slack.approvals",
         ),
         (
             WORKER + "    alerts: {}\n",
-            "line 4: workers.W.alerts is not a setting here; it belongs to the outermost level",
+            "line 4: workers.W.alerts isn't a setting here; it belongs in the top level",
         ),
         (
             "alerts:\n  quiet_hours:\n    - {from: '1:00', till: '2:00', to: '2:00'}",
-            "line 3: alerts.quiet_hours[0].till is not a setting; there are days, from, to, zone",
+            "line 3: alerts.quiet_hours[0].till isn't a setting; expected days, from, to, zone",
         ),
-        ("git:\n  author_name: a\n  author_name: b", "line 3: git.author_name is there twice; the first is in line 2"),
+        ("git:\n  author_name: a\n  author_name: b", "line 3: git.author_name is set twice; it's also in line 2"),
         # Kinds of values.
-        ("slack: [1]", "line 1: slack must be a section with settings of its own, but is a list"),
-        ("workers: [a]", "line 1: workers must be a section with settings of its own, but is a list"),
-        ("workers: {W: x}", "line 1: workers.W must be a section with settings of its own, but is text"),
+        ("slack: [1]", "line 1: slack must be a section with settings, but is a list"),
+        ("workers: [a]", "line 1: workers must be a section with settings, but is a list"),
+        ("workers: {W: x}", "line 1: workers.W must be a section with settings, but is text"),
         ("slack: {channels: C1}", "line 1: slack.channels must be a list such as [a, b], but is text"),
         ("git: {author_name: 12}", "line 1: git.author_name must be text, but is a number; put it in quotes"),
         ("git: {author_name: no}", "line 1: git.author_name must be text, but is true or false; put it in quotes"),
         ("git: {author_name: }", 'line 1: git.author_name must be text, but is empty; write "" for an empty text'),
-        ('git: {author_name: "a\\0b"}', "line 1: git.author_name must not contain the character NUL"),
+        ('git: {author_name: "a\\0b"}', "line 1: git.author_name must not contain a NUL character"),
         ('git: {author_name: "a\\nb"}', "line 1: git.author_name must be one line of printable text"),
         ("slack: {enabled: 1}", "line 1: slack.enabled must be true or false, but is a number"),
         ("slack: {enabled: 'yes'}", "line 1: slack.enabled must be true or false, but is text"),
@@ -99,13 +99,13 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
             "line 1: environment must be one of development, production, not 'prod'; did you mean production?",
         ),
         ("logging: {level: LOUD}", "line 1: logging.level must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
-        ("logging: {file: a/b.log}", "line 1: logging.file must be the name of a file, without a folder"),
-        ("nas: {file_mode: '0888'}", "line 1: nas.file_mode must be file permissions in octal"),
-        ("nas: {file_mode: '0440'}", "line 1: nas.file_mode must be file permissions in octal"),
-        ("nas: {file_mode: true}", "line 1: nas.file_mode must be file permissions in octal"),
-        ("nas: {folders: {inbox: ../x}}", "line 1: nas.folders.inbox must be a path inside nas.root"),
-        ("nas: {folders: {inbox: /x}}", "line 1: nas.folders.inbox must be a path inside nas.root"),
-        ("nas: {folders: {inbox: 'C:x'}}", "line 1: nas.folders.inbox must be a path inside nas.root"),
+        ("logging: {file: a/b.log}", "line 1: logging.file must be a file name without a folder"),
+        ("nas: {file_mode: '0888'}", "line 1: nas.file_mode must be octal file permissions that"),
+        ("nas: {file_mode: '0440'}", "line 1: nas.file_mode must be octal file permissions that"),
+        ("nas: {file_mode: true}", "line 1: nas.file_mode must be octal file permissions that"),
+        ("nas: {folders: {inbox: ../x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
+        ("nas: {folders: {inbox: /x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
+        ("nas: {folders: {inbox: 'C:x'}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
         ("nas: {folders: {inbox: ./Worker_Outbox}}", "line 1: nas.folders.inbox is the same folder as outbox"),
         ("metrics: {bind: '9464'}", "line 1: metrics.bind must be a host and a port such as 127.0.0.1:9464"),
         ("metrics: {bind: 'a:99999'}", "line 1: metrics.bind must have a port from 0 to 65535"),
@@ -113,40 +113,44 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         # Variables.
         (
             "git: {}\ninbox:\n  secret: ${NOWHERE}",
-            "line 3: inbox.secret needs the variable NOWHERE, which is not set; set it, or write ${NOWHERE:default}",
+            ("line 3: inbox.secret needs the environment variable NOWHERE, which isn't set; set it, or write "
+            "${NOWHERE:default}"),
         ),
         # Workers.
         (
             "workers:\n  W: {}",
-            f"line 2: workers.W.command is missing; it says how the worker is started, for example {EXAMPLE}",
+            f"line 2: workers.W.command is missing; example: {EXAMPLE}",
         ),
-        ("workers:\n  W:\n", "line 2: workers.W.command is missing; it says how"),
+        ("workers:\n  W:\n", "line 2: workers.W.command is missing; example:"),
         (
             "workers: {W: {command: []}}",
-            f"line 1: workers.W.command is empty; it is what to start, for example {EXAMPLE}",
+            f"line 1: workers.W.command must not be empty; example: {EXAMPLE}",
         ),
-        ("workers: {W: {command: }}", "line 1: workers.W.command is empty; it is what to start"),
-        ("workers: {W: {command: ['']}}", "line 1: workers.W.command is empty; it is what to start"),
-        ("workers: {W: {command: run it}}", "line 1: workers.W.command must be a list of words, not one text"),
+        ("workers: {W: {command: }}", "line 1: workers.W.command must not be empty; example:"),
+        ("workers: {W: {command: ['']}}", "line 1: workers.W.command must not be empty; example:"),
+        ("workers: {W: {command: run it}}", "line 1: workers.W.command must be a list, because no shell"),
         (
             "workers: {W: {command: [x, 3]}}",
             "line 1: workers.W.command[1] must be text, but is a number; put it in quotes",
         ),
         (
             "workers:\n  W:\n    command:\n      - x\n      - '{worker}'",
-            "line 5: workers.W.command[1] has the placeholder {worker}, which is none; did you mean {worker_id}?",
+            "line 5: workers.W.command[1] has the unknown placeholder {worker}; did you mean {worker_id}?",
         ),
         (
             "workers: {W: {command: [x, '{port}']}}",
-            "has the placeholder {port}, which is none; there are {python}, {config} and {worker_id}",
+            "has the unknown placeholder {port}; use {python}, {config} and {worker_id}",
         ),
-        ("workers: {W: {command: [x, '{\"a\": 1}']}}", "workers.W.command[1] has a brace that is no placeholder"),
-        ("workers: {W: {command: [x, 'a}']}}", "workers.W.command[1] has a brace that is no placeholder"),
+        ("workers: {W: {command: [x, '{\"a\": 1}']}}", "workers.W.command[1] has a brace that isn't a placeholder;"),
+        ("workers: {W: {command: [x, 'a}']}}", "workers.W.command[1] has a brace that isn't a placeholder;"),
         (
             WORKER + "    env: {A: true}\n",
             "line 4: workers.W.env.A must be text, but is true or false; put it in quotes",
         ),
-        (WORKER + "    env: {'A=': x}\n", "line 4: workers.W.env has a variable whose name is empty, or has an equals"),
+        (
+            WORKER + "    env: {'A=': x}\n",
+            "line 4: workers.W.env has an invalid variable name: empty, or with an equals",
+        ),
         (WORKER + "    stop_signal: TREM\n", "workers.W.stop_signal must be one of TERM, INT, HUP"),
         (WORKER + "    stop_signal: 9\n", "line 4: workers.W.stop_signal must be one of TERM, INT, HUP"),
         (
@@ -154,51 +158,51 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
             "must be one of never, on-failure, always, not 'allways'; did you mean always?",
         ),
         (WORKER + "    restart: {policy: no}\n", "workers.W.restart.policy must be text, but is true or false"),
-        (WORKER + "    team: t\n", "line 4: workers.W.team names a team that is not configured; no team is"),
+        (WORKER + "    team: t\n", "config.yaml line 4: workers.W.team names a team that isn't configured"),
         (
             WORKER + "    team: archve\nteams: {archive: {}}\n",
-            "line 4: workers.W.team names a team that is not configured; did you mean archive?",
+            "line 4: workers.W.team names a team that isn't configured; did you mean archive?",
         ),
         (
             WORKER + "    probes: [{}]\n",
             "line 4: workers.W.probes[0] must have exactly one of http, tcp and exec, but has none of them",
         ),
         (WORKER + "    probes: [{tcp: 'a:1', exec: [x]}]\n", "but has tcp and exec"),
-        (WORKER + "    probes: [{http: localhost}]\n", "workers.W.probes[0].http must be an address such as http://"),
+        (WORKER + "    probes: [{http: localhost}]\n", "workers.W.probes[0].http must be a URL such as http://"),
         (WORKER + "    code: {branch: --upload-pack=x}\n", "workers.W.code.branch must be the name of a git branch"),
         (
             WORKER + "  w: {command: [x]}\n",
-            "line 4: workers.w differs from W only in case; the names of files could be the same",
+            "line 4: workers.w differs from W only in case, which can lead to the same file names",
         ),
         (
             "supervisor:\n  default_worker: X1\n" + WORKER,
-            "line 2: supervisor.default_worker names a worker that is not configured; there are W",
+            "line 2: supervisor.default_worker names a worker that isn't configured; configured: W",
         ),
-        ("teams: {'a b': {}}", "line 1: teams.a b is no name for a team"),
+        ("teams: {'a b': {}}", "line 1: teams.a b isn't a team name:"),
         # Slack.
         (
             "slack: {alert_channel: '#ops'}",
-            "slack.alert_channel must be a channel's id (C…, at the end of its About page)",
+            "slack.alert_channel must be a channel id (C…, at the end of its About tab),",
         ),
         (
             "slack: {access: {operators: [bob]}}",
-            "slack.access.operators[0] must be a user id (U…), a usergroup id (S…), a channel's id (C…, for its memb",
+            "slack.access.operators[0] must be a user id (U…), a usergroup id (S…), a channel id (C…, for its",
         ),
         (
             "slack: {access: {operators: ['#ops']}}",
-            'a channel\'s id (C…, for its members), or "*"',
+            'a channel id (C…, for its members), or "*"',
         ),
         (
             "slack: {access: {commands: {restrat: [U1]}}}",
-            "line 1: slack.access.commands.restrat must be the name of a command; did you mean restart?",
+            "line 1: slack.access.commands.restrat must be a command name; did you mean restart?",
         ),
         (
             "slack: {access: {commands: {monitoring: [U1]}}}",
-            "must be the name of a command; did you mean monitoring pause or monitoring resume?",
+            "must be a command name; did you mean monitoring pause or monitoring resume?",
         ),
         (
             "slack: {access: {commands: {restart: [U1], restart_watcher: [U2]}}}",
-            "slack.access.commands names restart twice; its aliases and its handler count as its name",
+            "slack.access.commands names restart twice (aliases and handlers count as names)",
         ),
         (
             "slack: {access: {commands: {restart: U1}}}",
@@ -210,7 +214,7 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ),
         (
             "slack: {access: {commands: [restart]}}",
-            "slack.access.commands must be a section with settings of its own, but is a list",
+            "slack.access.commands must be a section with settings, but is a list",
         ),
         (
             "slack: {approvals: {doors: [slak]}}",
@@ -218,7 +222,7 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ),
         (
             "slack: {approvals: {required_for: [rolback]}}",
-            "slack.approvals.required_for[0] must be the name of a command; did you mean rollback?",
+            "slack.approvals.required_for[0] must be a command name; did you mean rollback?",
         ),
         (
             "slack: {approvals: {required_for: [update, update_code]}}",
@@ -232,32 +236,35 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ),
         (
             "alerts: {maintenance: [{cron: '0 25 * * *', target: all, minutes: 1}]}",
-            "alerts.maintenance[0].cron has a field that means nothing",
+            "alerts.maintenance[0].cron must be a valid cron",
         ),
         (
             "alerts: {maintenance: [{cron: '0 3 * * *', target: team:x, minutes: 1}]}",
-            "alerts.maintenance[0].target names a team that is not configured",
+            "alerts.maintenance[0].target names a team that isn't configured",
         ),
         (
             "alerts: {maintenance: [{cron: '0 3 * * *', target: x, minutes: 1}]}",
-            "alerts.maintenance[0].target names a worker that is not configured",
+            "alerts.maintenance[0].target names a worker that isn't configured",
         ),
         (
             "alerts: {quiet_hours: [{from: 25:00, to: 6:00}]}",
             "alerts.quiet_hours[0].from must be a time of day such as 22:00",
         ),
         ("alerts: {quiet_hours: [{to: 6:00}]}", "alerts.quiet_hours[0].from is missing"),
-        ("alerts: {quiet_hours: [{from: 6:00, to: 6:00}]}", "alerts.quiet_hours[0] has the same time in from and to"),
+        (
+            "alerts: {quiet_hours: [{from: 6:00, to: 6:00}]}",
+            "alerts.quiet_hours[0] must have different times in from and to;",
+        ),
         (
             "alerts: {quiet_hours: [{from: 5:00, to: 6:00, zone: Europe}]}",
             "alerts.quiet_hours[0].zone must be a time zone",
         ),
         (
             "alerts: {quiet_hours: [{from: 5:00, to: 6:00, days: [monday]}]}",
-            "alerts.quiet_hours[0].days must be days out of mon",
+            "alerts.quiet_hours[0].days must be days (mon,",
         ),
         ("alerts: {escalation: [{after_minutes: 1, to: []}]}", "alerts.escalation[0].to must not be empty"),
-        ("alerts: {deadman_url: hc}", "alerts.deadman_url must be an address such as https://"),
+        ("alerts: {deadman_url: hc}", "alerts.deadman_url must be a URL such as https://"),
         # Databases and the fleet.
         (
             "database: {url: 'oracle://h/d'}",
@@ -266,15 +273,15 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ("database: {url: 'postgres://h/d'}", "; did you mean postgresql+psycopg://?"),
         (
             "database: {url: 'mysql+pymysql:///d'}",
-            "database.url must be an address such as mysql+pymysql://user:password@host/database",
+            "database.url must be a URL such as mysql+pymysql://user:password@host/database",
         ),
         (
             "database: {url: 'postgresql+psycopg://u:@/d?host=run'}",
-            "database.url must be an address such as postgresql+psycopg://user:password@host/database",
+            "database.url must be a URL such as postgresql+psycopg://user:password@host/database",
         ),
-        ("database: {url: 'sqlite://'}", "database.url must name a file, as in sqlite:///var/fleet.db"),
-        ("database: {url: 3}", "database.url must be an address in quotes, but is a number"),
-        ("fleet: {url: 'http://h'}", "fleet.url must be an address such as nats://"),
+        ("database: {url: 'sqlite://'}", "database.url must name a file, such as sqlite:///var/fleet.db;"),
+        ("database: {url: 3}", "database.url must be a URL in quotes, but is a number"),
+        ("fleet: {url: 'http://h'}", "fleet.url must be a URL such as nats://"),
     ],
 )
 def test_one_mistake_is_one_clear_line(tmp_path: Path, text: str, complaint: str) -> None:
@@ -291,7 +298,7 @@ def test_one_mistake_is_one_clear_line(tmp_path: Path, text: str, complaint: str
 def test_a_worker_may_not_be_called_so(tmp_path: Path, worker_id: str) -> None:
     (line,) = complaints(tmp_path, f"workers:\n  {worker_id}: {{command: [x]}}\n")
     assert line.startswith("config.yaml line 2: workers.")
-    assert "is no worker id: " in line
+    assert "isn't a worker id: " in line
 
 
 @pytest.mark.parametrize("worker_id", ["OrionMX", "a", "3rd", "10.0.0.x", "web-1", "A" * 64, "allx", "restarter"])
@@ -344,7 +351,7 @@ def test_a_driver_is_looked_for_and_not_imported(tmp_path: Path) -> None:
 
 def test_a_mistake_in_what_is_referred_to_is_found_in_each_place(tmp_path: Path) -> None:
     lines = complaints(tmp_path, "workers:\n  A: &a\n    command: [x]\n    cwdd: .\n  B: *a\n")
-    assert [line.split(" is not")[0] for line in lines] == [
+    assert [line.split(" isn't")[0] for line in lines] == [
         "config.yaml line 4: workers.A.cwdd",
         "config.yaml line 5: workers.B.cwdd",
     ]

@@ -47,7 +47,7 @@ def test_supervisor_init_success(home: Home) -> None:
 
 
 def test_supervisor_init_missing_config(home: Home) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml does not exist"):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml doesn't exist"):
         Supervisor(home.folder / "nowhere.yaml", "OrionMX")
 
 
