@@ -16,7 +16,15 @@ from bot.views.blocks import Content
 from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
 from bot.views.cards import thread
-from bot.views.cards.alert import WORDS, AlertDetails, LastConfigChange, alert_card, alert_reply, restart_line
+from bot.views.cards.alert import (
+    WORDS,
+    AlertDetails,
+    LastConfigChange,
+    alert_card,
+    alert_reply,
+    restart_line,
+    target_name,
+)
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request
 from bot.views.cards.card import UNDOABLE, CardContext, UndoState, command_card
 from bot.views.cards.configuration import config_card
@@ -107,7 +115,7 @@ def reply_content(connection: Connection, payload: Mapping[str, Any]) -> Content
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state is AlertState.CLOSED:
         return None
-    return alert_reply(payload, "The storm" if alert.target.kind == STORM else alert.target.id)
+    return alert_reply(payload, target_name(alert))
 
 
 def restart_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:

@@ -40,7 +40,7 @@ from bot.outbound.slack_errors import (
     retry_after,
 )
 from bot.pools import quick, slow
-from bot.views.blocks import Content, with_hint, without_blocks
+from bot.views.blocks import Content, blocks_of, with_hint, without_blocks
 from bot.views.cards.notices import not_a_member_hint
 from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
 from supervisor_core.common import crashpoints
@@ -364,4 +364,4 @@ def _refusal(error: SlackApiError, content: Content) -> str:
 
 def _is_malformed(error: SlackApiError, content: Content) -> bool:
     """True where Slack refuses the content and plain text would differ from it."""
-    return error_code(error) in MALFORMED and content != without_blocks(content)
+    return error_code(error) in MALFORMED and bool(blocks_of(content))

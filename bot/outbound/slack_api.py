@@ -50,13 +50,13 @@ class SlackApi:
             metadata=metadata,
             unfurl_links=False,
             unfurl_media=False,
-            **content,
+            **_whole(content),
         )
         return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 
     async def edit(self, address: Address, content: Content) -> None:
         """Another content for a message of ours."""
-        await self._client.chat_update(channel=address["channel"], ts=address["ts"], **content)
+        await self._client.chat_update(channel=address["channel"], ts=address["ts"], **_whole(content))
 
     async def direct(self, user: str) -> str:
         """The channel in which the bot and somebody are alone. Without `im:write` their id must do: then what was
@@ -73,7 +73,7 @@ class SlackApi:
         """By the address that came with a request; False where that has run out or doesn't answer."""
         webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS, retry_handlers=[])
         try:
-            answer = await webhook.send(**content, response_type="ephemeral", replace_original=replace)
+            answer = await webhook.send(**_whole(content), response_type="ephemeral", replace_original=replace)
         except TimeoutError:  # another way does; at worst it is told twice
             return False
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
@@ -82,7 +82,7 @@ class SlackApi:
 
     async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
         """To one person alone, in a channel."""
-        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
+        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **_whole(content))
 
     async def upload(self, file: Attachment) -> str:
         """Bring a file to Slack; its id. Nobody sees it before it is shared."""
@@ -135,6 +135,11 @@ class SlackApi:
             if not cursor:
                 return None
         raise LookupError(f"more than {PAGE * PAGES} messages were said there since")
+
+
+def _whole(content: Content) -> Content:
+    """The content with all its parts: an edit keeps what isn't given."""
+    return {"blocks": [], "attachments": [], **content}
 
 
 def _subject_of(message: Mapping[str, Any]) -> str | None:

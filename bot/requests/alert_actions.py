@@ -19,6 +19,7 @@ from bot.requests.commands import Query, QueryHandler, reply_with
 from bot.requests.request import AlertAction
 from bot.views.answers import alerts as views
 from bot.views.blocks import Content, text_message
+from bot.views.buttons import ListPage, list_page, page_number
 from bot.views.cards.alert import AlertDetails
 from bot.views.text import error_text, escape, mention
 from supervisor_core.alerts import flips as uptimes
@@ -127,14 +128,17 @@ class AlertCommands:
     async def _listed(self, query: Query) -> Content:
         now = query.request.at
 
-        def look(connection: Connection) -> tuple[list[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
+        def look(connection: Connection) -> tuple[ListPage[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
             found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
-            told = [alert_details(connection, alert.alert_id, now) for alert in found[: views.SHOWN]]
+            part = list_page(found, views.SHOWN, page_number(query.request.page))
+            details = [alert_details(connection, alert.alert_id, now) for alert in part.items]
             worked = uptimes.uptimes_of_workers(connection, self._ledger.supervisor_id, self._workers, now)
-            return [each for each in told if each is not None], len(found), worked
+            shown = ListPage([each for each in details if each], part.number, part.pages, part.first)
+            return shown, len(found), worked
 
-        found, count, worked = await quick(self._ledger.read, look)
-        return views.open_alerts(found, await quick(self._alerts.muted), count, worked)
+        part, count, worked = await quick(self._ledger.read, look)
+        muted = await quick(self._alerts.muted)
+        return views.open_alerts(part, count, muted, now, nonce=query.request.nonce, worked=worked)
 
     async def _mute(self, query: Query) -> Response:
         command, alert_request = query.command, _alert_request(query)
@@ -144,7 +148,8 @@ class AlertCommands:
         except SupervisorError as error:
             return failure(query.request, error)
         named = any(parse_duration(word) is not None for word in query.request.text.split())
-        return announcement(query.request, views.mute_answer(made, said=named), self._channel, " muting")
+        content = views.mute_answer(made, query.request.at, said=named)
+        return announcement(query.request, content, self._channel, " muting")
 
     async def _unmute(self, query: Query) -> Response:
         command = query.command
@@ -154,7 +159,7 @@ class AlertCommands:
             still = (await quick(self._alerts.muted)).get(EVERYTHING.id)
         except SupervisorError as error:
             return failure(query.request, error)
-        content = views.unmute_answer(ended, command.workers, mention(query.issuer), still)
+        content = views.unmute_answer(ended, command.workers, mention(query.issuer), query.request.at, still)
         return announcement(query.request, content, self._channel if ended else "", " muting")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from bot.views.text import escape, fit
@@ -17,7 +18,34 @@ OPTION = 75  # characters of a button and of a choice
 Json = dict[str, Any]
 
 Content = dict[str, Any]
-"""A message: `text` and `blocks`, which say the same."""
+"""A message: `text`, and `blocks` that say the same; or a card, whose `text` is its headline above `attachments`."""
+
+HEADLINE = 250
+
+FIELD, FIELDS = 300, 10  # characters of a field; fields of one section
+
+
+class Color(StrEnum):
+    """The bar beside a card. Its headline says the same in words."""
+
+    CRITICAL = "#c0392b"
+    WARNING = "#d9822b"
+    GOOD = "#2e9e5b"
+    ACTIVE = "#2f6fb0"
+    QUIET = "#8a8f98"
+
+
+def card(headline: str, color: Color, blocks: Sequence[Json]) -> Content:
+    """A headline, which is the notification as well, above blocks with a bar of this color. Without blocks there is
+    no bar."""
+    text = fit(headline, HEADLINE)
+    return {"text": text, "attachments": [{"color": str(color), "blocks": list(blocks)}] if blocks else []}
+
+
+def blocks_of(content: Mapping[str, Any]) -> list[Json]:
+    """All blocks of a message, those of its attachments as well."""
+    inside = (each.get("blocks") or () for each in content.get("attachments") or ())
+    return [*(content.get("blocks") or ()), *(block for blocks in inside for block in blocks)]
 
 
 def text_message(text: str) -> Content:
@@ -43,13 +71,38 @@ def code_message(text: str) -> Content:
 
 
 def without_blocks(content: Content) -> Content:
-    """The same in plain text: what is always understood, where the blocks are not."""
-    return {"text": fit(str(content["text"]), LONGEST), "blocks": []}
+    """The same as text alone, for where Slack refuses the blocks."""
+    lines = [str(content["text"])]
+    if content.get("attachments"):
+        lines += [line for block in blocks_of(content) for line in _texts(block)]
+    return {"text": fit("\n".join(lines), LONGEST)}
+
+
+def _texts(block: Json) -> Iterator[str]:
+    """The texts of a block, without those of its buttons."""
+    parts = [block.get("text"), *(block.get("fields") or ())]
+    if block["type"] == "context":
+        parts += block["elements"]
+    return (str(part["text"]) for part in parts if part and "text" in part)
 
 
 def section(text: str) -> Json:
     """A block of text. `verbatim`: what looks like a link or a mention in it is none, unless it is marked up as one."""
     return {"type": "section", "text": {"type": "mrkdwn", "verbatim": True, "text": fit(text, LONGEST)}}
+
+
+def fields(facts: Mapping[str, str]) -> list[Json]:
+    """A section of facts in two columns; nothing where no fact has a value."""
+    shown = [(name, value) for name, value in facts.items() if value][:FIELDS]
+    if not shown:
+        return []
+    texts = [f"*{name}*\n{fit(value, FIELD)}" for name, value in shown]
+    return [{"type": "section", "fields": [{"type": "mrkdwn", "verbatim": True, "text": each} for each in texts]}]
+
+
+def code_block(text: str) -> Json:
+    """A block of text in letters of one width. The text is data: see `in_code`."""
+    return section(f"```{text}```")
 
 
 def context(text: str) -> Json:
@@ -84,7 +137,10 @@ def with_hint(content: Content, hint: str) -> Content:
     """The same message with a line of small print below it, where there is something to say."""
     if not hint:
         return content
-    return {**content, "blocks": [*content["blocks"], context(hint)]}
+    if attachments := content.get("attachments"):
+        last = attachments[-1]
+        return {**content, "attachments": [*attachments[:-1], {**last, "blocks": [*last["blocks"], context(hint)]}]}
+    return {**content, "blocks": [*content.get("blocks", ()), context(hint)]}
 
 
 def join_lines(lines: Sequence[str], most: int) -> list[str]:

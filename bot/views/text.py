@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
@@ -81,6 +81,14 @@ def moment(at: datetime) -> str:
 def minute(at: datetime) -> str:
     """A moment to the minute."""
     return _date(at, "{date_short_pretty} {time}", f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+RECENT = timedelta(hours=18)
+
+
+def when(at: datetime, now: datetime) -> str:
+    """A moment to the minute, with its day where it isn't near. To be read soon: an old message isn't drawn anew."""
+    return _date(at, "{time}", f"{at:%H:%M} UTC") if abs(now - at) < RECENT else minute(at)
 
 
 def day(at: datetime) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
-from bot.views.blocks import Content, actions, context, section, text_message
-from bot.views.buttons import list_page, page_buttons
+from bot.views.blocks import Color, Content, Json, actions, card, context, section, text_message
+from bot.views.buttons import ListPage, command_button, list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.text import escape, first_lines, fit, mention, moment, requester, shorten
+from bot.views.text import ago, escape, first_lines, fit, mention, requester, shorten, when
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.targets import ALL
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import ApprovalState
+from supervisor_core.workers.conditions.rules import Severity
 
 SHOWN = 10
 """Alerts with a line of their own, and workers that are named."""
@@ -23,101 +26,102 @@ REASON = 200  # characters
 
 
 def open_alerts(
-    found: Sequence[AlertDetails],
+    part: ListPage[AlertDetails],
+    count: int,
     muted: Mapping[str, Suppression],
-    count: int | None = None,
+    now: datetime,
+    *,
+    nonce: str = "",
     worked: Mapping[str, Sequence[Uptime]] | None = None,
 ) -> Content:
-    """All that are open, who is muted, and how long workers were at work. `count`: how many are open, where only the
-    first were looked up."""
-    content = _open(found, muted, len(found) if count is None else count)
-    lines = uptime_lines(worked or {})
-    if not lines:
-        return content
-    shown = first_lines(lines, SHOWN, "… and {} more: on the host, `supervisor alerts --uptime`")
-    text = "\n".join([f"*At work* ({' · '.join(SPANS)}):", *shown])
-    return {"text": fit(f"{content['text']}\n{text}", 2900), "blocks": [*content["blocks"], section(text)]}
-
-
-def _open(found: Sequence[AlertDetails], muted: Mapping[str, Suppression], count: int) -> Content:
-    quiet = [_muted(worker_id, each) for worker_id, each in sorted(muted.items())]
-    if not found:
-        return text_message("\n".join([":white_check_mark: *No alert is open.*", *quiet[:SHOWN]]))
-    title = f"{count:,} {'alert is' if count == 1 else 'alerts are'} open"
-    lines = [alert_line(each) for each in found[:SHOWN]]
-    blocks = [section(f"*{title}*"), *map(section, lines)]
-    if count > SHOWN:
-        blocks.append(context(f"… and {count - SHOWN:,} more: on the host, `supervisor alerts` lists them all."))
+    """One page of the open alerts, the muted workers, and the uptime of each worker."""
+    quiet = [_muted(worker_id, each, now) for worker_id, each in sorted(muted.items())]
+    blocks = [section(alert_line(each, now)) for each in part.items]
     if quiet:
         blocks.append(section("\n".join(first_lines(quiet, SHOWN))))
-    return {"text": fit("\n".join([f"{title}:", *lines, *quiet]), 2900), "blocks": blocks}
+    if lines := uptime_lines(worked or {}):
+        shown = first_lines(lines, SHOWN, "… and {} more: `supervisor alerts --uptime` on the host")
+        blocks.append(section("\n".join([f"*Uptime* ({' · '.join(SPANS)})", *shown])))
+    blocks += page_buttons(part, Command("alerts"), nonce)
+    if part.pages > 1:
+        blocks.append(context(f"Page {part.number + 1} of {part.pages}"))
+    if not count:
+        headline = ":no_bell: *No open alerts*, some are muted" if quiet else ":white_check_mark: *No open alerts*"
+        return card(headline, Color.QUIET if quiet else Color.GOOD, blocks)
+    critical = any(each.alert.severity is Severity.CRITICAL for each in part.items)
+    headline = f":rotating_light: *{count:,} open alert{'' if count == 1 else 's'}*"
+    return card(headline, Color.CRITICAL if critical else Color.WARNING, blocks)
 
 
-def mute_answer(made: Sequence[Suppression], *, said: bool) -> Content:
+def mute_answer(made: Sequence[Suppression], now: datetime, *, said: bool) -> Content:
     """The result of a mute, for everybody; `said`: the command named a duration."""
     first = made[0]
-    why = f": {fit(escape(first.reason), REASON)}" if first.reason else ""
-    hour = "" if said else " Nobody said how long, so it is one hour."
     names = _names([each.target.id for each in made])
-    text = f":mute: {names} muted until {moment(first.until)} by {mention(first.by)}{why}"
-    return text_message(f"{text.rstrip('.')}.{hour} What happens is recorded; what still holds by then is said then.")
+    headline = f":no_bell: *Muted {names}* until {when(first.until, now)}, by {mention(first.by)}"
+    blocks = [section(fit(escape(first.reason), REASON))] if first.reason else []
+    workers = tuple(sorted(each.target.id for each in made if each.target.worker))
+    if workers:
+        command = Command("unmute", workers[0] if len(workers) == 1 else ALL, workers)
+        blocks.append(actions("unmute", [command_button(command, first.task_id, "Unmute")]))
+    hint = "Alerts are still recorded. Any that are open when the mute ends are posted then."
+    blocks.append(context(hint if said else f"{hint} Without a duration, a mute lasts 1 hour."))
+    return card(headline, Color.QUIET, blocks)
 
 
-def unmute_answer(ended: Collection[str], asked: Collection[str], by: str, still: Suppression | None = None) -> Content:
+def unmute_answer(
+    ended: Collection[str], asked: Collection[str], by: str, now: datetime, still: Suppression | None = None
+) -> Content:
     """The result of an unmute. `still`: a maintenance of all workers, which goes on."""
     if still is not None:
-        return text_message(f"{_muted(EVERYTHING.id, still)}. `/supervisor unmute all` ends that for this time.")
+        return text_message(f"{_muted(EVERYTHING.id, still, now)}. `/supervisor unmute all` ends it early.")
     if not ended:
-        return text_message(f":speaker: {_names(asked)} not muted: there is nothing to end.")
-    return text_message(
-        f":speaker: Alerts about {', '.join(map(escape, sorted(ended)[:SHOWN]))} are told again, by {by}."
-    )
+        verb = "isn't" if len(asked) == 1 else "aren't"
+        return text_message(f":bell: *{_names(asked)}* {verb} muted.")
+    return text_message(f":bell: *Unmuted {_names(ended)}*, by {by}")
 
 
-def _muted(worker_id: str, hush: Suppression) -> str:
+def _muted(worker_id: str, hush: Suppression, now: datetime) -> str:
     why = f": {fit(escape(hush.reason), REASON)}" if hush.reason else ""
     name = "Everything" if worker_id == EVERYTHING.id else escape(worker_id)
     if hush.kind is Hush.MAINTENANCE:
-        return f":wrench: *{name}* is in maintenance until {moment(hush.ends_at)}{why}"
-    return f":mute: *{name}* is muted until {moment(hush.ends_at)} by {mention(hush.by)}{why}"
+        return f":wrench: *{name}* in maintenance until {when(hush.ends_at, now)}{why}"
+    return f":no_bell: *{name}* muted until {when(hush.ends_at, now)} by {mention(hush.by)}{why}"
 
 
 def _names(workers: Collection[str]) -> str:
-    named = sorted(workers)
-    shown = shorten([f"*{escape(each)}*" for each in named], SHOWN)
-    return f"{shown} {'is' if len(named) == 1 else 'are'}"
+    return "everything" if EVERYTHING.id in workers else shorten([escape(each) for each in sorted(workers)], SHOWN)
 
 
 EFFECT = 300  # characters
 
 
 def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: int = 0) -> Content:
-    """One page of all that wait, oldest first."""
+    """One page of the pending approvals, oldest first."""
     if not found:
-        return text_message(":white_check_mark: Nothing waits for an approval.")
-    number = len(found)
-    title = f"{number} {'command waits' if number == 1 else 'commands wait'} for an approval"
-    blocks = [section(f":raised_hand: *{title}*")]
+        return text_message(":white_check_mark: *Nothing needs approval*")
     part = list_page(found, SHOWN, page)
+    blocks: list[Json] = []
     for details in part.items:
         blocks.append(section(_line(details)))
         if details.approval.state is ApprovalState.PENDING:
-            elements = buttons(details.approval, decides=True)
-            blocks.append(actions(details.approval.approval_id, elements))
+            blocks.append(actions(details.approval.approval_id, buttons(details.approval, decides=True)))
     blocks += page_buttons(part, Command("approvals"), nonce)
     if part.pages > 1:
-        far = f"Page {part.number + 1} of {part.pages}."
-        blocks.append(context(f"{far} On the host, `supervisor approvals` lists them all."))
-    text = "\n".join([f"{title}:", *(_line(details) for details in part.items)])
-    return {"text": fit(text, 3000), "blocks": blocks}
+        blocks.append(context(f"Page {part.number + 1} of {part.pages}"))
+    number = len(found)
+    headline = f":raised_hand: *{number} {'command needs' if number == 1 else 'commands need'} approval*"
+    return card(headline, Color.WARNING, blocks)
 
 
 def _line(details: ApprovalDetails) -> str:
     approval = details.approval
     names = shorten([escape(name) for name in approval.command.workers], 3)
-    about = f"*{names}: {escape(command_text(approval.command))}*"
-    label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
-    until = f"expires {moment(approval.expires_at)}" if approval.state is ApprovalState.PENDING else approval.state
-    link = f" · <{details.link}|its card>" if details.link else ""
-    does = escape(fit(effect(approval.previews), EFFECT))
-    return f"{about}: {does}\nasked by {requester(approval.requester)}{label} · {until}{link}"
+    title = f"*{names}: {escape(command_text(approval.command))}*"
+    if details.link:
+        title = f"<{details.link}|{names}: {escape(command_text(approval.command))}>"
+    facts = [f"requested by {requester(approval.requester)}"]
+    if approval.command.label:
+        facts.append(f"label: {escape(approval.command.label)}")
+    pending = approval.state is ApprovalState.PENDING
+    facts.append(f"expires {ago(approval.expires_at)}" if pending else str(approval.state))
+    return f"{title}\n{escape(fit(effect(approval.previews), EFFECT))}\n{' · '.join(facts)}"

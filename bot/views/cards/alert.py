@@ -1,4 +1,4 @@
-"""The one message of an alert, from its first word to how long it lasted; and what is said in its thread. Pure."""
+"""The card of an alert, from its first message to its recovery, and the replies in its thread. Pure."""
 
 from __future__ import annotations
 
@@ -7,67 +7,63 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, Json, actions, button, context, section, text_message
+from bot.views.blocks import (
+    Color,
+    Content,
+    Json,
+    actions,
+    button,
+    card,
+    code_block,
+    context,
+    fields,
+    section,
+    text_message,
+)
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.text import escape, fit, in_code, mention, moment
+from bot.views.text import ago, escape, fit, in_code, mention, when
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
-from supervisor_core.alerts.suppression.rows import Hush, Suppression
+from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppression
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
-from supervisor_core.commands.grammar import render
-from supervisor_core.common.text import capitalize, times
-from supervisor_core.common.times import format_span
+from supervisor_core.commands.phrases import format_span
+from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import Condition, Severity
+from supervisor_core.workers.conditions.rules import SUPERVISOR, Condition, Severity
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
 
 PRESS = "alert:"
 """Before `acknowledge` or `snooze` in the `action_id` of a button; its value is the alert's id."""
 
-NAME, WHY, LINE, TEXT = 100, 600, 300, 3000  # characters
+NAME, WHY, LINE = 100, 200, 300  # characters
 LINES, LOG = 6, 1500
 """Lines of a log on a card, and characters of all of them."""
 
 WORDS: Mapping[Condition, str] = {
-    Condition.WELL: "is well",
-    Condition.PAUSED: "rests",
+    Condition.WELL: "is healthy",
+    Condition.PAUSED: "is paused",
     Condition.DEGRADED: "is degraded",
-    Condition.CLOCK_SKEW: "has a clock that differs",
-    Condition.UNKNOWN: "can't be looked at",
-    Condition.MISSING: "has said nothing since its start",
-    Condition.STALE: "is silent",
+    Condition.CLOCK_SKEW: "has a wrong clock",
+    Condition.UNKNOWN: "can't be checked",
+    Condition.MISSING: "hasn't sent a heartbeat",
+    Condition.STALE: "is stale",
     Condition.FROZEN: "is frozen",
     Condition.STUCK: "is stuck",
     Condition.DOWN: "is down",
-    Condition.RESTART_LIMIT: "was given up after too many restarts",
-    Condition.FLAPPING: "comes and goes",
-    Condition.DISK_LOW: "has little disk left",
+    Condition.RESTART_LIMIT: "is quarantined",
+    Condition.FLAPPING: "is flapping",
+    Condition.DISK_LOW: "is almost full",
     Condition.DRIVE_UNREACHABLE: "can't be reached",
     Condition.DATABASE_UNREACHABLE: "can't be reached",
     Condition.INTERRUPTED: "was interrupted",
-    Condition.SUPERVISOR_SILENT: "is silent",
-    Condition.DEAF: "was deaf",
-    Condition.STORM: "goes on",
+    Condition.SUPERVISOR_SILENT: "has stopped responding",
+    Condition.DEAF: "was disconnected from Slack",
+    Condition.STORM: "isn't over",
 }
 """The condition of a target, in words."""
-
-_WAS: Mapping[Condition, str] = {
-    Condition.CLOCK_SKEW: "had a clock that differed",
-    Condition.UNKNOWN: "could not be looked at",
-    Condition.MISSING: "had said nothing since its start",
-    Condition.RESTART_LIMIT: "was given up after too many restarts",
-    Condition.FLAPPING: "came and went",
-    Condition.DISK_LOW: "had little disk left",
-    Condition.DRIVE_UNREACHABLE: "could not be reached",
-    Condition.DATABASE_UNREACHABLE: "could not be reached",
-    Condition.INTERRUPTED: "was interrupted",
-    Condition.DEAF: "was deaf",
-    Condition.STORM: "went on",
-}
-"""The same, once it is over; what is not here "is" so while it lasts."""
 
 RESTARTABLE = frozenset(
     {
@@ -83,20 +79,21 @@ RESTARTABLE = frozenset(
 )
 """Conditions that a restart may fix."""
 
-_HUSHED: Mapping[Hush, str] = {
-    Hush.SNOOZE: ":zzz: Snoozed",
-    Hush.MUTE: ":mute: Muted",
-    Hush.MAINTENANCE: ":wrench: In maintenance",
-    Hush.QUIET: ":zzz: Quiet hours",
+STOPPED = frozenset({Condition.DOWN, Condition.RESTART_LIMIT})
+"""Conditions in which no process runs, so that a restart ends nothing."""
+
+_SUPPRESSED: Mapping[Hush, str] = {
+    Hush.SNOOZE: "Snoozed",
+    Hush.MUTE: "Muted",
+    Hush.MAINTENANCE: "In maintenance",
+    Hush.QUIET: "Quiet hours",
 }
 
-_SAID: Mapping[Reason, str] = {
-    Reason.WORSE: ":small_red_triangle: It is worse now",
-    Reason.AGAIN: ":repeat: It is there again",
-    Reason.REMINDER_DUE: ":bell: It still holds, and nobody has acknowledged it",
+_REPLIES: Mapping[Reason, str] = {
+    Reason.WORSE: ":small_red_triangle: Worse now",
+    Reason.AGAIN: ":repeat: Back again",
+    Reason.REMINDER_DUE: ":bell: Still open, and nobody has acknowledged it",
 }
-
-_TOGETHER = "They have one message together, and are listed after the others."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,126 +132,138 @@ class AlertDetails:
 
 
 def alert_card(details: AlertDetails, now: datetime) -> Content:
-    """The message as it is now. `text` and `blocks` say the same."""
+    """The message as it is now."""
     alert = details.alert
-    if alert.state is AlertState.CLOSED:
-        return _over(details)
+    storm_over = alert.target.kind == STORM and not details.members.holding
+    if alert.state is AlertState.CLOSED or storm_over:
+        return _recovered(details, now)
     if alert.target.kind == STORM:
         return _storm(details, now)
-    title = f"{target_name(alert)} {WORDS[alert.condition]}"
-    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(details.host), NAME)}", str(alert.severity)]
-    blocks = [section(f"{_sign(details)} *{title}*\n{_why(alert)}"), context(" · ".join(facts))]
-    if said := _said_before(details):
-        blocks.append(section(said))
+    happened, follows = reason_of(alert)
+    headline = f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}*{happened and f': {happened}'}"
+    blocks = [section(capitalize(follows))] if follows else []
+    blocks += fields(_facts(details, now))
+    if details.members.holding:
+        blocks.append(section(storm.folded_workers(details.members)))
     if log := _log(alert.evidence):
-        blocks.append(section(log))
-    state = [*_state(details, now), *filter(None, [storm.folded_workers(details.members)])]
+        blocks.append(log)
     if details.parent is not None:
-        state.append(storm.parent_link(details.parent, details.link))
-    if state:
-        blocks.append(section("\n".join(state)))
-    if details.parent is None:
+        blocks.append(section(storm.parent_link(details.parent, details.link)))
+    else:
         blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
-    blocks.append(context(f"alert `{alert.alert_id}`{_next(alert)}"))
-    text = f"{title}: {_why(alert)} Since {moment(alert.opened_at)}."
-    return {"text": fit("\n".join([text, *state]), TEXT), "blocks": blocks}
+    return card(headline, _color(details), [*blocks, _footer(details, now)])
 
 
 def _storm(details: AlertDetails, now: datetime) -> Content:
-    """The digest of many; over as soon as none of them holds, though others may still join it for a moment."""
-    alert, members = details.alert, details.members
-    if not members.holding:
-        return _over(details)
-    title = f"{members.holding:,} workers are unhealthy" if members.holding != 1 else "1 worker is still unhealthy"
-    counts, state = storm.condition_counts(members), _state(details, now)
-    facts = [f"*Since* {moment(alert.opened_at)}", f"*on* {fit(escape(details.host), NAME)}", str(alert.severity)]
+    """The digest of many."""
+    members = details.members
+    workers = "1 worker has" if members.holding == 1 else f"{members.holding:,} workers have"
+    headline = f"{_sign(details)} *{workers} problems*: {storm.condition_counts(members)}"
     blocks = [
-        section(f"{_sign(details)} *{title}*\n{counts}"),
-        context(" · ".join(facts)),
         *storm.member_blocks(members),
+        *fields(_facts(details, now)),
+        actions(f"alert:{details.alert.alert_id}", buttons(details)),
+        _footer(details, now, "Acknowledge and Snooze apply to all of them"),
     ]
-    if state:
-        blocks.append(section("\n".join(state)))
-    blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
-    about = "one message for all of them: Acknowledge and Snooze are for all, too"
-    blocks.append(context(f"alert `{alert.alert_id}` · {about}{_next(alert)}"))
-    text = f"{title}: {counts}. Since {moment(alert.opened_at)}."
-    return {"text": fit("\n".join(filter(None, [text, storm.member_names(members), *state])), TEXT), "blocks": blocks}
+    return card(headline, _color(details), blocks)
 
 
 def alert_reply(said: Mapping[str, Any], name: str) -> Content:
     """A reply in the alert's thread, for those whom an edit doesn't reach."""
     reason, condition = Reason(said["reason"]), Condition(said["condition"])
-    beginning = _SAID.get(reason, ":bell: It still holds")
-    return text_message(f"{beginning}: *{escape(name)} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
+    beginning = _REPLIES.get(reason, ":bell: Still open")
+    return text_message(f"{beginning}: *{name} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
 
 
 def restart_line(alert: Alert, count: int) -> Content:
     """A line about a worker that crashed and was restarted automatically; it calls nobody."""
-    often = "" if count < 2 else f", the {_ordinal(count)} time today"
-    last = f" (last {moment(alert.closed_at)})" if alert.closed_at and count > 1 else ""
+    often = "" if count < 2 else f" ({_ordinal(count)} time today)"
+    happened, _ = reason_of(alert)
     return text_message(
-        f":leftwards_arrow_with_hook: *{target_name(alert)}* restarted itself{often}{last}. {_why(alert)}"
+        f":leftwards_arrow_with_hook: *{target_name(alert)} restarted automatically*{often}"
+        f"{happened and f': {happened}'}"
     )
 
 
 def buttons(details: AlertDetails) -> list[dict[str, Any]]:
-    """The buttons for the alert's current state."""
+    """The buttons for the alert's current state, the likely next step first."""
     alert, elements = details.alert, []
-    if alert.state is not AlertState.ACKNOWLEDGED:
-        elements.append(_button(alert, "acknowledge", "Acknowledge", "primary"))
+    worker = alert.target.worker
+    nonce, workers = f"{ON_ALERT}{alert.alert_id}.{details.tries}", (alert.target.id,)
+    muted = any(each.kind is Hush.MUTE for each in details.hushes)
+    if alert.acknowledged_by is None and alert.state is not AlertState.SNOOZED:
+        elements.append(_button(alert, "acknowledge", "Acknowledge", "" if muted else "primary"))
+    if worker and muted:
+        elements.append(command_button(Command("unmute", worker, workers), nonce, "Unmute"))
+    if worker and alert.condition in RESTARTABLE:
+        ends = alert.condition not in STOPPED
+        effect = "" if ends else f"{worker} starts again, and the count of its restarts begins anew."
+        elements.append(command_button(Command("restart", worker, workers), nonce, "Restart", effect=effect))
+    if worker:
+        elements.append(command_button(Command("why", worker, workers), nonce, "Why?"))
     if alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
-    if alert.target.worker:
-        nonce = f"{ON_ALERT}{alert.alert_id}.{details.tries}"
-        worker = (alert.target.id,)
-        if alert.condition in RESTARTABLE:
-            elements.append(command_button(Command("restart", alert.target.id, worker), nonce, "Restart"))
-        elements.append(command_button(Command("why", alert.target.id, worker), nonce, "Why?"))
     return elements
 
 
-def alert_line(details: AlertDetails) -> str:
+def alert_line(details: AlertDetails, now: datetime) -> str:
     """One of several alerts."""
     alert = details.alert
-    by = f" · acknowledged by {mention(alert.acknowledged_by)}" if alert.acknowledged_by else ""
-    since = f"since {moment(alert.opened_at)}"
+    facts = [f"since {when(alert.opened_at, now)}"]
+    if alert.acknowledged_by is not None:
+        facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
     if alert.target.kind == STORM:
-        return f"{_sign(details)} *{alert.reason}* {since}{by}\n{_TOGETHER}"
-    return f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}* {since}{by}\n{fit(_why(alert), LINE)}"
+        return f"{_sign(details)} *{escape(alert.reason)}* · {' · '.join(facts)}"
+    happened, _ = reason_of(alert)
+    named = f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}*"
+    return f"{named} · {' · '.join(facts)}" + (f"\n{fit(happened, LINE)}" if happened else "")
 
 
-def _over(details: AlertDetails) -> Content:
+def _recovered(details: AlertDetails, now: datetime) -> Content:
     alert = details.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = format_span((ended - alert.opened_at).total_seconds())
-    what = alert.reason if alert.target.kind == STORM else f"{target_name(alert)} {_was(alert.condition)}"
-    title = f"{what} for {lasted}, and that is over"
-    from_to = f"From {moment(alert.opened_at)} to {moment(ended)}."
+    name = "All workers" if alert.target.kind == STORM else target_name(alert)
+    headline = f":white_check_mark: *{name} recovered* after {lasted}"
+    happened = escape(alert.reason) if alert.target.kind == STORM else reason_of(alert)[0]
     if details.new:  # it came and went while nobody could be told
-        why = "" if alert.target.kind == STORM else f" {_why(alert)}"
-        line = f":white_check_mark: *{title}.* {from_to}{why}"
-        return text_message(f"{line} Slack could not be told of it meanwhile.")
-    often = f" It came back {times(alert.occurrences - 1)} meanwhile." if alert.occurrences > 1 else ""
-    now = f"\n*Now:* {_sentence(details.ended, alert.target.id)}" if details.ended else ""
-    was = "" if alert.target.kind == STORM else f"\n*It was:* {_why(alert)}{now}"
-    blocks = [section(f":white_check_mark: *{title}*{was}")]
-    facts = [f"{from_to}{often}", f"on {fit(escape(details.host), NAME)}"]
-    if alert.acknowledged_by is not None:
-        facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
-    blocks.append(context(" · ".join([*facts, f"alert `{alert.alert_id}`"])))
-    return {"text": fit(f"{title}. {from_to}{now}", TEXT), "blocks": blocks}
+        return text_message(f"{headline}: {happened}\nSlack couldn't be reached in the meantime.")
+    facts = {
+        "Problem": capitalize(happened, alert.target.id) if happened else WORDS[alert.condition],
+        "Now": _sentence(details.ended, alert.target.id),
+        "From": f"{when(alert.opened_at, now)} to {when(ended, now)}",
+        "Came back": times(alert.occurrences - 1) if alert.occurrences > 1 else "",
+        "Acknowledged": mention(alert.acknowledged_by) if alert.acknowledged_by else "",
+    }
+    return card(headline, Color.GOOD, [*fields(facts), _footer(details, now)])
 
 
-def _was(condition: Condition) -> str:
-    words = WORDS[condition]
-    return _WAS.get(condition, f"was {words.removeprefix('is ')}")
+def _facts(details: AlertDetails, now: datetime) -> dict[str, str]:
+    alert = details.alert
+    facts = {"Since": f"{when(alert.opened_at, now)} · {ago(alert.opened_at)}"}
+    if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
+        facts["Acknowledged"] = f"{mention(alert.acknowledged_by)} · {when(alert.acknowledged_at, now)}"
+    for hush in details.hushes:
+        why = f"\n{fit(escape(hush.reason), LINE // 2)}" if hush.reason else ""
+        by = "" if hush.by == CONFIGURATION else f" by {mention(hush.by)}"
+        facts[_SUPPRESSED[hush.kind]] = f"until {when(hush.ends_at, now)}{by}{why}"
+    facts["Came back"] = times(alert.occurrences - 1) if alert.occurrences > 1 else ""
+    if alert.cleared_at is not None and alert.cleared_at <= now:
+        facts["Looks recovered"] = f"since {when(alert.cleared_at, now)}"
+    facts["Last change"] = _last_change(details, now)
+    return facts
+
+
+def _color(details: AlertDetails) -> Color:
+    if details.hushes:
+        return Color.QUIET
+    return Color.CRITICAL if details.alert.severity is Severity.CRITICAL else Color.WARNING
 
 
 def _sign(details: AlertDetails) -> str:
     alert = details.alert
     if any(hush.kind is not Hush.SNOOZE for hush in details.hushes):
-        return ":mute:"
+        return ":no_bell:"
     if alert.state is AlertState.ACKNOWLEDGED:
         return ":eyes:"
     if alert.state is AlertState.SNOOZED:
@@ -265,13 +274,17 @@ def _sign(details: AlertDetails) -> str:
 def target_name(alert: Alert) -> str:
     """The name of the alert's target."""
     if alert.target.kind == STORM:
-        return "The storm"
+        return "The outage of several workers"
     name = fit(escape(alert.target.id), NAME)
-    return name if alert.target.worker else f"The {escape(alert.target.kind)} of {name}"
+    if alert.target.worker:
+        return name
+    return f"The supervisor {name}" if alert.target.kind == SUPERVISOR else f"The {escape(alert.target.kind)} of {name}"
 
 
-def _why(alert: Alert) -> str:
-    return _sentence(alert.reason, alert.target.id)
+def reason_of(alert: Alert) -> tuple[str, str]:
+    """What happened, in a few words; and the sentences that follow, mostly what the supervisor does about it."""
+    happened, _, follows = flatten(alert.reason).partition(". ")
+    return fit(escape(happened.rstrip(".")), WHY), _sentence(follows, alert.target.id)
 
 
 def _sentence(text: str, name: str) -> str:
@@ -279,32 +292,30 @@ def _sentence(text: str, name: str) -> str:
     return f"{capitalize(text, name)}." if text else ""
 
 
-def _said_before(details: AlertDetails) -> str:
-    """The last command or configuration before it: most troubles follow on one."""
+def _last_change(details: AlertDetails, now: datetime) -> str:
+    """The last command or configuration before the alert began, which is the cause of most."""
     if details.settings is not None:
-        changes = fit(escape("; ".join(details.settings.changes)), LINE)
-        return (
-            f"*Last change:* configuration by {mention(details.settings.by)} {moment(details.settings.at)}: {changes}"
-        )
+        settings = details.settings
+        changes = fit(escape("; ".join(settings.changes)), LINE // 2)
+        return f"Configuration by {mention(settings.by)} · {when(settings.at, now)}\n{changes}"
     job = details.before
     if job is None or job.finished_at is None:
         return ""
     definition = by_handler(job.handler)
+    ended = "" if job.outcome is None or job.outcome.success else ", failed"
+    if job.state is JobState.INTERRUPTED:
+        ended = ", interrupted"
     name = definition.name if definition else job.handler
-    command = render(Command.for_worker(name, job.worker_id, label=job.label))
-    came = "was interrupted" if job.state is JobState.INTERRUPTED else "done"
-    if job.outcome is not None and not job.outcome.success and job.state is not JobState.INTERRUPTED:
-        came = "failed"
-    code = in_code(command, LINE)
-    said = f"*Last command before it:* `{code}` by {mention(job.issuer)}, {came} {moment(job.finished_at)}"
+    label = f" · {escape(job.label)}" if job.label else ""
+    changed = f"`{in_code(name, LINE)}` by {mention(job.issuer)}{ended} · {when(job.finished_at, now)}{label}"
     number = signal_in(details.alert.reason)
     if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
-        said += "\nThe worker was ended by a signal from outside, which doesn't point to its code."
-    return said
+        changed += "\nA signal from outside ended the worker, so its code is an unlikely cause."
+    return changed
 
 
-def _log(lines: Sequence[str]) -> str:
-    """The last lines of its log, bounded, as data."""
+def _log(lines: Sequence[str]) -> Json | None:
+    """The last lines of the worker's output, as data."""
     shown, left = [], LOG
     for line in reversed(lines[-LINES:]):
         short = in_code(line, LINE)
@@ -312,37 +323,22 @@ def _log(lines: Sequence[str]) -> str:
             break
         left -= len(short)
         shown.append(short)
-    return f"*Last lines of its log:*\n```{chr(10).join(reversed(shown))}```" if shown else ""
+    return code_block("\n".join(reversed(shown))) if shown else None
 
 
-def _state(details: AlertDetails, now: datetime) -> list[str]:
-    alert, lines = details.alert, []
-    if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
-        lines.append(f":eyes: Acknowledged by {mention(alert.acknowledged_by)} {moment(alert.acknowledged_at)}.")
-    for hush in details.hushes:
-        why = f": {fit(escape(hush.reason), LINE)}" if hush.reason else ""
-        about = f"{_HUSHED[hush.kind]} until {moment(hush.ends_at)} by {mention(hush.by)}{why}"
-        lines.append(f"{about.rstrip('.')}.")
-    if alert.occurrences > 1:
-        lines.append(f":repeat: It was gone and came back {times(alert.occurrences - 1)}.")
-    if alert.cleared_at is not None and alert.cleared_at <= now:
-        lines.append(f":hourglass_flowing_sand: It seems to be over since {moment(alert.cleared_at)}.")
-    return lines
+def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
+    """The line of small print: the host, the severity, the alert's id, the next reminder."""
+    alert = details.alert
+    parts = [fit(escape(details.host), NAME), str(alert.severity), f"alert `{alert.alert_id}`"]
+    reminds = alert.state is AlertState.OPEN and alert.parent_id is None and alert.cleared_at is None
+    if reminds and alert.due_at is not None:
+        parts.append(f"reminder at {when(alert.due_at, now)}")
+    return context(" · ".join(filter(None, [*parts, hint])))
 
 
 def _ordinal(count: int) -> str:
     ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
     return f"{count}{ending}"
-
-
-def _next(alert: Alert) -> str:
-    waits = (
-        alert.state is AlertState.OPEN
-        and alert.parent_id is None
-        and alert.due_at is not None
-        and alert.cleared_at is None
-    )
-    return f" · reminder {moment(alert.due_at)}" if waits and alert.due_at is not None else ""
 
 
 def _button(alert: Alert, name: str, text: str, style: str = "") -> Json:

@@ -18,15 +18,15 @@ TEAMS, NAME, TEXT = 5, 80, 2900
 
 STORM_WORDS = {
     Condition.DEGRADED: "degraded",
-    Condition.CLOCK_SKEW: "with a clock that differs",
-    Condition.UNKNOWN: "that can't be looked at",
-    Condition.MISSING: "silent since their start",
-    Condition.STALE: "silent",
+    Condition.CLOCK_SKEW: "with a wrong clock",
+    Condition.UNKNOWN: "that can't be checked",
+    Condition.MISSING: "without a heartbeat",
+    Condition.STALE: "stale",
     Condition.FROZEN: "frozen",
     Condition.STUCK: "stuck",
     Condition.DOWN: "down",
-    Condition.RESTART_LIMIT: "given up",
-    Condition.FLAPPING: "coming and going",
+    Condition.RESTART_LIMIT: "quarantined",
+    Condition.FLAPPING: "flapping",
 }
 """The condition of several workers, in words."""
 
@@ -37,7 +37,7 @@ def condition_counts(members: AlertMembers) -> str:
         f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
     ]
     over = members.total - members.holding
-    return " · ".join([*found, *([f"{over:,} well again"] if over else [])])
+    return " · ".join([*found, *([f"{over:,} recovered"] if over else [])])
 
 
 def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
@@ -54,22 +54,22 @@ def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
 
 
 def folded_workers(members: AlertMembers) -> str:
-    """The line of a host's alert about workers that are silent because of it."""
+    """The line of a host's alert about workers that seem stale because of it."""
     if not members.holding:
         return ""
-    who = "worker is" if members.holding == 1 else "workers are"
-    return (
-        f":link: *{members.holding:,} {who} part of this*, and looked at anew when it is over.\n{member_names(members)}"
-    )
+    who = "worker depends" if members.holding == 1 else "workers depend"
+    return f":link: *{members.holding:,} {who} on it*, and the next check waits for it.\n{member_names(members)}"
 
 
 def parent_link(parent: Alert, link: str) -> str:
     """The line of a message whose alert is part of another one."""
-    what = "the storm" if parent.condition is Condition.STORM else f"the {escape(parent.target.kind)}'s alert"
+    what = "the alert for several workers"
     if parent.condition is Condition.FLAPPING:
-        what = "the alert that it comes and goes"
+        what = "the flapping alert"
+    elif parent.condition is not Condition.STORM:
+        what = f"the {escape(parent.target.kind)}'s alert"
     there = f"<{link}|{what}>" if link else f"{what} `{parent.alert_id}`"
-    return f":link: Part of {there}: it is told, acknowledged and repeated there."
+    return f":link: Part of {there}. Acknowledge or snooze it there."
 
 
 def member_names(members: AlertMembers) -> str:
@@ -79,7 +79,7 @@ def member_names(members: AlertMembers) -> str:
     lines = _grouped(members.first)
     left = members.holding - len(members.first)
     if left > 0:
-        lines.append(f"… and {left:,} more: `/supervisor alerts`; of one, `/supervisor why NAME`")
+        lines.append(f"… and {left:,} more: `/supervisor alerts` lists them")
     return fit("\n".join(lines), TEXT)
 
 

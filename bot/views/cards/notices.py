@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.views.blocks import Content, section, text_message
-from bot.views.cards.alert import WORDS, target_name
-from bot.views.text import day, escape, first_lines, fit, moment
+from bot.views.blocks import Color, Content, card, section, text_message
+from bot.views.cards.alert import WORDS, reason_of, target_name
+from bot.views.text import day, escape, first_lines, fit, minute, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -24,22 +24,19 @@ SHOWN = 10
 MENTIONS = 50
 """Of one step of the escalation: more would not fit."""
 
-NOTICE, WHY, LONGEST = 100, 200, 2900  # characters
+NOTICE = 100  # characters
 
 
 def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
     """The alerts that quiet hours held back: those still open, which have messages of their own, and those that
     recovered."""
-    holds = [alert for alert in kept if alert.state is not AlertState.CLOSED]
-    over = [alert for alert in kept if alert.state is AlertState.CLOSED]
-    many = f"{len(kept)} {'alert was' if len(kept) == 1 else 'alerts were'} kept back"
-    title = f"Quiet hours are over: {many} from {moment(since)} to {moment(until)}."
-    parts = [f":sunrise: *{title}*"]
-    if holds:
-        parts.append(_part("*Still so:*", [_holding(alert) for alert in holds]))
-    if over:
-        parts.append(_part("*Came and went:*", _gone(over)))
-    return {"text": fit("\n".join([title, *parts[1:]]), LONGEST), "blocks": [section(part) for part in parts]}
+    still = [alert for alert in kept if alert.state is not AlertState.CLOSED]
+    recovered = [alert for alert in kept if alert.state is AlertState.CLOSED]
+    many = f"{len(kept)} {'alert' if len(kept) == 1 else 'alerts'}"
+    headline = f":sunrise: *Quiet hours ended*: {many} held back since {when(since, until)}"
+    blocks = [section(_part("*Still open*", [_still_open(alert, until) for alert in still]))] if still else []
+    blocks += [section(_part("*Recovered*", _recovered(recovered)))] if recovered else []
+    return card(headline, Color.WARNING if still else Color.GOOD, blocks)
 
 
 def escalation(alert: Alert, people: Sequence[str]) -> Content:
@@ -49,10 +46,8 @@ def escalation(alert: Alert, people: Sequence[str]) -> Content:
 
 
 def escalation_elsewhere(alert: Alert, channel: str, link: str) -> Content:
-    """In another channel: what it is, and where to do something about it."""
-    where = (
-        f" <{link}|Its message> has the buttons." if link else f" Its message is in <#{channel}>." if channel else ""
-    )
+    """The escalation in another channel, with a link to the alert."""
+    where = f" <{link}|Open the alert>" if link else f" The alert is in <#{channel}>." if channel else ""
     return text_message(f":rotating_light: {_unanswered(alert)}{where}")
 
 
@@ -60,19 +55,18 @@ def weekly_summary(
     host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
 ) -> Content:
     """The summary of a week, one line where it was quiet."""
-    all_of_it = _sum(worked.values())
-    at_work = f"{count(len(worked), 'worker')}, {percent(all_of_it)} at work"
-    whose = f"on {fit(escape(host), NOTICE)} from {day(since)} to {day(until)}"
+    total = _sum(worked.values())
+    uptime = f"{count(len(worked), 'worker')}, {percent(total)} uptime"
+    whose = f"on {fit(escape(host), NOTICE)}, {day(since)} to {day(until)}"
     if not begun:
-        return text_message(f":calendar: *A quiet week* {whose}: no alerts; {at_work}.")
-    title = f"The week {whose}: {count(len(begun), 'alert')}; {at_work}."
+        return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
+    headline = f":calendar: *{count(len(begun), 'alert')} this week* {whose}: {uptime}"
     grouped: dict[str, list[Alert]] = {}
     for alert in begun:
         grouped.setdefault(target_name(alert), []).append(alert)
     worst = sorted(grouped.items(), key=lambda each: (-_lengths(each[1], until), each[0]))
     lines = [_of_one(name, each, until, worked.get(each[0].target.worker)) for name, each in worst]
-    part = _part("*Longest in trouble:*", lines)
-    return {"text": fit(f"{title}\n{part}", LONGEST), "blocks": [section(f":calendar: *{title}*"), section(part)]}
+    return card(headline, Color.QUIET, [section(_part("*Longest problems*", lines))])
 
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
@@ -105,15 +99,17 @@ def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
 
 def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
     lasted = format_span(_lengths(alerts, until))
-    share = f"; {percent(worked)} at work" if worked is not None else ""
-    goes_on = ", and goes on" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
-    return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{goes_on}{share}"
+    share = f"; {percent(worked)} uptime" if worked is not None else ""
+    still = ", still open" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
+    return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{share}"
 
 
 def _unanswered(alert: Alert) -> str:
-    why = fit(escape(alert.reason), WHY).rstrip(".")
-    since = f"since {moment(alert.opened_at)}"
-    return f"Nobody has acknowledged this yet: *{target_name(alert)} {WORDS[alert.condition]}* {since}. Why: {why}."
+    why = f": {happened}" if (happened := reason_of(alert)[0]) else ""
+    return (
+        f"*{target_name(alert)} {WORDS[alert.condition]}* since {minute(alert.opened_at)} "
+        f"and nobody has acknowledged it{why}."
+    )
 
 
 def _mention(who: str) -> str:
@@ -124,7 +120,7 @@ def _mention(who: str) -> str:
 def pause_flag(said: Mapping[str, Any]) -> Content:
     """A pause flag that somebody changed on the drive, and that was put back."""
     headline = f":warning: *{fit(escape(str(said['worker_id'])), NOTICE)}:* {escape(str(said['what']))}."
-    todo = "Somebody can write to the state folder of the drive. Find out who, and pause or resume with a command."
+    todo = "Somebody can write to the drive's state folder. Find out who, and pause or resume with a command instead."
     return text_message(f"{headline}\n{todo}")
 
 
@@ -132,22 +128,22 @@ def _part(title: str, lines: Sequence[str]) -> str:
     return "\n".join([title, *first_lines(lines, SHOWN)])
 
 
-def _holding(alert: Alert) -> str:
-    why = fit(escape(alert.reason), WHY)
-    return f"• {target_name(alert)} {WORDS[alert.condition]} since {moment(alert.opened_at)}: {why}"
+def _still_open(alert: Alert, now: datetime) -> str:
+    why = f": {happened}" if (happened := reason_of(alert)[0]) else ""
+    return f"• {target_name(alert)} {WORDS[alert.condition]} since {when(alert.opened_at, now)}{why}"
 
 
-def _gone(over: Sequence[Alert]) -> list[str]:
+def _recovered(recovered: Sequence[Alert]) -> list[str]:
     """A line for each target and what it was, however often."""
     grouped: dict[tuple[str, str], list[Alert]] = {}
-    for alert in over:
+    for alert in recovered:
         grouped.setdefault((target_name(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
     lines = []
     for (name, was), each in grouped.items():
         lasted = sum((_lasted(alert) for alert in each), timedelta())
         often = "" if len(each) == 1 else f" {times(len(each))},"
-        in_all = " in all" if len(each) > 1 else ""
-        lines.append(f"• {name}: {was}{often} for {format_span(lasted.total_seconds())}{in_all}")
+        total = " in total" if len(each) > 1 else ""
+        lines.append(f"• {name}: {was}{often} for {format_span(lasted.total_seconds())}{total}")
     return lines
 
 
@@ -162,44 +158,42 @@ GAPS = 15  # on one notice
 
 def preview_pending(command: Command) -> Content:
     """A preview is under way, and its sender waits."""
-    what = "Checking the remote" if command.name.startswith("update") else "Checking what it would do"
-    return text_message(f":hourglass_flowing_sand: {what}… `{escape(render(command))}` The result follows here.")
+    what = "Checking the remote" if command.name.startswith("update") else "Preparing the preview"
+    return text_message(f":hourglass_flowing_sand: {what}… `{escape(render(command))}`")
 
 
 def approval_requested(command: Command) -> Content:
     """The message in its place once an approval is requested."""
-    return text_message(f":white_check_mark: Approval requested for `{escape(render(command))}`. See its card.")
+    return text_message(f":raised_hand: Approval requested for `{escape(render(command))}`")
 
 
 def not_a_member_hint(channel: str, bot: str) -> str:
     """The reason for a direct message, and the way to change that."""
-    return f"Told here because I can't write in <#{channel}>. To change that: `/invite @{bot}` in that channel."
+    return f"Sent here because I'm not in <#{channel}>. Invite me there with `/invite @{bot}`."
 
 
 def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
     """The times without a connection; `away`: the supervisor itself wasn't running."""
     shown = gaps[-GAPS:]
-    lines = [f"• and {len(gaps) - len(shown)} times before"] if len(gaps) > len(shown) else []
+    lines = [f"• {len(gaps) - len(shown)} earlier gaps"] if len(gaps) > len(shown) else []
     lines += [
-        f"• from {moment(since)} to {moment(until)} ({format_span((until - since).total_seconds())})"
+        f"• {minute(since)} to {minute(until)} ({format_span((until - since).total_seconds())})"
         for since, until in shown
     ]
-    what = (
-        f"*The supervisor on {escape(host)} was not there* (it was stopped, or had died)"
-        if away
-        else f"*The supervisor on {escape(host)} could not reach Slack*"
-    )
+    what = f"*The supervisor on {escape(host)} {'was not running' if away else 'was disconnected from Slack'}*"
     advice = (
-        "Slash commands and clicks of that time did not reach it: Slack told whoever gave one that it failed, and they "
-        "can give it again. A mention of that time may still be carried out: look before you repeat it."
+        "Slash commands and clicks from that time were not received; Slack showed an error to whoever sent them. "
+        "A mention may still be carried out now, so check the channel before you repeat it."
     )
-    return text_message("\n".join([f":warning: {what}:", *lines, advice]))
+    return text_message("\n".join([f":warning: {what}", *lines, advice]))
 
 
 def other_connection_notice(reason: str) -> Content:
     """Somebody else uses our token."""
     advice = (
-        "End the other process, or revoke the token in the app's settings and make a new one; `supervisor doctor` "
-        "looks again. What an earlier run left open counts for a while, too."
+        "Stop the other process, or revoke the app-level token in the app's settings and create a new one. "
+        "`supervisor doctor` checks again. A connection from an earlier run may be counted for a few minutes."
     )
-    return text_message(f":warning: *I may not be alone.* {escape(fit(reason, ERROR))}\n{advice}")
+    return text_message(
+        f":warning: *Another process may be using this app's token.* {escape(fit(reason, ERROR))}\n{advice}"
+    )

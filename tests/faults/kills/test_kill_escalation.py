@@ -53,7 +53,7 @@ async def test_killed_while_it_was_escalated_people_are_called_once(
     await slack.eventually(lambda: calls(slack) != [], "somebody was called")
     await settled(home)
     (call,) = calls(slack)
-    assert call["text"].startswith(":rotating_light: <@U0BEN> <!subteam^S0NIGHT> Nobody has acknowledged this yet")
+    assert call["text"].startswith(":rotating_light: <@U0BEN> <!subteam^S0NIGHT> *")
     assert call["thread_ts"]
     (alert,) = home.rows("select * from alerts_t where state != 'closed'")
     assert alert["escalated"] == 1
@@ -61,4 +61,4 @@ async def test_killed_while_it_was_escalated_people_are_called_once(
 
 def calls(slack: Playground) -> list[dict[str, str]]:
     """What is said to those who are called."""
-    return [each for each in slack.channel("ops").messages() if "Nobody has acknowledged this yet" in str(each["text"])]
+    return [each for each in slack.channel("ops").messages() if "nobody has acknowledged it" in str(each["text"])]

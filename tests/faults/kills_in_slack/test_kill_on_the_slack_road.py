@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from slack_playground.testing.cards import Card
 from tests.faults.kills.test_kill_at_every_step import IN_THE_HANDLER
@@ -280,7 +281,7 @@ async def test_killed_after_a_button_was_pressed_its_command_ran_once(
 async def value_of_the_button(overview: Card) -> str:
     """What the first button of an overview carries; another one in each overview."""
     message = await overview.message()
-    return str(next(block["elements"][0]["value"] for block in message["blocks"] if block["type"] == "actions"))
+    return str(next(block["elements"][0]["value"] for block in blocks_of(message) if block["type"] == "actions"))
 
 
 async def passed(home: SlackHome, slack: Playground, trace: Path, text: str) -> set[str]:

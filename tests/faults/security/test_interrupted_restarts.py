@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from tests.support.homes import demo_command
 from tests.support.programs.armed import armed
@@ -54,7 +55,7 @@ async def told(home: SlackHome, slack: Playground) -> list[str]:
 
 
 def said(slack: Playground) -> list[str]:
-    return [str(each["text"]) + str(each["blocks"]) for each in slack.channel("ops").messages()]
+    return [str(each["text"]) + str(blocks_of(each)) for each in slack.channel("ops").messages()]
 
 
 def runs(home: SlackHome) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from bot.access import people
 from bot.inbound.dispatcher import Response
+from bot.views.blocks import blocks_of
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
@@ -45,7 +46,7 @@ def try_again(dealt: Response) -> dict[str, Any]:
     (told,) = dealt.messages
     content = (told.payload or {})["content"]
     assert check_message(content) == []
-    (button,) = content["blocks"][-1]["elements"]
+    (button,) = blocks_of(content)[-1]["elements"]
     assert button["text"]["text"] == "Try again"
     found: dict[str, Any] = button
     return found
@@ -90,7 +91,7 @@ async def test_a_vote_whose_right_slack_can_not_confirm_does_not_count(desk: Des
     await room.slash("operator", "restart North")
     ((approval, _),) = desk.approvals.waiting()
     elements = [
-        each for block in approval_card(ApprovalDetails(approval))["blocks"] for each in block.get("elements", ())
+        each for block in blocks_of(approval_card(ApprovalDetails(approval))) for each in block.get("elements", ())
     ]
     approve = next(each for each in elements if each.get("action_id") == "approval:approve")
     slack.fault("status", "users.info", status=503, times=0)

@@ -172,13 +172,13 @@ def test_a_storm_of_warnings_in_quiet_hours_is_a_summary_and_one_message_in_the_
         drive_is(desk, away=False)
         desk.wait(600)
         assert [line for line in desk.heard() if line.startswith("post")] == [
-            "post: The drive of TestHost can't be reached: The drive at /mnt/nas hangs."
+            "post: The drive of TestHost can't be reached: the drive at /mnt/nas hangs"
         ]
         desk.restart()
         desk.wait(HOUR)
         posts = [line for line in desk.heard() if line.startswith("post")]
         assert len(posts) == 2, posts
-        assert posts[1] == "post: 9 workers are unhealthy: 9 degraded."
+        assert posts[1] == "post: 9 workers have problems: 9 degraded"
 
 
 def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(desk: AlertDesk) -> None:
@@ -187,7 +187,7 @@ def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(des
     desk.configure(*NAMES[:8])
     desk.restart()
     desk.work()
-    assert desk.heard() == ["edit: 8 workers are unhealthy: 8 down · 1 well again."]
+    assert desk.heard() == ["edit: 8 workers have problems: 8 down · 1 recovered"]
     desk.configure("W1")
     desk.restart()
     desk.work()
@@ -269,7 +269,7 @@ def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message
         desk.wait(40)
         desk.down("W1")
     desk.well(*NAMES[1:])
-    assert any("W1 comes and goes" in line for line in desk.heard())
+    assert any("W1 is flapping" in line for line in desk.heard())
     desk.wait(HOUR)
     posts = [line for line in desk.heard() if line.startswith("post")]
     assert any("W1 is down" in line for line in posts), posts
@@ -283,7 +283,7 @@ def test_who_was_told_by_a_digest_and_never_was_well_is_told_of_after_flapping(d
         desk.wait(40)
         desk.degraded("W1")
     desk.well(*NAMES[1:])
-    assert any("W1 comes and goes" in line for line in desk.heard())
+    assert any("W1 is flapping" in line for line in desk.heard())
     desk.wait(HOUR)
     posts = [line for line in desk.heard() if line.startswith("post")]
     assert any("W1 is degraded" in line for line in posts), posts

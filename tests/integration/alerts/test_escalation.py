@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,8 +27,8 @@ def desk(tmp_path: Path) -> Iterator[AlertDesk]:
 
 def called(desk: AlertDesk) -> list[str]:
     """Whom what was said calls: those in the thread, and other channels."""
-    calls = [each for each in desk.heard() if "Nobody has acknowledged" in each]
-    return sorted(each.split(" Nobody")[0].split(" Its")[0] for each in calls)
+    calls = [each for each in desk.heard() if ":rotating_light:" in each]
+    return sorted(re.split(r" (?:North|South|East|West) is ", each)[0] for each in calls)
 
 
 def test_each_step_comes_at_its_time_and_once(desk: AlertDesk) -> None:
@@ -39,7 +40,7 @@ def test_each_step_comes_at_its_time_and_once(desk: AlertDesk) -> None:
     desk.wait(1)
     edit, reply = desk.heard()
     assert edit.startswith("edit: North is down")
-    assert reply.startswith("reply: :rotating_light: <@U0BEN> <!subteam^S0NIGHT> Nobody has acknowledged this yet")
+    assert reply.startswith("reply: :rotating_light: <@U0BEN> <!subteam^S0NIGHT> North is down since")
     assert desk.one("North").decided == "escalated"
     desk.work()
     desk.restart()

@@ -45,8 +45,8 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.wait(MINUTE)
     desk.well("North")
     over, flapping = desk.heard()
-    assert over.startswith("edit: North was down for 1 min"), "what was told is ended"
-    assert flapping.startswith("post: North comes and goes: 4 changes in 3 min, worst:")
+    assert over.startswith("edit: North recovered after 1 min"), "what was told is ended"
+    assert flapping.startswith("post: North is flapping: it changed 4 times in 3 min, 2 of them for the worse")
     assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
     desk.wait(MINUTE)
     desk.down("North")
@@ -55,13 +55,13 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.wait(MINUTE)
     desk.well("North")
     assert [each.split(" in ")[0] for each in desk.heard()] == [
-        "edit: North comes and goes: 5 changes",
-        "edit: North comes and goes: 6 changes",
+        "edit: North is flapping: it changed 5 times",
+        "edit: North is flapping: it changed 6 times",
     ]
     desk.wait(10 * MINUTE - 1)
     assert desk.heard() == []
     desk.wait(1)
-    assert desk.heard() == ["edit: North came and went for 15 min, and that is over."]
+    assert desk.heard() == ["edit: North recovered after 15 min"]
     flap(desk)
     assert [each.split(":")[0] for each in desk.heard()] == ["post", "edit"], "an alert as any other"
 
@@ -72,8 +72,8 @@ def test_who_stays_down_after_it_is_told_of_as_the_alert_that_it_is(desk: AlertD
     desk.heard()
     desk.wait(10 * MINUTE)
     over, first = desk.heard()
-    assert over.startswith("edit: North came and went for")
-    assert first == "post: North is down: Not started again: it lived 5 min and ended with exit code 1."
+    assert over.startswith("edit: North recovered after")
+    assert first == "post: North is down: exited (code 1) after 5 min"
     assert desk.one("North").parent_id is None
 
 
@@ -85,7 +85,7 @@ def test_who_was_told_to_be_down_before_it_is_said_to_be_so_afterwards(desk: Ale
     desk.heard()
     desk.down("North")
     folded, flapping = desk.heard()
-    assert flapping.startswith("post: North comes and goes")
+    assert flapping.startswith("post: North is flapping")
     assert folded.startswith("edit: North is down")
     desk.wait(10 * MINUTE)
     kinds = [each.split(":")[0] for each in desk.heard()]
@@ -97,7 +97,7 @@ def test_who_is_paused_flaps_no_more_at_once(desk: AlertDesk) -> None:
     flap(desk, 2)
     desk.heard()
     desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
-    assert desk.heard() == ["edit: North came and went for 3 min, and that is over."]
+    assert desk.heard() == ["edit: North recovered after 3 min"]
     assert [each.state for each in of_flapping(desk)] == [AlertState.CLOSED]
 
 
@@ -118,14 +118,14 @@ def test_a_restart_of_the_daemon_goes_on_with_it_and_ends_it_in_time(desk: Alert
     desk.well("North")
     desk.wait(MINUTE)
     desk.down("North")
-    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North comes and goes: 5 changes"]
+    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North is flapping: it changed 5 times"]
     desk.wait(MINUTE)
     desk.well("North")
     desk.restart()
     desk.heard()
     desk.now += 20 * (desk.now - desk.flips("North")[-2].at)
     desk.work()
-    assert [each.split(" for ")[0] for each in desk.heard()] == ["edit: North came and went"]
+    assert [each.split(" after ")[0] for each in desk.heard()] == ["edit: North recovered"]
 
 
 def test_a_mute_of_the_worker_is_about_its_flapping_too(desk: AlertDesk) -> None:
@@ -135,7 +135,7 @@ def test_a_mute_of_the_worker_is_about_its_flapping_too(desk: AlertDesk) -> None
     assert of_flapping(desk)[0].decided == "muted"
     desk.alerts.unmute(["North"], desk.request(), desk.now)
     desk.work()
-    assert [each.split(":")[1] for each in desk.heard()] == [" North comes and goes"]
+    assert [each.split(":")[1] for each in desk.heard()] == [" North is flapping"]
 
 
 def test_a_warning_that_comes_and_goes_waits_for_the_morning(tmp_path: Path) -> None:

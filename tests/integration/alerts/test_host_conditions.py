@@ -88,24 +88,24 @@ def test_a_drive_that_is_not_there_is_told_of_until_it_is_there_again(looking: L
     assert looking.look() == []
     nas.with_name("elsewhere").rename(nas)
     (line,) = looking.look()
-    assert line.startswith("edit: The drive of TestHost could not be reached for")
+    assert line.startswith("edit: The drive of TestHost recovered after")
 
 
 def test_the_database_and_other_supervisors_are_told_of_by_whoever_speaks_with_them(looking: Looking) -> None:
     since = datetime.now(UTC)
     looking.trouble, looking.silent = Outage("It refuses us", since), {"Other": "3 heartbeats are missing"}
     assert sorted(looking.look()) == [
-        "post: The database of TestHost can't be reached: It refuses us.",
-        "post: The supervisor of Other is silent: 3 heartbeats are missing.",
+        "post: The database of TestHost can't be reached: It refuses us",
+        "post: The supervisor Other has stopped responding: 3 heartbeats are missing",
     ]
     assert looking.one(DATABASE).opened_at == since
     looking.trouble, looking.silent = None, None
     looking.restart()
     (line,) = looking.look()
-    assert line.startswith("edit: The database of TestHost could not be reached for")
+    assert line.startswith("edit: The database of TestHost recovered after")
     looking.silent = {}
     (line,) = looking.look()
-    assert line.startswith("edit: The supervisor of Other was silent for")
+    assert line.startswith("edit: The supervisor Other recovered after")
     assert looking.one(SUPERVISOR, "Other").state is AlertState.CLOSED
 
 
@@ -121,16 +121,16 @@ def cut_off(connection: Connection, task_id: str, now: datetime) -> None:
 def test_a_command_that_was_cut_off_is_asked_about_until_somebody_has_seen_to_it(looking: Looking) -> None:
     desk = looking.desk
     desk.ledger.write(partial(cut_off, task_id="t1", now=datetime.now(UTC)))
-    assert looking.look() == ["post: The command of North was interrupted: Restart_watcher (t1): cut off."]
+    assert looking.look() == ["post: The command of North was interrupted: restart_watcher (t1): cut off"]
     looking.restart()
     assert looking.look() == []
     desk.alerts.acknowledge(looking.one(COMMAND, "North").alert_id, desk.request(), datetime.now(UTC))
     (line,) = looking.look()
-    assert line.startswith("edit: The command of North was interrupted")
+    assert line.startswith("edit: The command of North recovered")
     assert looking.one(COMMAND, "North").state is AlertState.CLOSED
     assert looking.look() == []
     desk.ledger.write(partial(cut_off, task_id="t2", now=datetime.now(UTC)))
-    assert looking.look() == ["post: The command of North was interrupted: Restart_watcher (t2): cut off."]
+    assert looking.look() == ["post: The command of North was interrupted: restart_watcher (t2): cut off"]
 
 
 def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Looking) -> None:
@@ -143,7 +143,7 @@ def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Loo
     desk.look(*statuses)
     lines = [line for line in desk.heard() if line.startswith("post")]
     assert lines == [lines[0]]
-    assert lines[0].startswith("post: The clock of TestHost has a clock that differs")
+    assert lines[0].startswith("post: The clock of TestHost has a wrong clock")
     parents = {desk.one(name).parent_id for name in ("North", "South")}
     assert parents == {looking.one("clock").alert_id}
 

@@ -37,7 +37,7 @@ def test_a_night_lets_through_what_is_critical_and_says_in_the_morning_what_it_k
         at(desk, "22:00")
         desk.degraded("North")
         desk.down("West")
-        assert desk.heard() == ["post: West is down: Not started again: it lived 5 min and ended with exit code 1."]
+        assert desk.heard() == ["post: West is down: exited (code 1) after 5 min"]
         assert desk.one("North").decided == "quiet_hours"
         for _ in range(2):
             desk.degraded("South")
@@ -49,8 +49,8 @@ def test_a_night_lets_through_what_is_critical_and_says_in_the_morning_what_it_k
         assert desk.heard() == []
         at(desk, "06:00")
         morning, first = desk.heard()
-        assert morning.startswith("post: Quiet hours are over: 3 alerts were kept back")
-        assert first == "post: North is degraded: It reports an error: no space left."
+        assert morning.startswith("post: Quiet hours ended: 3 alerts held back")
+        assert first == "post: North is degraded: it reports an error: no space left"
         desk.wait(60)
         assert desk.heard() == []
         assert filed(desk) == []
@@ -68,8 +68,8 @@ def test_the_summary_has_what_holds_and_what_came_and_went(tmp_path: Path) -> No
         desk.full = True
         at(desk, "06:00")
         text = desk.heard()[0]
-        assert "*Still so:* / • North is degraded since" in text
-        assert "*Came and went:* / • South: degraded twice, for 20 min in all" in text
+        assert "*Still open* / • North is degraded since" in text
+        assert "*Recovered* / • South: degraded twice, for 20 min in total" in text
 
 
 def test_a_night_in_which_nothing_was_kept_back_ends_without_a_word(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_reminder_of_a_warning_waits_until_morning(tmp_path: Path) -> None:
         at(desk, "06:00")
         told = desk.heard()
         assert [each.split(":")[0] for each in told] == ["edit", "reply"], "it was told: no summary has it again"
-        assert "It still holds" in told[1]
+        assert "Still open" in told[1]
 
 
 def test_a_restart_in_the_night_and_a_daemon_that_was_away_in_the_morning_change_nothing(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_quiet_hours_that_are_taken_out_of_the_configuration_end_at_once(tmp_pat
         desk.work()
         desk.wait(2)
         assert [each.split(":")[1].split(" is ")[0].strip() for each in desk.heard()] == [
-            "Quiet hours are over",
+            "Quiet hours ended",
             "North",
             "South",
         ]

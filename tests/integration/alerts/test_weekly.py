@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.views.answers.alerts import open_alerts
+from bot.views.buttons import list_page
 from bot.views.cards.notices import weekly_summary
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips as uptimes
@@ -54,8 +55,8 @@ def test_a_quiet_week_is_one_line_on_monday_morning_once(tmp_path: Path) -> None
         assert desk.heard() == [], "nobody was here on the Monday before"
         desk.wait(1)
         (line,) = desk.heard()
-        assert line.startswith("post: :calendar: *A quiet week* on TestHost from")
-        assert line.endswith("no alerts; 2 workers, 100% at work.")
+        assert line.startswith("post: :calendar: A quiet week on TestHost, ")
+        assert line.endswith("no alerts, 2 workers, 100 % uptime")
         assert f"{desk.now:%a %H:%M}" == "Mon 09:00"
         desk.restart()
         desk.work()
@@ -76,8 +77,9 @@ def test_a_week_with_alerts_names_who_was_longest_in_trouble(tmp_path: Path) -> 
         desk.full = True
         desk.wait(4 * DAY)
         (text,) = desk.heard()
-        assert "3 alerts; 2 workers, 95.3% at work." in text
-        assert "*Longest in trouble:* / • South: 1 alert, 6 h; 93.8% at work / • North: 2 alerts, 3 h" in text
+        assert "*3 alerts this week*" in text
+        assert "2 workers, 95.3 % uptime" in text
+        assert "*Longest problems* / • South: 1 alert, 6 h; 93.8 % uptime / • North: 2 alerts, 3 h" in text
 
 
 def test_who_was_away_on_monday_tells_of_it_later_and_not_when_it_is_old(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_the_longest_there_can_be_fits_into_a_message() -> None:
     assert check_message(made) == []
     assert "<!channel>" not in str(made)
     assert "<@U0EVIL>" not in str(made)
-    of_all = open_alerts([], {}, 0, dict.fromkeys(names, (part, part, part)))
+    of_all = open_alerts(list_page([], 10, 0), 0, {}, BEGINNING, worked=dict.fromkeys(names, (part, part, part)))
     assert check_message(of_all) == []
     assert "<!channel>" not in str(of_all)
     assert "and 190 more" in str(of_all)

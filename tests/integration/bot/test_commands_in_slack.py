@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command
@@ -35,7 +36,7 @@ async def test_what_this_host_can_not_do_now_is_refused_with_a_button(desk: Desk
     (told,) = (await SlackRoom(desk, slack).slash("operator", "restart North hotfix")).messages
     content: dict[str, Any] = (told.payload or {})["content"]
     assert content["text"] == ":warning: The drive does not answer."
-    (button,) = content["blocks"][-1]["elements"]
+    (button,) = blocks_of(content)[-1]["elements"]
     assert button["text"]["text"] == "Try again"
     assert button["value"].endswith(" North hotfix")
     assert check_message(content) == []
@@ -56,7 +57,7 @@ async def test_a_mistake_of_which_nothing_can_be_offered_offers_help(
     (told,) = (await SlackRoom(desk, slack).slash(name, typed)).messages
     content: dict[str, Any] = (told.payload or {})["content"]
     assert check_message(content) == []
-    (shown,) = content["blocks"][-1]["elements"]
+    (shown,) = blocks_of(content)[-1]["elements"]
     assert shown["text"]["text"] == button
     assert texts(await SlackRoom(desk, slack).slash(name, typed)) == [content["text"]]
 

@@ -17,6 +17,7 @@ from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.requests.request import Request
+from bot.views.blocks import blocks_of
 from bot.views.files import MOST_BYTES, Attachment
 from slack_playground import Playground
 from slack_playground.values import Json
@@ -233,7 +234,7 @@ async def test_where_slack_takes_no_file_it_is_told_as_text(
     await outbox.goes(file_below("t1", LONG))
     card, told = said_in(slack, ops)
     assert told["thread_ts"] == card["ts"]
-    said = str(told["blocks"])
+    said = str(blocks_of(told))
     assert "anna,pause" in said
     assert "It was cut" in said
     assert "All of it: `supervisor audit --csv` on Host" in said

@@ -21,6 +21,7 @@ from bot.answers.logs import LogsAnswer
 from bot.inbound.dispatcher import Response
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
+from bot.views.blocks import blocks_of
 from supervisor_core.cli import main
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.grammar import parse
@@ -172,7 +173,7 @@ def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: Super
 def test_of_one_worker_each_row_is_told_once(config: SupervisorConfig, ledger: Ledger, run: Run) -> None:
     (told,) = answered(AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit North")).messages
     assert told.payload is not None
-    assert str(told.payload["content"]["blocks"]).count("task_North") == 1
+    assert str(blocks_of(told.payload["content"])).count("task_North") == 1
     assert targets(run("audit", "--worker", "North", "--json")[1]) == ["North"]
     assert targets(run("send", "audit North", "--json")[1]) == ["North"]
 

@@ -17,6 +17,7 @@ from bot.answers import charts
 from bot.answers.history import HistoryAnswer
 from bot.requests.commands import Query
 from bot.requests.request import Request, from_share_button
+from bot.views.blocks import blocks_of
 from bot.views.files import Attachment
 from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -91,7 +92,7 @@ def test_in_a_direct_message_the_picture_comes_with_its_words_and_nothing_is_sha
 
 def test_shared_it_is_the_same_picture_for_everybody_once(config: SupervisorConfig, ledger: Ledger) -> None:
     words, file = told(config, ledger, ASKED)
-    (button,) = payload(words)["content"]["blocks"][-1]["elements"]
+    (button,) = blocks_of(payload(words)["content"])[-1]["elements"]
     once, again = (pressed(button["value"], key) for key in ("k1", "k2"))
     assert (once.text, once.target) == ("history OrionMX 24h", "OrionMX")
     files = [told(config, ledger, each)[0] for each in (once, again)]

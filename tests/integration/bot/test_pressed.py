@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Update, func, select, update
 
+from bot.views.blocks import blocks_of
 from bot.views.buttons import command_button, page_button
 from bot.views.home.sections import DO
 from slack_playground import Playground
@@ -74,7 +75,7 @@ async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_i
 ) -> None:
     room = SlackRoom(desk, slack)
     (asked,) = (await room.slash("operator", "restart")).messages
-    block = (asked.payload or {})["content"]["blocks"][-1]
+    block = blocks_of((asked.payload or {})["content"])[-1]
     desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
     desk.configure()
     (told,) = texts(await room.choose("operator", block["elements"][0], block["block_id"], "North"))
@@ -96,7 +97,7 @@ async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_
     (asked,) = (await room.slash("operator", "restart north slow since noon")).messages
     content = (asked.payload or {})["content"]
     assert check_message(content) == []
-    one, other = content["blocks"][-1]["elements"]
+    one, other = blocks_of(content)[-1]["elements"]
     await room.press("operator", one)
     await room.press("operator", other)
     found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
@@ -113,7 +114,7 @@ async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_ar
     (asked,) = (await SlackRoom(desk, slack).slash("operator", "restart hotfix")).messages
     content = (asked.payload or {})["content"]
     assert check_message(content) == []
-    (menu,) = content["blocks"][-1]["elements"]
+    (menu,) = blocks_of(content)[-1]["elements"]
     options = [option["value"] for option in menu["options"]]
     assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
     assert "52 more do not fit into the menu: type `/supervisor restart WORKER`." in content["text"]

@@ -61,7 +61,7 @@ def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kep
 
 
 def _has_finished(path: Path) -> bool:
-    """True once its last line is captured. When a full file is emptied, that line is in the newest older one."""
+    """Whether its last line was captured. It is in an older file where a full one was emptied as a whole."""
     return path.exists() and read_output_end(path, 5).data == b"done\n"
 
 

@@ -6,6 +6,7 @@ in which Slack got them, rendered by the very code that renders them for Slack.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from sqlalchemy import Connection
 
 from bot.outbound.content import MessageComposer, alert_details
 from bot.outbound.messages import KINDS, is_orphaned, with_thread
+from bot.views.blocks import without_blocks
 from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips
@@ -43,7 +45,7 @@ BEGINNING = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 CHANNEL = "C0OPS"
 ANN = Issuer("slack:T0/U0ANN", "ann")
 NEVER = RestartDecision(
-    Next.REST, RestartReason.POLICY_NEVER, "not started again: it lived 5 min and ended with exit code 1"
+    Next.REST, RestartReason.POLICY_NEVER, "exited (code 1) after 5 min. Not restarted: restart.policy is never"
 )
 DAY = timedelta(days=1)
 
@@ -183,7 +185,7 @@ class AlertDesk:
                 continue
             assert check_message(content) == []
             how = "edit" if message.address.get("ts") else "reply" if message.payload.get("thread_ts") else "post"
-            said = " / ".join(str(content["text"]).split("\n")) if self.full else plain(content)
+            said = " / ".join(str(without_blocks(content)["text"]).split("\n")) if self.full else plain(content)
             line = f"{self.now:%H:%M:%S} {how}: {said}"
             if not self.seen or self.seen[-1] != line:
                 self.seen.append(line)
@@ -236,10 +238,13 @@ class AlertDesk:
         return [(row["action"], row["target_id"]) for row in reversed(rows)]
 
 
+SIGNS = r"^:(red_circle|large_yellow_circle|no_bell|eyes|zzz|white_check_mark|leftwards_arrow_with_hook|sunrise): "
+
+
 def plain(content: dict[str, Any]) -> str:
     """The first line of a message, as it is read aloud."""
     text = str(content["text"]).split("\n")[0]
-    return text.split(" Since <!date")[0].split(" From <!date")[0]
+    return re.sub(SIGNS, "", text).replace("*", "")
 
 
 @contextmanager

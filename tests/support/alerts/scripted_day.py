@@ -7,7 +7,9 @@ else is new. What people saw is a text: when, where, by which kind of call, and 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from bot.outbound.messages import KINDS
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
+from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.monitor import AlertMonitor
@@ -130,7 +133,7 @@ class Day(AlertDesk):
         kind = "edit" if method == "chat.update" else "reply" if said.get("thread_ts") else "post"
         if said.get("reply_broadcast") and kind == "reply":
             kind = "reply, broadcast"
-        first, *others = self._plain(str(said["text"])).split("\n")
+        first, *others = self._plain("\n".join(_lines(said))).split("\n")
         names = {channel.id: channel.name for channel in self._playground.server.world.workspace.channels.values()}
         where = f"#{names[said['channel']]}"
         return [f"{self.now:%a %H:%M:%S}  {where:6} {kind:6} {first}", *(f"{'':29}{other}" for other in others)]
@@ -144,3 +147,14 @@ class Day(AlertDesk):
         for channel in world.channels.values():
             text = text.replace(channel.id, channel.name)
         return text
+
+
+def _lines(said: dict[str, Any]) -> Iterator[str]:
+    """A message as lines: its text, and the facts and texts in its attachment."""
+    yield str(said["text"])
+    attachments = said.get("attachments") or "[]"
+    for block in blocks_of({"attachments": json.loads(attachments) if isinstance(attachments, str) else attachments}):
+        if "fields" in block:
+            yield " | ".join(field["text"].replace("\n", " ") for field in block["fields"])
+        elif block["type"] == "section":
+            yield block["text"]["text"]

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.views.answers.why import why
+from bot.views.blocks import blocks_of
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.cli.send.answers import explanation_text
 from supervisor_core.code.watch.rules import BakeState
@@ -107,7 +108,7 @@ def test_several_have_a_paragraph_each_where_they_are_in_trouble_and_a_line_wher
 def test_who_may_do_nothing_has_no_buttons_and_reads_the_same() -> None:
     told = [explain(TROUBLES["deploy"])]
     bare, whole = why(told, NONCE, lambda _: False), why(told, NONCE, anything)
-    assert [block for block in whole["blocks"] if block["type"] != "actions"] == bare["blocks"]
+    assert [block for block in blocks_of(whole) if block["type"] != "actions"] == blocks_of(bare)
 
 
 def test_what_a_command_was_to_bring_about_is_told_once_and_what_went_wrong_with_it_as_well() -> None:

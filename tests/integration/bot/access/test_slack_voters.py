@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.views.blocks import blocks_of
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
 from slack_playground import Playground
@@ -33,7 +34,7 @@ def asked(desk: Desk) -> Approval:
 def button(desk: Desk, name: str) -> dict[str, Any]:
     """Of the card as it is now."""
     card = approval_card(ApprovalDetails(asked(desk)))
-    elements = [each for block in card["blocks"] for each in block.get("elements", ())]
+    elements = [each for block in blocks_of(card) for each in block.get("elements", ())]
     return next(each for each in elements if each.get("action_id") == f"approval:{name}")
 
 

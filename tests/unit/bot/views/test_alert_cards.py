@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
 from bot.views.blocks import Content
+from bot.views.buttons import list_page
 from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, digest
@@ -130,7 +131,7 @@ CASES: dict[str, Content] = {
     "storm_still_holds": alert_reply(
         {"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"
     ),
-    "list_with_a_storm": open_alerts([storm(ALL), SEEN], {}, 1001),
+    "list_with_a_storm": open_alerts(list_page([storm(ALL), SEEN, *[SEEN] * 20], 10, 0), 1001, {}, NOW, nonce="n1"),
     "hostile": alert_card(
         told(
             reason=HOSTILE,
@@ -143,11 +144,14 @@ CASES: dict[str, Content] = {
     "worse": alert_reply({"reason": "worse", "condition": "down", "words": DOWN.reason}, "North"),
     "restarted_itself": restart_line(replace(DOWN, closed_at=NOW), 3),
     "list": open_alerts(
-        [SEEN, told(alert_id="b", target=Target("worker", "South"))], {"North": hush(Hush.MUTE, "disks")}
+        list_page([SEEN, told(alert_id="b", target=Target("worker", "South"))], 10, 0),
+        2,
+        {"North": hush(Hush.MUTE, "disks")},
+        NOW,
     ),
-    "list_of_none": open_alerts([], {}),
-    "mute": mute_answer([hush(Hush.MUTE, "moving disks")], said=False),
-    "unmute": unmute_answer(["North"], ["North", "South"], "<@U0OPER>"),
+    "list_of_none": open_alerts(list_page([], 10, 0), 0, {}, NOW),
+    "mute": mute_answer([hush(Hush.MUTE, "moving disks")], NOW, said=False),
+    "unmute": unmute_answer(["North"], ["North", "South"], "<@U0OPER>", NOW),
 }
 
 
@@ -170,11 +174,24 @@ def names(told: AlertDetails) -> list[str]:
 
 
 def test_the_buttons_are_those_that_make_sense() -> None:
-    assert names(SEEN) == ["Acknowledge", "Snooze 1h", "Restart", "Why?"]
-    assert names(told(state=AlertState.ACKNOWLEDGED)) == ["Snooze 1h", "Restart", "Why?"]
-    assert names(told(state=AlertState.SNOOZED)) == ["Acknowledge", "Restart", "Why?"]
-    assert names(told(condition=Condition.CLOCK_SKEW)) == ["Acknowledge", "Snooze 1h", "Why?"]
+    assert names(SEEN) == ["Acknowledge", "Restart", "Why?", "Snooze 1h"]
+    assert names(told(state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR)) == ["Restart", "Why?", "Snooze 1h"]
+    assert names(told(state=AlertState.SNOOZED)) == ["Restart", "Why?"]
+    assert names(told(hushes=[hush(Hush.MUTE)])) == ["Acknowledge", "Unmute", "Restart", "Why?", "Snooze 1h"]
+    assert names(told(condition=Condition.CLOCK_SKEW)) == ["Acknowledge", "Why?", "Snooze 1h"]
     assert names(told(target=Target("drive", "Host"))) == ["Acknowledge", "Snooze 1h"]
+
+
+def test_restarting_a_worker_that_is_down_warns_of_no_work_in_hand() -> None:
+    confirms = {
+        condition: next(
+            each["confirm"]["text"]["text"] for each in buttons(told(condition=condition)) if "confirm" in each
+        )
+        for condition in (Condition.DOWN, Condition.STALE)
+    }
+    assert "starts again" in confirms[Condition.DOWN]
+    assert "finishes" not in confirms[Condition.DOWN]
+    assert "finishes" in confirms[Condition.STALE]
 
 
 def test_a_restart_is_offered_anew_once_one_has_ended() -> None:
@@ -230,6 +247,9 @@ def test_whatever_is_in_it_slack_takes_it(
     for other in (replace(seen, members=many, parent=seen.alert, link=""), replace(storm(many), hushes=seen.hushes)):
         assert check_message(alert_card(other, NOW), update=True) == []
     assert check_message(alert_card(seen, NOW), update=True) == []
-    assert check_message(open_alerts([seen] * 40, {name: hush(Hush.MUTE, why)}), update=True) == []
+    assert (
+        check_message(open_alerts(list_page([seen] * 40, 10, 0), 40, {name: hush(Hush.MUTE, why)}, NOW), update=True)
+        == []
+    )
     said = {"reason": str(Reason.WORSE), "condition": str(condition), "words": reason}
     assert check_message(alert_reply(said, name), update=True) == []

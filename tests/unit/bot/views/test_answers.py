@@ -19,7 +19,7 @@ from bot.requests.request import Request
 from bot.views.answers.help import help_message
 from bot.views.answers.overview import overview, pressed_button
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, guest_votes, inactive, lacking, unknown
-from bot.views.blocks import text_message, with_hint
+from bot.views.blocks import blocks_of, text_message, with_hint
 from bot.views.buttons import command_name
 from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.notices import connection_gap_notice, not_a_member_hint, other_connection_notice
@@ -126,7 +126,7 @@ def test_every_golden_file_has_its_case() -> None:
 
 
 def buttons(name: str) -> list[str]:
-    rows = [block["elements"] for block in CASES[name]["blocks"] if block["type"] == "actions"]
+    rows = [block["elements"] for block in blocks_of(CASES[name]) if block["type"] == "actions"]
     return [each["text"]["text"] if "text" in each else each["placeholder"]["text"] for row in rows for each in row]
 
 
@@ -134,7 +134,7 @@ def test_a_worker_that_was_nearly_named_is_offered_each_way_that_may_be_meant() 
     assert buttons("mistake_nearly_a_worker") == ["pause OrionMX"]
     assert buttons("mistake_nearly_a_worker_or_a_label") == ["pause North", "pause OrionMX north"]
     (row,) = [
-        block["elements"] for block in CASES["mistake_nearly_a_worker_or_a_label"]["blocks"] if "elements" in block
+        block["elements"] for block in blocks_of(CASES["mistake_nearly_a_worker_or_a_label"]) if "elements" in block
     ]
     assert [command_name(button["action_id"]) for button in row] == ["pause", "pause"]
 
@@ -154,7 +154,7 @@ def test_help_is_offered_about_the_whole_command_also_where_its_name_is_two_word
     with pytest.raises(GrammarError) as caught:
         parse(text, grammar_context(CONFIG))
     told = Mistakes(CONFIG, RULES).answer(replace(ASKED, text=text), caught.value, OPERATOR)
-    (row,) = [block["elements"] for block in told["blocks"] if block["type"] == "actions"]
+    (row,) = [block["elements"] for block in blocks_of(told) if block["type"] == "actions"]
     assert [each["text"]["text"] for each in row] == ["help schedule add"]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
+from bot.views.blocks import blocks_of
 from bot.views.cards.approval import approval_card, approval_request, denial_form
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
@@ -142,7 +143,7 @@ def test_every_golden_file_has_its_case() -> None:
 
 
 def buttons(message: Mapping[str, Any]) -> list[str]:
-    rows = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
+    rows = [block["elements"] for block in blocks_of(message) if block["type"] == "actions"]
     return [button["text"]["text"] for row in rows for button in row]
 
 
@@ -192,7 +193,7 @@ ASKED = Request("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="h
 def test_the_form_of_a_denial_says_what_is_denied_and_fits(command: Command) -> None:
     view = denial_form(approval(command=command), ASKED)
     assert check_view(view) == []
-    said = view["blocks"][0]["text"]["text"]
+    said = blocks_of(view)[0]["text"]["text"]
     assert command.name in said
     assert "<!" not in said
     assert json.loads(view["private_metadata"])["approval_id"] == "k7m2p9qx"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.views.blocks import blocks_of
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import WORDS, CardContext, command_card
 from slack_playground.blockkit.messages import check_message
@@ -219,7 +220,7 @@ def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
     most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
     made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
-    lines = made["blocks"][2]["text"]["text"].splitlines()
+    lines = blocks_of(made)[2]["text"]["text"].splitlines()
     assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
 
 
@@ -234,9 +235,9 @@ def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_th
     unwell = Bake(TASK, "W8", "Host", "W8", NOW, NOW, BakeState.DEGRADED, NOW, "it hangs")
     content = command_card(jobs, NOW, CardContext(bakes=[unwell]))
     assert check_message(content, update=True) == []
-    (actions,) = (block for block in content["blocks"] if block["type"] == "actions")
+    (actions,) = (block for block in blocks_of(content) if block["type"] == "actions")
     assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
-    assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(content["blocks"])
+    assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(blocks_of(content))
 
 
 def test_what_was_agreed_to_and_failed_is_asked_for_anew_with_a_new_preview() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bot.views.blocks import blocks_of
 from bot.views.buttons import command_name
 from bot.views.cards.card import CardContext, UndoState, command_card
 from slack_playground.blockkit.messages import check_message
@@ -137,13 +138,13 @@ def test_every_golden_file_has_its_case() -> None:
 
 
 def buttons(name: str) -> list[dict[str, Any]]:
-    blocks = command_card(CASES[name][0], NOW, CASES[name][1])["blocks"]
+    blocks = blocks_of(command_card(CASES[name][0], NOW, CASES[name][1]))
     return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
 
 
 def test_an_undo_that_is_refused_does_not_ask_for_the_same_again_first() -> None:
     why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
-    said = command_card([undoing(Outcome.failed(why))], NOW)["blocks"]
+    said = blocks_of(command_card([undoing(Outcome.failed(why))], NOW))
     assert any("*What to do:* what is said here, then if need be `/supervisor undo" in str(block) for block in said)
 
 

@@ -24,7 +24,7 @@ from bot.views.answers.audit import NEWER, OLDER, AuditQuery, AuditRow, audit_pa
 from bot.views.answers.logs import fits, logs, logs_file
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
-from bot.views.blocks import Content
+from bot.views.blocks import Content, blocks_of
 from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails as Waits
 from bot.views.files import MOST_BYTES
@@ -166,7 +166,7 @@ def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -
     shown = [AuditRow(LONGEST, LINK * 3)] * PAGE
     made = audit_page(asking(wanted, command, alone=alone), shown, newer="newer:" + "9" * 80, older="older:" + "9" * 80)
     assert check_message(made, update=True) == []
-    for block in made["blocks"][1:-2]:
+    for block in blocks_of(made)[1:-2]:
         assert block["text"]["text"].count("<!date^") == 1
         assert f"<{LINK * 3}|its card>" in block["text"]["text"]
 
@@ -186,7 +186,7 @@ def test_no_name_calls_or_links_anybody(text: str) -> None:
     )
     made = audit_page(asking(alone=False), [AuditRow(replace(hostile, approved=(Issuer(f"slack:{text}", text),)))])
     assert check_message(made, update=True) == []
-    said = "".join(block["text"]["text"] for block in made["blocks"] if block["type"] == "section")
+    said = "".join(block["text"]["text"] for block in blocks_of(made) if block["type"] == "section")
     assert said.count("<") == 1, "the date alone is marked up"
     assert said.count("`") == 2, "and the task id"
 
@@ -227,7 +227,7 @@ def test_workers_in_trouble_stand_on_the_first_page() -> None:
     assert "*201 workers, 1 in trouble*: 1 to 25" in made["text"]
     beyond = status(Command("status", "all"), many, NONCE, 99)
     assert "201 to 201" in beyond["text"]
-    assert [button["value"] for button in beyond["blocks"][-2]["elements"]] == [f"{NONCE} back:7 all"]
+    assert [button["value"] for button in blocks_of(beyond)[-2]["elements"]] == [f"{NONCE} back:7 all"]
 
 
 @pytest.mark.parametrize("host", ["Host", "a b", "ü:<>", "x" * 64])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bot.views.answers.schedules import SHOWN, listed, schedule_card, schedule_refused
-from bot.views.blocks import Content
+from bot.views.blocks import Content, blocks_of
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.parameters import MAX_SCHEDULED
@@ -138,13 +138,13 @@ def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
 
 
 def test_the_owner_is_mentioned_once_where_something_is_refused_and_never_in_a_list() -> None:
-    assert json.dumps(CASES["refused"]["blocks"]).count("<@U0ANNA>") == 1
+    assert json.dumps(blocks_of(CASES["refused"])).count("<@U0ANNA>") == 1
     assert "<@" not in json.dumps(CASES["listed"])
 
 
 def test_each_button_removes_its_schedule_after_a_question() -> None:
-    buttons = [block["accessory"] for block in CASES["listed"]["blocks"] if "accessory" in block]
+    buttons = [block["accessory"] for block in blocks_of(CASES["listed"]) if "accessory" in block]
     assert [button["value"] for button in buttons] == [f"{NONCE} nightly", f"{NONCE} early"]
     assert all(button["action_id"] == "command:schedule remove" for button in buttons)
     assert buttons[0]["confirm"]["title"]["text"] == "Remove schedule nightly?"
-    assert len([b for b in CASES["listed_many"]["blocks"] if "accessory" in b]) == SHOWN
+    assert len([b for b in blocks_of(CASES["listed_many"]) if "accessory" in b]) == SHOWN

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.blocks import Content, text_message
+from bot.views.blocks import Content, blocks_of, text_message
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import COMMITS, ERROR, command_card
 from bot.views.cards.thread import LONG, outcome_reply, preview_reply, report_text
@@ -227,7 +227,7 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
     assert made is not None
     assert check_message(made, update=True) == []
     assert "lines before the end. All of it: `supervisor audit --command update --json` on Host" in made["text"]
-    assert made["blocks"][-1]["elements"][0]["text"] in made["text"]
+    assert blocks_of(made)[-1]["elements"][0]["text"] in made["text"]
 
 
 def test_what_was_found_is_said_test_by_test() -> None:
@@ -257,7 +257,7 @@ def only_ours(made: Content | None) -> None:
     if made is None:
         return
     assert check_message(made, update=True) == []
-    said = made["text"] + "".join(re.findall(r'"text": "((?:[^"\\]|\\.)*)"', json.dumps(made["blocks"])))
+    said = made["text"] + "".join(re.findall(r'"text": "((?:[^"\\]|\\.)*)"', json.dumps(blocks_of(made))))
     assert "<!" not in said
     assert set(re.findall(r"<([^>]*)", said)) <= {"@U0OPER", "@U0APPROVER", "@U0SECOND"}
 

@@ -9,6 +9,7 @@ import pytest
 
 from bot.views.answers.alerts import open_alerts
 from bot.views.blocks import Content
+from bot.views.buttons import list_page
 from bot.views.cards.alert import alert_card
 from bot.views.cards.notices import escalation, escalation_elsewhere, quiet_hours_summary, weekly_summary
 from slack_playground.blockkit.messages import check_message
@@ -51,10 +52,11 @@ CASES: dict[str, Content] = {
     "in_maintenance": alert_card(told(hushes=[IN_MAINTENANCE], evidence=()), NOW),
     "in_quiet_hours": alert_card(told(severity=Severity.WARNING, hushes=[IN_QUIET_HOURS], evidence=()), NOW),
     "list": open_alerts(
-        [SEEN],
-        {"North": hush(Hush.MUTE, "disks"), "South": IN_MAINTENANCE, EVERYTHING.id: IN_MAINTENANCE},
+        list_page([SEEN], 10, 0),
         1,
-        {"North": (WELL, WELL, ALL), "South": (ALL, ALL, ALL), "New": (Uptime(), Uptime(), Uptime())},
+        {"North": hush(Hush.MUTE, "disks"), "South": IN_MAINTENANCE, EVERYTHING.id: IN_MAINTENANCE},
+        NOW,
+        worked={"North": (WELL, WELL, ALL), "South": (ALL, ALL, ALL), "New": (Uptime(), Uptime(), Uptime())},
     ),
 }
 
