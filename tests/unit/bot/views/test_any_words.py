@@ -46,7 +46,7 @@ GROUPS, CHANNELS = ("S0OPS",), ("C0OPS",)
 KNOWN = re.compile(
     rf"<(@({'|'.join(PEOPLE)})|!subteam\^({'|'.join(GROUPS)})|#({'|'.join(CHANNELS)})"
     r"|!date\^[0-9]+\^(\{(date_short_pretty|date_short|time|time_secs|ago)\} ?)+\|[-0-9: ]+(UTC)?"
-    rf"|{re.escape(LINK)}\|[A-Za-z ]+)>"
+    rf"|{re.escape(LINK)}\|[^<>|]+)>"
 )
 """All that may be alive in a message: those whom it names itself, moments, and the address of a message of ours."""
 
