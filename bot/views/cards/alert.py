@@ -29,8 +29,8 @@ from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppres
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
-from supervisor_core.commands.phrases import format_span
 from supervisor_core.common.text import capitalize, flatten, times
+from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import SUPERVISOR, Condition, Severity
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
