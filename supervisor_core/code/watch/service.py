@@ -257,7 +257,7 @@ class BakingChore:
                 back = f". To restore the previous code: {_way_back(job)}" if job else ""
                 log.warning("%s degraded after its code changed: %s%s", bake.worker_id, verdict.reason, back)
             elif verdict.state is BakeState.WELL:
-                log.info("%s is healthy with its new code; the watch is over", bake.worker_id)
+                log.info("%s is healthy with its new code; stopped watching", bake.worker_id)
             else:
                 log.info("stopped watching %s: %s", bake.worker_id, verdict.reason)
 

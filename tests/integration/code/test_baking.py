@@ -144,7 +144,7 @@ def test_after_an_update_its_worker_is_watched_to_the_end_and_its_card_hears_of_
     assert place.told(task_id) == before + 2
     assert lines(caplog) == [
         "watching North for 10 minutes",
-        "North is healthy with its new code; the watch is over",
+        "North is healthy with its new code; stopped watching",
     ]
 
 
