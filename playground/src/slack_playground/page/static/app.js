@@ -79,7 +79,8 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
   here.tab = store.isApp(known) ? tab ?? (moved ? "home" : here.tab) : "messages";
   if (moved) thread.close();
   here.firstUnread = firstUnreadIn(channel);
-  openTimeline();
+  if (moved || timeline?.viewer !== store.acting) openTimeline();
+  else timeline.set(store.timeline(channel, store.acting));
   drawPlace();
   drawComposer();
   drawHome();
@@ -106,6 +107,7 @@ function openTimeline() {
   const channel = here.channel;
   const older = () => (store.more.get(channel) ? () => store.older(channel) : null);
   timeline = new Timeline($("timeline"), { older, draw: (message, before) => row(message, before, place()), end: (at) => { if (at) { $("newer").hidden = true; markRead(); } } });
+  timeline.viewer = store.acting;
   timeline.set(store.timeline(channel, store.acting));
 }
 
@@ -189,13 +191,15 @@ function drawComposer() {
   const { canWrite } = place();
   const readOnly = store.isApp(channel) && store.app.messages_read_only;
   const state = `${here.channel} ${store.acting} ${canWrite} ${readOnly}`;
-  if ($("composer").dataset.state === state) return;
+  if ($("composer").dataset.state === state || !channel) return;
   $("composer").dataset.state = state;
-  if (!channel) return;
-  if (channel.archived) fill($("composer"), el("p.dim.empty", {}, "This channel is archived."));
-  else if (readOnly) fill($("composer"), el("p.dim.empty", {}, "Writing to this app has been turned off."));
-  else if (!canWrite) fill($("composer"), el("p.dim.empty", {}, "Join the channel to write in it."));
-  else fill($("composer"), composer({ key: `${channel.id}`, label: `Message ${channel.kind === "im" ? "" : "#"}${visible(store.title(channel, store.acting))}`, where: () => ({ channel: here.channel }), done: () => timeline.toEnd() }));
+  const label = `Message ${channel.kind === "im" ? "" : "#"}${visible(store.title(channel, store.acting))}`;
+  // What is being typed is a draft of its channel, so a new composer shows it again.
+  keepFocus($("composer"), () => fill($("composer"),
+    channel.archived ? el("p.dim.empty", {}, "This channel is archived.")
+      : readOnly ? el("p.dim.empty", {}, "Sending messages to this app has been turned off.")
+        : !canWrite ? el("p.dim.empty", {}, "Join the channel to send messages.")
+          : composer({ key: channel.id, label, where: () => ({ channel: channel.id }), done: () => timeline.toEnd() })));
 }
 
 const drawSide = () => drawSidebar($("sidebar"), here.channel, (id) => go(id));
@@ -214,13 +218,14 @@ function drawAll() {
 
 store.listen((topics) => {
   if (!store.ready) return;
-  if (topics.has("all")) { settle(); return; }
+  if (topics.has("all") || !store.users.has(store.acting)) { settle(); return; }
   if (awaited && store.channels.has(awaited.channel)) go(awaited.channel, awaited);
   if (topics.has(`channel:${here.channel}`)) {
     timeline?.set(store.timeline(here.channel, store.acting));
     thread.draw();
     markRead();
   }
+  if (topics.has("people")) { drawAll(); timeline?.redrawAll(); thread.timeline?.redrawAll(); }
   if (topics.has("sidebar")) drawSide();
   if (topics.has("place")) { drawPlace(); drawComposer(); }
   if (topics.has("app")) { drawTop(); drawPlace(); }

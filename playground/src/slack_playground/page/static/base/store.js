@@ -135,7 +135,7 @@ class Store {
 
   async loadThread(channel, ts) {
     const answer = await get("messages", { channel, thread_ts: ts, limit: 1000 });
-    for (const message of answer.messages) this.put(message, channel);
+    for (const message of answer.messages) if (!this.messages.get(channel)?.has(message.ts)) this.put(message, channel);
     this.touch(`channel:${channel}`);
   }
 
@@ -200,10 +200,11 @@ const HANDLERS = {
   },
   user(store, { user }) {
     store.users.set(user.id, user);
-    store.touch("all");
+    store.touch("people");
   },
   usergroup(store, { usergroup }) {
     store.usergroups.set(usergroup.id, usergroup);
+    store.touch("people");
   },
   read(store, { channel, user, ts }) {
     const found = store.channels.get(channel);

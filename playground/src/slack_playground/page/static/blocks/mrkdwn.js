@@ -126,23 +126,34 @@ const FORMATS = {
   date: { dateStyle: "long" },
   date_long: { dateStyle: "full" },
   date_short: { dateStyle: "medium" },
-  date_num: { year: "numeric", month: "2-digit", day: "2-digit" },
+  date_slash: { year: "numeric", month: "2-digit", day: "2-digit" },
   time: { timeStyle: "short" },
   time_secs: { timeStyle: "medium" },
 };
+const DAYS = ["yesterday", "today", "tomorrow"];
 
-/** A moment in the reader's own time. */
+function formatted(when, format) {
+  return format.replace(/\{(\w+)\}/g, (whole, name) => {
+    if (name === "ago") return ago(when);
+    if (name === "date_num") return [when.getFullYear(), when.getMonth() + 1, when.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
+    const plain = name.replace(/_pretty$/, "");
+    const near = plain === name ? undefined : DAYS.find((_, i) => when.toDateString() === new Date(Date.now() + (i - 1) * 86400000).toDateString());
+    return near ?? (FORMATS[plain] ? new Intl.DateTimeFormat(undefined, FORMATS[plain]).format(when) : whole);
+  });
+}
+
+/** A moment in the reader's own time; `{ago}` stays current. */
 export function moment(seconds, format, fallback, url) {
   const when = new Date(seconds * 1000);
   if (Number.isNaN(when.getTime())) return text(unescape(fallback));
-  const words = unescape(format).replace(/\{(\w+)\}/g, (whole, name) => {
-    const kind = FORMATS[name.replace(/_pretty$/, "")];
-    if (name === "ago") return ago(when);
-    return kind ? new Intl.DateTimeFormat(undefined, kind).format(when) : whole;
-  });
-  const node = el("time", { datetime: when.toISOString(), title: when.toString() }, words);
+  const data = format.includes("{ago}") ? { format: unescape(format) } : {};
+  const node = el("time", { datetime: when.toISOString(), title: when.toString(), data }, formatted(when, unescape(format)));
   return url ? link(unescape(url), node) : node;
 }
+
+setInterval(() => {
+  for (const node of document.querySelectorAll("time[data-format]")) node.textContent = formatted(new Date(node.dateTime), node.dataset.format);
+}, 20_000);
 
 function ago(when) {
   const minutes = Math.round((Date.now() - when.getTime()) / 60000);
@@ -187,7 +198,8 @@ function closes(flat, start, mark) {
   return -1;
 }
 
-const EMOJI = /(:[a-z0-9_+'-]+(?:::skin-tone-\d)?:)|(\uE000)/g;
+const SHORT_NAME = ":[a-z0-9_+'-]+(?:::skin-tone-\\d)?:";
+const EMOJI = new RegExp(`(${SHORT_NAME})|(\uE000)`, "g");
 
 function words(flat, tokens, out) {
   if (!flat) return;
@@ -214,7 +226,7 @@ export function plainText(source, withEmoji = true) {
   if (!withEmoji) return [text(value)];
   const out = [];
   let at = 0;
-  for (const match of value.matchAll(/:[a-z0-9_+'-]+:/g)) {
+  for (const match of value.matchAll(new RegExp(SHORT_NAME, "g"))) {
     const picture = pictured(match[0]);
     if (!picture) continue;
     out.push(text(value.slice(at, match.index)), picture);

@@ -33,6 +33,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
   const waiting = [];  // Enter was pressed while an earlier message was on its way.
 
   const grow = () => {
+    if (!field.offsetParent) return; // hidden, so it has no height to measure
     field.style.height = "auto";
     field.style.height = `${Math.min(field.scrollHeight, 260)}px`;
   };
@@ -80,25 +81,27 @@ export function composer({ where, key, label, thread = false, done = () => {} })
     field.value = "";
     drafts.delete(key);
     grow();
-    if (form.getAttribute("aria-busy")) waiting.push(text);
-    else transmit(text);
+    const message = { as: store.acting, text, ...where(), broadcast: also?.checked || undefined };
+    if (also) also.checked = false;
+    if (form.getAttribute("aria-busy")) waiting.push(message);
+    else transmit(message);
   };
-  const transmit = async (text) => {
+  const transmit = async (message) => {
     problem.textContent = "";
     form.setAttribute("aria-busy", "true");
     try {
-      await post("post", { as: store.acting, text, ...where(), broadcast: also?.checked || undefined });
-      if (also) also.checked = false;
-      done();
+      await post("post", message);
+      if (form.isConnected) done();
     } catch (error) {
-      const unsent = [text, ...waiting.splice(0)].join("\n");
-      if (!field.value) field.value = unsent;
+      const unsent = [message, ...waiting.splice(0)].map((each) => each.text).join("\n");
+      field.value = [unsent, drafts.get(key)].filter(Boolean).join("\n");
       drafts.set(key, field.value);
-      problem.textContent = error.message;
+      if (form.isConnected) problem.textContent = error.message;
+      else toast(error.message);
       grow();
     } finally {
       form.removeAttribute("aria-busy");
-      if (form.isConnected && !document.querySelector("dialog[open]")) field.focus();
+      if (form.contains(document.activeElement) || document.activeElement === document.body) field.focus();
       if (waiting.length) transmit(waiting.shift());
     }
   };
@@ -143,7 +146,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
       field.dispatchEvent(new Event("input"));
     } else useShortcut(item.value, { channel: where().channel });
   };
-  requestAnimationFrame(grow);
+  new ResizeObserver(grow).observe(form); // also when the form comes into view
   form.field = field;
   return form;
 }

@@ -11,7 +11,9 @@ import { post } from "../base/net.js";
 import { useShortcut } from "./shortcuts.js";
 import { store } from "../base/store.js";
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
+/** The time without "AM" or "PM", narrow enough to stand left of a message. */
+const clock = (when) => TIME.formatToParts(when).filter(({ type }) => type !== "dayPeriod").map(({ value }) => value).join("").trim();
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 const TOGETHER = 300; // seconds within which one person's messages stand under one name
@@ -53,7 +55,7 @@ export function row(message, before, place) {
     class: [together && "together", message.ephemeral_for && "ephemeral", message.subtype === "notice" && "notice", message.pinned && "pinned"].filter(Boolean).join(" "),
     data: { ts: message.ts },
   });
-  const stamp = el("time.stamp", { datetime: whenOf(message).toISOString(), title: FULL.format(whenOf(message)) }, TIME.format(whenOf(message)));
+  const stamp = el("time.stamp", { datetime: whenOf(message).toISOString(), title: FULL.format(whenOf(message)) }, together ? clock(whenOf(message)) : TIME.format(whenOf(message)));
   const face = message.icon_emoji ? emoji(message.icon_emoji.replaceAll(":", "")) : undefined;
   const gutter = el("div.gutter", {}, together ? stamp : avatar(name, isBot, face));
   const head = !together && el("div.who", {}, el("bdi.name", {}, name), isBot && el("span.badge", {}, "APP"), stamp);

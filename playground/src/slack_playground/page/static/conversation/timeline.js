@@ -6,16 +6,17 @@ const CHUNK = 25;
 const GUESS = 64; // pixels of a row that was never drawn
 const NEAR = "1500px";
 const AT_END = 60;
+const SETTLED_MS = 80; // without scrolling, after which the place counts as chosen
 
 export class Timeline {
   /** `draw(item, before)` makes a row; `older()` fetches what comes before the first, or is null. */
   constructor(scroller, { draw, older = null, end = () => {} }) {
-    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], stuck: true, loading: false });
+    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], stuck: true, place: null, settling: 0, width: 0, loading: false });
     this.inner = el("div.rows");
     this.head = el("div.rows-head");
     scroller.replaceChildren(this.head, this.inner);
     this.seen = new IntersectionObserver((entries) => this.looked(entries), { root: scroller, rootMargin: NEAR });
-    this.sized = new ResizeObserver(() => { if (this.stuck) this.toEnd(); });
+    this.sized = new ResizeObserver(() => this.resized());
     this.sized.observe(this.inner);
     this.sized.observe(scroller);
     this.onscroll = () => this.scrolled();
@@ -23,6 +24,7 @@ export class Timeline {
   }
 
   stop() {
+    clearTimeout(this.settling);
     this.seen.disconnect();
     this.sized.disconnect();
     this.scroller.removeEventListener("scroll", this.onscroll);
@@ -34,10 +36,45 @@ export class Timeline {
     this.end(true);
   }
 
+  /** The first row that begins in the view and where it is there, by which the view finds back after a change. */
+  anchor() {
+    const { top } = this.scroller.getBoundingClientRect();
+    let last = null;
+    for (const { node, rows } of this.chunks) {
+      if (node.getBoundingClientRect().bottom <= top) continue;
+      for (const [ts, row] of rows) {
+        last = { ts, offset: row.getBoundingClientRect().top - top };
+        if (last.offset > -8) return last;
+      }
+    }
+    return last;
+  }
+
+  /** Scroll so that the anchor, or what follows it if it's gone, is where it was. */
+  restore(anchor) {
+    const at = anchor ? this.chunks.findIndex((chunk) => chunk.items.at(-1)?.ts >= anchor.ts) : -1;
+    if (at < 0) { this.toEnd(); return; }
+    for (const chunk of this.chunks.slice(Math.max(0, at - 1), at + 2)) this.fill(chunk);
+    const row = this.chunks[at].rows.get(this.chunks[at].items.find((item) => item.ts >= anchor.ts).ts);
+    const { top } = this.scroller.getBoundingClientRect();
+    this.scroller.scrollTop += row.getBoundingClientRect().top - top - anchor.offset;
+  }
+
+  resized() {
+    const { clientWidth } = this.scroller;
+    if (!clientWidth) return;
+    if (this.stuck) this.toEnd();
+    else if (clientWidth !== this.width) this.restore(this.place);
+    this.width = clientWidth;
+  }
+
   scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    if (!clientHeight) return; // hidden
     const stuck = scrollHeight - scrollTop - clientHeight < AT_END;
     if (stuck !== this.stuck) { this.stuck = stuck; this.end(stuck); }
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => { this.place = this.anchor(); }, SETTLED_MS);
     if (scrollTop < 600) this.fetchOlder();
   }
 
@@ -55,17 +92,19 @@ export class Timeline {
 
   /** Show these items; what did not change stays as it is. */
   set(items) {
+    this.scrolled(); // the event of the last scroll may still be on its way
     const before = this.items;
     this.items = items;
     const first = before.length ? items.findIndex((item) => item.ts === before[0].ts) : -1;
     const same = first >= 0 && before.every((item, i) => items[first + i]?.ts === item.ts);
-    if (!same) { this.rebuild(); return; }
+    const anchor = before.length && !this.stuck ? this.anchor() : null;
+    if (!same) { this.rebuild(); this.restore(anchor); return; }
     if (first > 0) this.prepend(first);
     const changed = new Set();
     before.forEach((item, i) => { if (items[first + i] !== item) { changed.add(item.ts); changed.add(items[first + i + 1]?.ts); } });
     this.append(first + before.length);
     if (changed.size) this.redraw(changed);
-    if (this.stuck) this.toEnd();
+    this.restore(anchor);
   }
 
   rebuild() {
@@ -74,7 +113,6 @@ export class Timeline {
     this.chunks = [];
     for (let at = 0; at < this.items.length; at += CHUNK) this.chunk(this.items.slice(at, at + CHUNK), this.chunks.length);
     for (const chunk of this.chunks.slice(-3)) this.fill(chunk);
-    this.toEnd();
   }
 
   chunk(items, at) {
@@ -88,13 +126,10 @@ export class Timeline {
   }
 
   prepend(count) {
-    const fromEnd = this.scroller.scrollHeight - this.scroller.scrollTop;
     let at = 0;
     for (let start = 0; start < count; start += CHUNK) this.chunk(this.items.slice(start, Math.min(start + CHUNK, count)), at++);
-    const last = this.chunks[at - 1];
-    this.fill(last);
+    this.fill(this.chunks[at - 1]);
     this.redraw(new Set([this.items[count]?.ts]));
-    this.scroller.scrollTop = this.scroller.scrollHeight - fromEnd;
   }
 
   append(from) {

@@ -1,0 +1,193 @@
+"""Reading and typing on the page: emoji, dates and mentions, the place in a channel, and the text being typed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from slack_sdk import WebClient
+
+from playground.tests.support.browser import chromium, olgas_page, row
+from slack_playground import Playground
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page, Route
+
+pytestmark = pytest.mark.xdist_group("chromium")
+
+MANY = 80
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def slack() -> Iterator[Any]:
+    with Playground.in_thread() as playground:
+        playground.user("olga")
+        yield playground
+
+
+@pytest.fixture
+def page(browser: Browser, slack: Any) -> Iterator[Page]:
+    with olgas_page(browser, slack) as opened:
+        yield opened
+
+
+def bot_says(slack: Any, text: str, **more: Any) -> str:
+    client = WebClient(token=slack.bot_token, base_url=slack.api_url)
+    return str(client.chat_postMessage(channel="general", text=text, **more)["ts"])
+
+
+def composer(page: Page) -> Any:
+    return page.get_by_role("textbox", name="Message #general")
+
+
+def hold_next_post(page: Page) -> list[Route]:
+    """The request that sends the next message, held until the test lets it go."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/_playground/post", hold, times=1)
+    return held
+
+
+def top_of(locator: Locator) -> float:
+    box = locator.bounding_box()
+    assert box
+    return box["y"]
+
+
+def height_of(locator: Locator) -> float:
+    box = locator.bounding_box()
+    assert box
+    return box["height"]
+
+
+def test_short_names_of_emoji_are_shown_and_other_words_stay(slack: Any, page: Page) -> None:
+    bot_says(slack, "names :zzz: :white_small_square: :wave::skin-tone-4: :flag-nz: and :no-such-thing: at 10:30:45 🟢")
+    shown = row(page, "names").locator(".text").inner_text()
+    assert shown == "names 💤 ▫️ 👋🏽 🇳🇿 and :no-such-thing: at 10:30:45 🟢"
+    assert row(page, "names").get_by_role("img", name="zzz").count() == 1
+
+
+def test_dates_are_shown_in_words_and_how_long_ago(slack: Any, page: Page) -> None:
+    now = int(time.time())
+    bot_says(slack, f"dates <!date^{now - 180}^{{ago}} or {{date_short_pretty}}|x> <!date^{now + 7200}^{{ago}}|x>")
+    bot_says(slack, "iso <!date^1700000000^{date_num}|x>")
+    assert "3 minutes ago or " in row(page, "dates").inner_text()
+    assert "in 2 hours" in row(page, "dates").inner_text()
+    assert "2023-11-1" in row(page, "iso").inner_text()
+
+
+def test_a_mention_of_a_group_has_its_name(slack: Any, page: Page) -> None:
+    group = slack.group("oncall", slack.user("olga"))
+    bot_says(slack, f"groups <!subteam^{group}> and <!subteam^S0OTHER|@admins>")
+    assert "@oncall and @admins" in row(page, "groups").inner_text()
+
+
+def test_the_time_of_a_joined_message_stands_clear_of_its_text(slack: Any, page: Page) -> None:
+    bot_says(slack, "first")
+    bot_says(slack, ":warning: second")
+    second = row(page, "second")
+    second.hover()
+    stamp, text = second.locator(".gutter .stamp").bounding_box(), second.locator(".text").bounding_box()
+    assert stamp["width"] > 0
+    assert stamp["x"] + stamp["width"] <= text["x"]
+
+
+def test_a_thread_keeps_the_place_in_the_channel(slack: Any, page: Page) -> None:
+    stamps = [bot_says(slack, f"number {n}: {'words ' * 60}") for n in range(MANY)]
+    for _ in range(3):
+        bot_says(slack, "a reply", thread_ts=stamps[60])
+    middle = row(page, "number 60:")
+    middle.wait_for(state="attached")
+    middle.evaluate("node => node.scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(300)
+    place = top_of(middle)
+    middle.get_by_role("button", name="3 replies").click()
+    page.locator("#thread .message").nth(3).wait_for()
+    page.wait_for_timeout(300)
+    assert top_of(middle) == pytest.approx(place, abs=2)
+    bot_says(slack, "meanwhile")
+    slack.user("nina")
+    page.wait_for_timeout(300)
+    assert top_of(middle) == pytest.approx(place, abs=2)
+    page.get_by_role("button", name="Close the thread").click()
+    page.wait_for_timeout(300)
+    assert top_of(middle) == pytest.approx(place, abs=2)
+
+
+def test_a_message_that_disappears_leaves_the_place_in_the_channel(slack: Any, page: Page) -> None:
+    stamps = [bot_says(slack, f"number {n}: {'words ' * 60}") for n in range(MANY)]
+    middle = row(page, "number 50:")
+    middle.wait_for(state="attached")
+    middle.evaluate("node => node.scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(300)
+    place = top_of(middle)
+    client = WebClient(token=slack.bot_token, base_url=slack.api_url)
+    client.chat_delete(channel=slack.channel("general").id, ts=stamps[45])
+    page.wait_for_timeout(300)
+    assert top_of(middle) == pytest.approx(place, abs=2)
+
+
+def test_the_composer_keeps_its_height_where_it_was_hidden(slack: Any, page: Page) -> None:
+    height = height_of(composer(page))
+    page.get_by_role("button", name="app", exact=True).click()
+    page.get_by_role("tab", name="Messages").click()
+    direct = page.get_by_role("textbox", name="Message app")
+    assert height_of(direct) == pytest.approx(height, abs=1)
+    direct.fill("one\ntwo\nthree")
+    assert height_of(direct) > height
+
+
+def test_text_being_typed_survives_a_new_composer_and_keeps_the_focus(slack: Any, page: Page) -> None:
+    composer(page).press_sequentially("/deploy ")
+    slack.channel("general").archive()
+    page.get_by_text("This channel is archived.").wait_for()
+    page.request.post(f"{slack.url}_playground/channels", data={"name": "general", "archived": False})
+    composer(page).wait_for()
+    assert composer(page).input_value() == "/deploy "
+    composer(page).focus()
+    page.evaluate("""async () => {
+        const { store } = await import('/page/base/store.js');
+        document.getElementById('composer').dataset.state = '';
+        store.touch('place');
+    }""")
+    page.wait_for_timeout(200)
+    page.keyboard.type("web")
+    assert composer(page).input_value() == "/deploy web"
+
+
+def test_a_message_goes_to_the_place_and_from_the_person_it_was_typed_for(slack: Any, page: Page) -> None:
+    slack.user("peter")
+    slack.channel("ops")
+    held = hold_next_post(page)
+    box = composer(page)
+    for text in ("first", "second"):
+        box.fill(text)
+        box.press("Enter")
+    page.get_by_label("Act as").select_option(label="Peter")
+    page.get_by_role("button", name="ops", exact=True).click()
+    held[0].continue_()
+    page.get_by_role("button", name="general").click()
+    row(page, "second").wait_for()
+    said = {m["text"]: m["user"] for m in slack.server.world.workspace.find_channel("general").messages.values()}
+    assert said == dict.fromkeys(("first", "second"), slack.user("olga").id)
+
+
+def test_what_could_not_be_sent_comes_back_before_what_was_typed_since(slack: Any, page: Page) -> None:
+    held = hold_next_post(page)
+    composer(page).fill("lost?")
+    composer(page).press("Enter")
+    composer(page).press_sequentially("and on")
+    held[0].abort()
+    page.locator(".problem").filter(has_text="Failed to fetch").wait_for()
+    assert composer(page).input_value() == "lost?\nand on"
