@@ -11,7 +11,7 @@ JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)"
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check format test test-fast faults bench screenshots clean
+.PHONY: help setup demo check format test test-fast faults bench screenshots reference clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -64,6 +64,9 @@ bench: $(STAMP)  ## the figures in docs/figures.md, measured here
 
 screenshots: $(STAMP)  ## the pictures in docs/images, taken in Chromium from a demo
 	$(BIN)/python -m tests.screenshots
+
+reference: $(STAMP)  ## the pages in docs/reference and config.example.yaml, generated from the code
+	$(BIN)/python -m tests.reference
 
 clean:  ## remove what setup and the tests made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

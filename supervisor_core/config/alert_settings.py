@@ -85,7 +85,7 @@ Cron = Annotated[str, BeforeValidator(_cron), Kind("cron expression")]
 
 
 class FlappingSettings(Section):
-    """When many condition changes become one flapping alert."""
+    """Flapping: many condition changes become one alert."""
 
     flips: Annotated[int, BeforeValidator(Number(2, 1000, whole=True))] = Field(
         default=6, description="Number of condition changes that count as flapping."
@@ -151,12 +151,10 @@ class AlertSettings(Section):
     """[Alerts](../explanation/alerts.md)."""
 
     check_seconds: Pause = Field(
-        default=5.0, description="How often conditions are checked. Events are handled at once."
+        default=5.0, description="Interval at which conditions are checked. Events are handled at once."
     )
-    open_after_seconds: Seconds = Field(default=0.0, description="How long a problem must last before an alert opens.")
-    close_after_seconds: Seconds = Field(
-        default=0.0, description="How long a worker must be well before its alert closes."
-    )
+    open_after_seconds: Seconds = Field(default=0.0, description="Duration of a problem before an alert opens.")
+    close_after_seconds: Seconds = Field(default=0.0, description="Duration of good health before an alert closes.")
     start_grace_seconds: Seconds = Field(
         default=30.0, description="Time after a start without alerts about the worker."
     )

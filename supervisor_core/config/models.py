@@ -66,23 +66,21 @@ class SupervisorSettings(Section):
     """This supervisor."""
 
     id: HostId = Field(
-        default="", description="Name of this host in the audit trail and in shared folders. Empty: the hostname."
+        default="", description="Name of this host in the audit trail and in results. Empty: the hostname."
     )
     state_dir: FilePath = Field(
         default=Path(DEFAULT_STATE_DIR),
         description="Folder for the ledger, the locks, the control socket and the log. It must be on a local disk, "
         "not on the shared drive.",
     )
-    heartbeat_seconds: Seconds = Field(
-        default=30.0, description="How often the supervisor records a heartbeat. 0: never."
-    )
+    heartbeat_seconds: Seconds = Field(default=30.0, description="Interval of the supervisor's own heartbeat. 0: none.")
     reconcile_seconds: Pause = Field(
-        default=30.0, description="How often the daemon compares desired and actual state. Events are handled at once."
+        default=30.0, description="Interval at which desired and actual state are compared. Events are handled at once."
     )
     inbox_poll_seconds: Pause = Field(
         default=2.0,
-        description="How often the inbox is checked. An inbox on a local disk is also watched, so flags there are "
-        "read at once.",
+        description="Interval at which the inbox is checked. An inbox on a local disk is also watched, so flags there "
+        "are read at once.",
     )
     default_worker: Line = Field(
         default="",

@@ -111,8 +111,8 @@ class SlackSettings(Section):
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     bake_minutes: Minutes = Field(
         default=10.0,
-        description="How long workers are [watched](../how-to/change-code-safely.md#watched-afterwards) after a code "
-        "change. 0: not at all.",
+        description="Duration of the [watch](../how-to/change-code-safely.md#watched-afterwards) over workers after a "
+        "code change. 0: none.",
     )
 
     def asks_in(self, card: str) -> str:

@@ -145,7 +145,9 @@ class ProbeSettings(Section):
 class RestartSettings(Section):
     """Automatic restarts by the daemon."""
 
-    policy: Policy = Field(default="on-failure", description="When to restart a worker that exited or crashed.")
+    policy: Policy = Field(
+        default="on-failure", description="Restart a worker that exited or crashed: never, after a failure, or always."
+    )
     max_per_hour: Annotated[int, BeforeValidator(Number(0, 3600, whole=True))] = Field(
         default=5, description="Maximum automatic restarts within an hour. After that, the worker is quarantined."
     )
@@ -223,7 +225,7 @@ class WorkerSettings(Section):
         description="Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, "
         "`LC_*`, `TZ`, `USER`, `LOGNAME` and `TMPDIR`.",
     )
-    enabled: Flag = Field(default=True, description="Whether the worker should run.")
+    enabled: Flag = Field(default=True, description="Run the worker.")
     quarantined: Flag = Field(default=False, description="Leave the worker alone: neither start, restart nor stop it.")
     team: Line = Field(
         default="", description="Team that the worker belongs to, from `teams`. Empty: none.", examples=["archive"]
@@ -262,7 +264,7 @@ class WorkerSettings(Section):
 class TeamSettings(Section):
     """One section for each team, under its name: 1 to 64 letters, digits, dots, hyphens and underscores."""
 
-    objective: Line = Field(default="", description="What the team is for.")
+    objective: Line = Field(default="", description="Purpose of the team.")
     operators: tuple[PersonId, ...] = Field(
         default=(), description="Operators for this team's workers, in addition to `slack.access`."
     )

@@ -28,23 +28,36 @@ class Health(StrEnum):
     """The words of `status`."""
 
     HEALTHY = "healthy"
+    """Running, with a fresh heartbeat if one is expected, and passing probes."""
     STALE = "stale"
+    """The heartbeat is older than `heartbeat_max_age_seconds`."""
     DEGRADED = "degraded"
+    """The heartbeat reports an error or an unknown status, or a probe fails."""
     MISSING = "missing"
+    """Not running although it should be, or running and still without a heartbeat after `heartbeat_max_age_seconds`."""
     UNKNOWN = "unknown"
+    """Paused, disabled, starting or stopping; or it can't be told, such as while the drive is away."""
     FROZEN = "frozen"
+    """The process has been stopped by a signal, such as SIGSTOP, for 10 s."""
 
 
 class WorkerState(StrEnum):
     """The state in a worker's life cycle."""
 
     STOPPED = "stopped"
+    """No process of the worker exists."""
     STARTING = "starting"
+    """The worker is being started."""
     RUNNING = "running"
+    """The worker runs."""
     STOPPING = "stopping"
+    """The worker is being stopped."""
     STUCK = "stuck"
+    """A process can't be stopped, or may be a second copy. Somebody must look."""
     BACKING_OFF = "backing_off"
+    """The worker waits for its next automatic restart."""
     QUARANTINED = "quarantined"
+    """The worker isn't restarted automatically, after too many restarts or by its configuration."""
 
 
 class Heartbeat(NamedTuple):

@@ -11,7 +11,6 @@ from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
 from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler
 from supervisor_core.commands.catalog import HANDLERS as FLAG_NAMES
 from supervisor_core.daemon.handlers import HANDLERS
-from supervisor_core.storage.tables import metadata
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
@@ -69,20 +68,6 @@ def test_every_page_is_in_the_index() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         name = str(page.relative_to(ROOT / "docs"))
         assert name == "README.md" or f"({name})" in index, f"{name} is not in docs/README.md"
-
-
-def test_every_subcommand_is_in_the_reference() -> None:
-    text = (ROOT / "docs" / "reference" / "command-line.md").read_text()
-    for name in COMMANDS:
-        assert any(f"`supervisor {name}" in row[0] for row in table_rows(text)), name
-
-
-def test_every_table_and_column_is_in_the_reference() -> None:
-    text = (ROOT / "docs" / "reference" / "tables.md").read_text()
-    for table in metadata.sorted_tables:
-        section = text.split(f"## {table.name}")[1].split("\n## ")[0]
-        for column in table.columns:
-            assert f"`{column.name}`" in section, f"{table.name}.{column.name}"
 
 
 def test_every_dependency_has_its_sentence() -> None:

@@ -196,7 +196,7 @@ def _orphans(_scope: RetentionScope, _before: datetime) -> ColumnElement[bool]:
 _a, _s, _e = tables.alerts.c, tables.schedules.c, tables.envelopes.c
 
 RETENTIONS: tuple[Retention, ...] = (
-    Retention(outbox, DAY, _delivered, "delivery; other kinds longer, as below", name="delivered"),
+    Retention(outbox, DAY, _delivered, "delivery, or longer (see below)", name="delivered"),
     Retention(
         outbox,
         WAITS_AT_MOST,

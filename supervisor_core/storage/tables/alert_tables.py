@@ -62,7 +62,7 @@ alerts = table(
     ),
     required("target_id", String(TARGET_ID), "The id of the target; a digest is its own target."),
     required("condition", String(CONDITION), "The condition of the target; the last one if it has recovered."),
-    required("severity", String(16), "How bad it is."),
+    required("severity", String(16), "The severity."),
     required("state", String(STATE), "`pending` may still recover before anybody is notified."),
     required("reason", LongText, "Why, in words."),
     required("opened_at", UtcDateTime, "Since when the problem lasts."),

@@ -57,7 +57,7 @@ teams = table(
     supervisor_id(),
     required("name", String(TEAM_NAME), "The name, unique for each supervisor."),
     optional("description", LongText, "A description, for teams that a program created."),
-    optional("objective", LongText, "What the team is for."),
+    optional("objective", LongText, "Purpose of the team."),
     required("config_json", LongText, "Further properties of the team."),
     required("configured", Boolean, "True if the team comes from the configuration."),
     required("created_at", UtcDateTime, "When the row was created."),

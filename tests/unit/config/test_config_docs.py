@@ -77,15 +77,15 @@ def same(documented: Any, default: Any) -> bool:
     return bool(documented == default)
 
 
-def rows() -> dict[str, tuple[str, str, str, str]]:
-    """The reference page: key → type, default, unit, meaning."""
-    found: dict[str, tuple[str, str, str, str]] = {}
+def rows() -> dict[str, tuple[str, str, str]]:
+    """The reference page: key → type, default, description."""
+    found: dict[str, tuple[str, str, str]] = {}
     for line in REFERENCE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("| `") and len(cells) == 5:
-            key, kind, default, unit, meaning = cells
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if line.startswith("| `") and len(cells) == 4:
+            key, kind, default, description = cells
             assert key not in found, f"{key} is documented twice"
-            found[key.strip("`")] = (kind, default, unit, meaning)
+            found[key.strip("`")] = (kind, default, description)
     return found
 
 
@@ -156,17 +156,17 @@ class TestReference:
         assert set(rows()) - {name for name in rows() if name.isupper()} == {key for key, _ in settings()}
 
     @pytest.mark.parametrize(("key", "default"), list(settings()), ids=[key for key, _ in settings()])
-    def test_it_says_kind_default_unit_and_meaning(self, key: str, default: Any) -> None:
-        kind, shown, unit, meaning = rows()[key]
+    def test_it_says_type_default_and_description(self, key: str, default: Any) -> None:
+        kind, shown, description = rows()[key]
         documented = yaml.safe_load(shown.strip("`"))
         assert same(documented, written(key, default))
         last = key.rpartition(".")[2]
         if last.endswith(("_seconds", "_minutes")):
-            assert unit == last.rpartition("_")[2]
+            assert kind == last.rpartition("_")[2]
         if isinstance(default, bool):
-            assert kind == "true or false"
+            assert kind == r"true \| false"
         assert kind
-        assert meaning.endswith(".")
+        assert description.endswith(".")
 
 
 class TestVariables:

@@ -1,0 +1,72 @@
+"""The configuration reference, from the models of the settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from pydantic_core import PydanticUndefined
+
+from supervisor_core.config.document import MAX_DEPTH, MAX_NODES
+from supervisor_core.config.fields import MONTH, WEEK
+from supervisor_core.config.raw import MAX_BYTES
+from supervisor_core.config.worker_settings import WorkerSettings
+from tests.reference.markdown import code, code_list, fill, table
+from tests.reference.settings import SectionPage, Setting, sections
+
+PLAIN = re.compile(r"[A-Za-z0-9./][A-Za-z0-9./@ _-]*")
+"""Text that may need no quotes in YAML."""
+
+HEAD = ("key", "type", "default", "description")
+
+
+def page() -> str:
+    first, *others = sections()
+    restarting = [name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE]
+    return fill(
+        "configuration.md",
+        {
+            "outermost": _table(SectionPage("", "", tuple(each for each in first.settings if each.model is None))),
+            "sections": "\n\n".join(map(_section, others)),
+            "restarting": code_list(restarting),
+            "bounds": f"{MAX_BYTES:,} bytes, {MAX_DEPTH} levels and {MAX_NODES:,} values",
+            "longest": f"{WEEK:,} seconds (a week) or {MONTH:,} minutes (a month)",
+        },
+    )
+
+
+def _section(section: SectionPage) -> str:
+    level = "##" if "." not in section.key or section.key in ("workers.ID", "teams.NAME") else "###"
+    return "\n\n".join([f"{level} {section.key}", section.description, _table(section)])
+
+
+def _table(section: SectionPage) -> str:
+    return table(HEAD, ((code(each.key), each.kind, _default(each), _description(each)) for each in section.settings))
+
+
+def _default(setting: Setting) -> str:
+    if setting.field.default is None and "[]" in setting.key:
+        return "none"
+    return "required" if setting.default is PydanticUndefined else code(in_yaml(setting.default))
+
+
+def _description(setting: Setting) -> str:
+    if not setting.field.description:
+        raise ValueError(f"{setting.key} has no description: give its Field one in supervisor_core/config")
+    return setting.field.description
+
+
+def in_yaml(value: Any) -> str:
+    """A value on one line of YAML; text that is no plain word is in double quotes."""
+    if isinstance(value, str):
+        plain = PLAIN.fullmatch(value) and yaml.safe_load(value) == value
+        return value if plain else f'"{value}"'
+    if isinstance(value, list):
+        items = list(map(in_yaml, value))
+        if any(item.startswith('"') for item in items):  # a mixture is hard to read
+            items = [item if item.startswith('"') else f'"{item}"' for item in items]
+        return f"[{', '.join(items)}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {in_yaml(each)}" for key, each in value.items()) + "}"
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)

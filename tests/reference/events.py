@@ -1,0 +1,23 @@
+"""The events reference, from the event types and the audit actions."""
+
+from __future__ import annotations
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.common.events import QUEUE_SIZE, EventType
+from supervisor_core.storage.audit.trail import OTHER_ACTIONS
+from tests.reference.markdown import attribute_docs, code, fill, table
+
+
+def page() -> str:
+    docs = attribute_docs(EventType)
+    handled = (each for each in CATALOG.values() if each.handler)
+    actions = [(code(each.audit_action), f"`{each.name}` ran on a worker.") for each in handled]
+    actions += [(code(name), text) for name, text in OTHER_ACTIONS.items()]
+    return fill(
+        "events.md",
+        {
+            "events": table(("type", "event"), ((code(each), docs[each.name]) for each in EventType)),
+            "actions": table(("action", "recorded when"), actions),
+            "queue": str(QUEUE_SIZE),
+        },
+    )

@@ -1,0 +1,88 @@
+"""The files reference. A test compares the two tables with the code and with the files of a real run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.commands.flags import MAX_BYTES
+from tests.reference.markdown import code, fill, sentence, size, table
+
+HOME: Mapping[str, str] = {
+    "ledger.db": "The ledger (SQLite), with `-wal` and `-shm` next to it.",
+    "audit_head.json": "The id and hash of the newest audit row, to notice rows that were cut off.",
+    "runtime.json": "The last status that the daemon wrote about itself.",
+    "supervisor.log": "The log; [`logging.file`](configuration.md#logging) names it. Older ones end in `.1`, `.2` …",
+    "events.jsonl": "The log as JSON lines, for `supervisor logs`.",
+    "daemon.out": "Output of a background daemon before its log opened, or while it crashed.",
+    "control.sock": "The daemon's control socket. Without Unix sockets: `control.json`, with a port and a token.",
+    "control.json": "See `control.sock`.",
+    "supervisor.lock": "Held by the daemon.",
+    "passes.lock": "Held by passes.",
+    "locks/worker_ID.lock": "Held by a pass for one worker.",
+    "locks/code_HASH.lock": "Held by a command that changes a checkout.",
+    "locks/python_HASH.lock": "Held by a command that installs into a Python environment.",
+    "workers/ID.json": "The launch of a worker: mark, PID, start time, boot id.",
+    "workers/ID.lock": "Held by whoever starts or stops the worker.",
+    "workers/ID.starts": "Automatic restarts within the last hour.",
+    "workers/ID.lives": "The last runs: how long they lasted, how they ended, and what was decided.",
+    "workers/ID.frozen": "Since when the worker has been stopped by a signal.",
+    "workers/ID.ages": "Ages of the heartbeat, for `history`.",
+    "desired/ID.json": "A copy of the pause, for when the drive is away.",
+    "desired/ID.quarantine": "Since when and why the worker is quarantined.",
+    "output/ID.log": "Captured output of a worker. Older files end in `.1`, `.2` …",
+    "output/ID.json": "How much of the output is on the drive.",
+    "drive.json": "The id of the drive that this host works with; see [below](#drive-id).",
+    "config_change.json": "The configuration that is being applied.",
+    "config_settings.json": "Digests of the settings at the last start, to tell what changed.",
+    "config_last_good.json": "The newest configuration without mistakes, used while the file is broken.",
+    "slack_heard.json": "When the bot last heard from Slack.",
+    "retention.swept": "When old rows and files were last deleted.",
+    "retention.parts": "The finished parts of a deletion in progress.",
+    "packages/COMMAND.json": "Installed packages before an `update-deps`.",
+    "diagnostics/NAME.json": "Reports that were made while the drive was away.",
+    "trials/": "Temporary worktrees of previews.",
+}
+"""The state folder. `ID` is a worker, `COMMAND` a command id."""
+
+DRIVE: Mapping[str, str] = {
+    "inbox/supervisor_HANDLER_ID.flag": "A [flag](#flags). With a command id: `supervisor_HANDLER_ID_COMMAND.flag`.",
+    "inbox/processing/": "Flags that were claimed.",
+    "inbox/rejected/": "Rejected flags, each with a `.reason.txt`, and `report_COMMAND.json` for a sweep with many.",
+    "outbox/supervisor_result_HANDLER_COMMAND.json": "A [result](#results). For the second worker of a command and "
+    "further ones, the name ends in `_ID`.",
+    "state/supervisor_pause_ID.flag": "The worker is paused. Without `inbox.secret`, you may create and delete it.",
+    "state/watcher_heartbeat_ID.json": "The [heartbeat](#heartbeats) that a worker writes.",
+    "state/supervisor_heartbeat_ID.json": "The supervisor's heartbeat about a worker.",
+    "state/supervisor_drive.json": "The id of the drive; see [below](#drive-id).",
+    "logs/supervisor.log": "A copy of the log.",
+    "logs/workers/ID.log": "Output of a worker, copied from the state folder.",
+    "logs/diagnostics/diagnostics_ID_TIME.json": "A [diagnostic report](../how-to/read-a-diagnostic-report.md). A "
+    "label is added to the name.",
+    "logs/diagnostics/db_verification_ID_TIME.json": "The result of `verify-db`.",
+}
+"""The shared drive. The first part is one of the keys of `nas.folders`."""
+
+
+def page() -> str:
+    handlers = (each for each in CATALOG.values() if each.handler)
+    return fill(
+        "files.md",
+        {
+            "home": _table(HOME.items()),
+            "drive": _table((f"<{name.replace('/', '>/', 1)}", text) for name, text in DRIVE.items()),
+            "parameters": table(("handler", "command", "`params`"), map(_parameters, handlers)),
+            "size": size(MAX_BYTES),
+        },
+    )
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    return table(("file", "content"), ((code(name), text) for name, text in rows))
+
+
+def _parameters(definition: CommandDefinition) -> tuple[str, str, str]:
+    further = (*definition.parameters, *definition.untyped, *definition.spread_options)
+    described = (f"`{each.name}`: {sentence(each.description)}" for each in further)
+    return code(definition.handler), code(definition.name), " ".join(described)
