@@ -36,7 +36,7 @@ OWN = tuple(
 """The other subcommands, in the order of the overview."""
 
 
-def _meanings(kind: type[Health] | type[WorkerState]) -> str:
+def _meanings(kind: type[Health | WorkerState]) -> str:
     docs = attribute_docs(kind)
     return table((kind.__name__.removeprefix("Worker").lower(), "meaning"), ((code(e), docs[e.name]) for e in kind))
 
@@ -49,7 +49,9 @@ def page() -> str:
     for notes in NOTES.iterdir():
         if notes.stem.replace("-", " ") not in OWN:
             raise ValueError(f"{notes} is about a subcommand that doesn't exist: delete the file")
-    overview = ((title, _linked(names), sentence(text)) for title, group in GROUPS.items() for names, text in group.items())
+    overview = (
+        (title, _linked(names), sentence(text)) for title, group in GROUPS.items() for names, text in group.items()
+    )
     return fill(
         "command-line.md",
         {
@@ -104,16 +106,17 @@ def _section(name: str) -> str:
 
 
 def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """The arguments without `--help` and `--config`, which all subcommands have."""
+    """The arguments, then the options without `--help` and `--config`, which all subcommands have."""
     every = [each for each in parser._actions if not isinstance(each, argparse._HelpAction)]  # noqa: SLF001
-    return [each for each in every if each.help != argparse.SUPPRESS and "--config" not in each.option_strings]
+    shown = [each for each in every if each.help != argparse.SUPPRESS and "--config" not in each.option_strings]
+    return sorted(shown, key=lambda each: bool(each.option_strings))
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     """The usage line, written here because its form in argparse depends on the version of Python."""
     words, grouped = [parser.prog], set[int]()
     exclusive = parser._mutually_exclusive_groups  # noqa: SLF001
-    for action in sorted(_shown(parser), key=lambda each: bool(each.option_strings)):
+    for action in _shown(parser):
         group = next((each for each in exclusive if action in each._group_actions), None)  # noqa: SLF001
         if group is None:
             words.append(_word(action))

@@ -26,7 +26,11 @@ audit_log = table(
     required("outcome", String(STATE), "`success`, `failure` or `interrupted`."),
     required("actor", String(PERSON_ID), "`slack:T…/U…`, `cli:name`, `file:owner`, `schedule:name` or `supervisor`."),
     required("action", String(64), "The action; see [events](events.md#audit-actions)."),
-    required("target_type", String(64), "The kind of target: `worker`, `workers`, `alert`, `schedule`, `configuration` or `supervisor`."),
+    required(
+        "target_type",
+        String(64),
+        "The kind of target: `worker`, `workers`, `alert`, `schedule`, `configuration` or `supervisor`.",
+    ),
     required("target_id", String(64), "The id of the target; for several workers, the target as it was typed."),
     optional("label", String(LABEL), "The requester's name and the label: `anna - hotfix`."),
     required("created_at", StoredMoment, "The time of the row."),

@@ -113,8 +113,10 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         # Variables.
         (
             "git: {}\ninbox:\n  secret: ${NOWHERE}",
-            ("line 3: inbox.secret needs the environment variable NOWHERE, which isn't set; set it, or write "
-            "${NOWHERE:default}"),
+            (
+                "line 3: inbox.secret needs the environment variable NOWHERE, which isn't set; set it, or write "
+                "${NOWHERE:default}"
+            ),
         ),
         # Workers.
         (
