@@ -26,41 +26,39 @@ class Need:
 
 
 LOOK_UP = ("conversations.history", "conversations.replies")
-LOOKED_UP = (
-    "looking up whether a card stands there already when Slack's answer to its post was lost: it may stand there twice"
-)
+LOOKED_UP = "checking whether a message was posted when Slack's response was lost, to avoid posting it twice"
 
 NEEDS = (
-    Need("app_mentions:read", "command by mention (@supervisor restart)", events=("app_mention",)),
+    Need("app_mentions:read", "commands by mention (@supervisor restart)", events=("app_mention",)),
     Need(
         "channels:read",
-        "look at public channels: whether the bot is a member of where it should speak, and whom one gives rights",
+        "checking membership of public channels, and rights by channel",
         methods=("conversations.info", "conversations.members"),
     ),
     Need(
         "chat:write",
-        "card and no answer: the bot can't speak at all",
+        "posting messages",
         methods=("chat.postMessage", "chat.update", "chat.postEphemeral"),
     ),
-    Need("commands", "slash command /supervisor"),
+    Need("commands", "the slash command /supervisor"),
     Need(
         "groups:read",
-        "look at private channels: whether the bot is a member of where it should speak, and whom one gives rights",
+        "checking membership of private channels, and rights by channel",
         methods=("conversations.info", "conversations.members"),
     ),
-    Need("im:history", "command by direct message", methods=LOOK_UP, events=("message.im",)),
-    Need("im:write", "direct message where the bot may not speak in the channel", methods=("conversations.open",)),
+    Need("im:history", "commands by direct message", methods=LOOK_UP, events=("message.im",)),
+    Need("im:write", "direct messages where the bot can't post in the channel", methods=("conversations.open",)),
     Need(
         "usergroups:read",
-        "right that is given to a user group",
+        "rights by user group",
         methods=("usergroups.users.list", "usergroups.list"),
     ),
-    Need("users:read", "right for anybody: Slack does not say who somebody is", methods=("users.info", "bots.info")),
+    Need("users:read", "identifying people, for all rights", methods=("users.info", "bots.info")),
     Need("channels:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need("groups:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need(
         "files:write",
-        "files: reports, pictures and lists; without it as much of them as a message holds is told as text",
+        "uploading reports, pictures and lists; without it they're shortened to text",
         methods=("files.getUploadURLExternal", "files.completeUploadExternal"),
         optional=True,
     ),

@@ -38,7 +38,7 @@ from supervisor_core.doctor.host import compare_clock
 from supervisor_core.storage.ledger_file import envelope_times
 
 BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
-NOT_LOOKED = "so channels and people were not looked at"
+NOT_LOOKED = "so channels and people aren't checked"
 UNINSTALLED = frozenset({"account_inactive", "app_not_installed", "token_revoked", "token_expired"})
 HEALTHY, DISABLED = "healthy", "disabled"
 
@@ -64,32 +64,32 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
         ]
     time = _clock(answer.headers, asked)
     if not answer.get("bot_id"):
-        message = f"this is the token of a person, {answer['user']}, not of a bot; {NOT_LOOKED}"
+        message = f"this is a user token ({answer['user']}), not a bot token; {NOT_LOOKED}"
         return None, [time, CheckResult(BOT, False, message, COPY_BOT_TOKEN)]
     me = BotIdentity(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
-    known = CheckResult(BOT, True, f"the bot is @{me.user} in the workspace {answer.get('team')} ({me.team_id})")
+    known = CheckResult(BOT, True, f"@{me.user} in the workspace {answer.get('team')} ({me.team_id})")
     return me, [time, known, check_scopes(str(answer.headers.get("X-OAuth-Scopes") or ""))]
 
 
 def check_scopes(header: str) -> CheckResult:
     """Compare the token's scopes, which Slack names with each answer, with those that are needed."""
     if not header.strip():
-        return CheckResult(SCOPES, True, "Slack does not say which scopes this token has")
+        return CheckResult(SCOPES, True, "not checked: Slack doesn't list the scopes of this token")
     lacking = scopes.missing([scope.strip() for scope in header.split(",")])
     required = [need for need in lacking if not need.optional]
     if required:
-        without = "; ".join(f"{need.scope}: no {need.what}" for need in required)
+        without = "; ".join(f"{need.scope} ({need.what})" for need in required)
         names = ", ".join(need.scope for need in required)
         remedy = (
             f"Add {names} ({SETTINGS} → OAuth & Permissions → Scopes → Bot Token Scopes), or paste manifest.yml "
-            "anew (App Manifest); then Install App → Reinstall."
+            "again (App Manifest). Then Install App → Reinstall."
         )
-        return CheckResult(SCOPES, False, f"without {without}", remedy)
+        return CheckResult(SCOPES, False, f"missing: {without}", remedy)
     if lacking:
         names = ", ".join(need.scope for need in lacking)
-        reasons = "; for ".join(dict.fromkeys(need.what for need in lacking))
-        return CheckResult(SCOPES, True, f"all that are needed; not granted, and optional: {names} (for {reasons})")
-    return CheckResult(SCOPES, True, "all that are needed, and the optional ones")
+        reasons = "; ".join(dict.fromkeys(need.what for need in lacking))
+        return CheckResult(SCOPES, True, f"all required scopes; missing optional ones: {names} ({reasons})")
+    return CheckResult(SCOPES, True, "all required and optional scopes")
 
 
 async def check_app_token(asking: SlackQueries, token: str) -> tuple[str, CheckResult]:
@@ -102,9 +102,9 @@ async def check_app_token(asking: SlackQueries, token: str) -> tuple[str, CheckR
         if asking.away:
             raise
         return "", CheckResult(
-            APP, False, f"not looked at: {error}", error.remedy
+            APP, False, f"not checked: {error}", error.remedy
         )  # Slack grants few connections a minute
-    return str(answer["url"]), CheckResult(APP, True, "it opens connections, and Socket Mode is on")
+    return str(answer["url"]), CheckResult(APP, True, "valid, and Socket Mode is on")
 
 
 async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> CheckResult | None:
@@ -121,43 +121,41 @@ def compare_apps(app_id: str, url: str) -> CheckResult | None:
     theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
     if not app_id or not theirs or theirs == app_id:
         return None
-    message = f"the two tokens are of different apps: the bot's of {app_id}, the app-level one of {theirs}"
+    message = f"the tokens belong to different apps: the bot token to {app_id}, the app-level token to {theirs}"
     return CheckResult(APP, False, message, COPY_APP_TOKEN)
 
 
 async def check_connection(url: str, seen: DaemonState) -> CheckResult:
     """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours."""
     if seen.state == "unresponsive":
-        return CheckResult(CONNECTION, True, "not looked at: a daemon may have it, and does not answer")
+        return CheckResult(CONNECTION, True, "not checked: a daemon may hold it, but doesn't respond")
     if seen.state == "running":
         return _of_daemon(seen.service(CHAT))
     try:
         others = await _others(url)
     except (ClientError, OSError, TimeoutError) as error:
-        return CheckResult(CONNECTION, False, f"the WebSocket can't be opened: {type(error).__name__}", REACH)
+        return CheckResult(CONNECTION, False, f"can't open the WebSocket: {type(error).__name__}", REACH)
     if others > 0:
         number = "another connection" if others == 1 else f"{others} other connections"
-        message = f"Slack counts {number} of this app: another process uses the same token, and gets commands"
+        message = f"the app has {number}: another process uses the same token and receives commands"
         remedy = (
-            "Stop the other supervisor, or give each an app of its own. One that died lately may still be counted "
+            "Stop the other supervisor, or give each its own app. A recently crashed one may still be counted "
             f"for some hours; a new app-level token ends that ({SETTINGS} → Basic Information)."
         )
         return CheckResult(CONNECTION, False, message, remedy)
-    return CheckResult(CONNECTION, True, "a connection opens, and nobody else uses this token")
+    return CheckResult(CONNECTION, True, "works, and nothing else uses this token")
 
 
 def _of_daemon(service: Mapping[str, object]) -> CheckResult:
-    state, reason = service.get("state"), service.get("reason") or "it does not say why"
+    state, reason = service.get("state"), service.get("reason") or "no reason given"
     if state == DISABLED:
-        remedy = "Start it anew: supervisor stop, then supervisor run."
+        remedy = "Run: supervisor daemon restart."
         return CheckResult(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
     if service.get("health") == HEALTHY:
-        return CheckResult(CONNECTION, True, "the daemon is connected, and nobody else uses this token")
+        return CheckResult(CONNECTION, True, "the daemon is connected, and nothing else uses this token")
     error = f" ({service['last_error']})" if service.get("last_error") else ""
-    remedy = (
-        "Stop the other process, where one is named; else the checks around this one, or the daemon's log, say more."
-    )
-    return CheckResult(CONNECTION, False, f"the daemon says: {reason}{error}", remedy)
+    remedy = "If another process is named, stop it. Otherwise see the other checks and the daemon's log."
+    return CheckResult(CONNECTION, False, f"the daemon reports: {reason}{error}", remedy)
 
 
 async def _others(url: str) -> int:
@@ -182,7 +180,7 @@ def _clock(headers: Mapping[str, str], asked: datetime) -> CheckResult:
 
 
 def _refused(word: str) -> str:
-    return f"Slack refuses the bot token: {word}; {NOT_LOOKED}"
+    return f"Slack rejects the bot token: {word}; {NOT_LOOKED}"
 
 
 def _bot_remedy(word: str) -> str:
@@ -193,15 +191,15 @@ def _no_connection(word: str) -> tuple[str, str]:
     if word == "socket_mode_not_enabled":
         return "Socket Mode is off for this app", SOCKET_MODE_ON
     if word in ("missing_scope", "no_permission"):
-        return "the app-level token lacks the scope connections:write, and none can be added to it", NEW_APP_TOKEN
+        return "the app-level token lacks the scope connections:write, which can't be added later", NEW_APP_TOKEN
     if word == "not_allowed_token_type":
-        return "Slack says that this is no app-level token", COPY_APP_TOKEN
+        return "Slack says this isn't an app-level token", COPY_APP_TOKEN
     if word in ("access_denied", "forbidden_team", "team_access_not_granted"):
         return (
-            f"Slack does not let this workspace in: {word}",
-            "Ask an administrator of the workspace to approve the app.",
+            f"Slack doesn't allow the app in this workspace: {word}",
+            "Ask a workspace admin to approve the app.",
         )
-    return f"Slack refuses the app-level token: {word}", NEW_APP_TOKEN
+    return f"Slack rejects the app-level token: {word}", NEW_APP_TOKEN
 
 
 INTERACTIVITY = "slack_interactivity"
@@ -214,8 +212,6 @@ def check_interactivity(ledger: Path) -> CheckResult:
     if came is not None:
         first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)
         since = f"since {first} UTC, and last" if first != last else "last"
-        return CheckResult(INTERACTIVITY, True, f"it is on: clicks have come {since} at {last} UTC")
-    where = f"Look there: {SETTINGS} → Interactivity & Shortcuts must be on (manifest.yml switches it on)."
-    return CheckResult(
-        INTERACTIVITY, True, "can't be seen from outside, and no click has come lately that would prove it", where
-    )
+        return CheckResult(INTERACTIVITY, True, f"on: clicks received {since} at {last} UTC")
+    where = f"Check that {SETTINGS} → Interactivity & Shortcuts is on (manifest.yml turns it on)."
+    return CheckResult(INTERACTIVITY, True, "can't be checked: no click was received recently", where)

@@ -12,7 +12,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_channels"
-FIND = "A channel's id is at the end of its About page: click on its name above the messages."
+FIND = "To find a channel's id, click its name above the messages; it's at the end of the About tab."
 CONVERSATIONS = ("C", "G", "D")
 
 
@@ -36,7 +36,7 @@ async def check_channels(asking: SlackQueries, config: SupervisorConfig, bot: st
     """One line where all is well, else one for each channel with a trouble."""
     wanted = configured_channels(config)
     if not wanted:
-        return [CheckResult(NAME, True, "the configuration names none; alerts and announcements have no place to go")]
+        return [CheckResult(NAME, True, "none configured, so alerts and announcements aren't posted")]
     look_up = partial(asking.about, asking.client.conversations_info, "channel")
     answers = await asyncio.gather(*(look_up(channel=channel) for channel in wanted))
     troubles = [
@@ -54,17 +54,17 @@ def channel_problem(channel: str, settings: list[str], answer: Mapping[str, Any]
     """The failed result of this channel; None where nothing is wrong."""
     name, who = f"slack_channel_{channel}", f"{', '.join(settings)}: {channel}"
     if answer.get("error") == "channel_not_found":
-        remedy = f"Correct the id in the configuration. {FIND} In a private channel, first type: /invite @{bot}"
-        return CheckResult(name, False, f"{who} does not exist, or is private and the bot is not in it", remedy)
+        remedy = f"Correct the id in the configuration. {FIND} In a private channel, first run: /invite @{bot}"
+        return CheckResult(name, False, f"{who} doesn't exist, or is private and the bot isn't a member", remedy)
     if answer.get("error") == "missing_scope":
-        remedy = "Grant channels:read and groups:read; slack_scopes says where (im:read for a direct message)."
-        return CheckResult(name, False, f"{who} can't be looked at: a scope is missing", remedy)
+        remedy = "Grant channels:read and groups:read (im:read for a direct message); see slack_scopes."
+        return CheckResult(name, False, f"{who} can't be checked: a scope is missing", remedy)
     if "error" in answer:
-        return CheckResult(name, False, f"{who} can't be looked at: {answer['error']}", FIND)
+        return CheckResult(name, False, f"{who} can't be checked: {answer['error']}", FIND)
     title = f"{who} (#{answer.get('name') or channel})"
     if answer.get("is_archived"):
         return CheckResult(name, False, f"{title} is archived", "Name another channel, or unarchive it in Slack.")
     if not answer.get("is_member") and not answer.get("is_im"):
-        remedy = f"Type in #{answer.get('name') or channel}: /invite @{bot}"
-        return CheckResult(name, False, f"@{bot} is not a member of {title}", remedy)
+        remedy = f"In #{answer.get('name') or channel}, run: /invite @{bot}"
+        return CheckResult(name, False, f"@{bot} isn't a member of {title}", remedy)
     return None

@@ -17,10 +17,10 @@ from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_people"
 USERS, GROUPS, CHANNELS = ("U", "W"), ("S",), ("C", "G")
-FIND_USER = "Somebody's id is in their profile: click on their picture, then ⋮ → Copy member ID."
-FIND_GROUP = "A group's id is in its address: Directories → User groups → the group → ⋮ → Copy group ID."
+FIND_USER = "To find a person's id, click their picture, then ⋮ → Copy member ID."
+FIND_GROUP = "To find a group's id, open Directories → User groups → the group → ⋮ → Copy group ID."
 FREE_PLAN = "plan_upgrade_required"
-NOBODY = "nobody is an operator, so nothing can be changed from Slack (slack.access.operators)"
+NOBODY = "no operators (slack.access.operators), so nobody can run commands from Slack"
 
 
 def configured_people(config: SupervisorConfig) -> dict[str, list[str]]:
@@ -71,7 +71,7 @@ def _may_anybody_operate(config: SupervisorConfig) -> bool:
 def _summed_up(users: int, groups: int, channels: int) -> str:
     numbers = ((users, "user"), (groups, "user group"), (channels, "channel"))
     counts = [f"{count} {word}{'s' * (count != 1)}" for count, word in numbers if count]
-    return f"Slack knows all that are named: {' and '.join(counts)}" if counts else "the configuration names nobody"
+    return f"Slack knows all of them: {' and '.join(counts)}" if counts else "none configured"
 
 
 async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
@@ -90,24 +90,22 @@ def user_problem(
     name, where = f"slack_user_{who}", ", ".join(settings)
     error = answer.get("error")
     if error == "missing_scope":
-        return CheckResult(
-            name, False, f"{where}: {who} can't be looked up", "Grant users:read; slack_scopes says where."
-        ), ""
+        return CheckResult(name, False, f"{where}: {who} can't be looked up", "Grant users:read; see slack_scopes."), ""
     if error:
-        remedy = f"Correct the id, or take it out of the configuration. {FIND_USER}"
-        words = "is not known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
+        remedy = f"Correct the id, or remove it from the configuration. {FIND_USER}"
+        words = "isn't known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
         return CheckResult(name, False, f"{where}: {who} {words}", remedy), ""
     profile = answer.get("profile") or {}
     person = f"{who} ({profile.get('display_name') or answer.get('real_name') or answer.get('name')})"
     for fact, words in (("deleted", "is deactivated"), ("is_bot", "is a bot")):
         if answer.get(fact):
-            message = f"{where}: {person} {words}, and gets no rights"
-            return CheckResult(name, False, message, "Take the id out of the configuration, or name a person."), ""
+            message = f"{where}: {person} {words} and gets no rights"
+            return CheckResult(name, False, message, "Remove the id from the configuration, or name a person."), ""
     if answer.get("is_restricted") or answer.get("is_ultra_restricted"):
-        never = ", but never votes" if any(setting.endswith("approvers") for setting in settings) else ""
-        return None, f"{person} is a guest, with rights in {where} all the same{never}"
+        never = ", but can't vote" if any(setting.endswith("approvers") for setting in settings) else ""
+        return None, f"{person} is a guest, but has rights in {where}{never}"
     if answer.get("is_stranger") or answer.get("team_id") not in (team_id, None, ""):
-        return None, f"{person} is of another workspace, with rights in {where} all the same"
+        return None, f"{person} is from another workspace, but has rights in {where}"
     return None, ""
 
 
@@ -116,21 +114,21 @@ def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> Ch
     name, where = f"slack_group_{who}", ", ".join(settings)
     error = known.get("error")
     if error == FREE_PLAN:
-        message = f"{where}: {who} gives no rights: the workspace's plan has no user groups"
-        return CheckResult(name, False, message, f"Name people by their user ids instead. {FIND_USER}")
+        message = f"{where}: {who} gives no rights: the workspace's plan doesn't include user groups"
+        return CheckResult(name, False, message, f"Name people by user id instead. {FIND_USER}")
     if error:
         message = f"{where}: {who} can't be looked up: {error}"
-        return CheckResult(name, False, message, "Grant usergroups:read; slack_scopes says where.")
+        return CheckResult(name, False, message, "Grant usergroups:read; see slack_scopes.")
     group = known.get(who)
     if group is None:
-        remedy = f"Correct the id, or take it out of the configuration. {FIND_GROUP}"
-        return CheckResult(name, False, f"{where}: {who} is not known to Slack", remedy)
+        remedy = f"Correct the id, or remove it from the configuration. {FIND_GROUP}"
+        return CheckResult(name, False, f"{where}: {who} isn't known to Slack", remedy)
     title = f"{who} (@{group.get('handle')})"
     if group.get("date_delete"):
         remedy = "Enable it again in Slack (Directories → User groups), or name another."
-        return CheckResult(name, False, f"{where}: {title} is disabled, and gives no rights", remedy)
+        return CheckResult(name, False, f"{where}: {title} is disabled and gives no rights", remedy)
     if str(group.get("user_count", "")) == "0":
-        return CheckResult(name, False, f"{where}: {title} has no members", "Add somebody to it in Slack.")
+        return CheckResult(name, False, f"{where}: {title} has no members", "Add members in Slack.")
     return None
 
 
@@ -139,20 +137,20 @@ def member_channel_problem(who: str, settings: list[str], answer: Mapping[str, A
     name, where = f"slack_members_{who}", ", ".join(settings)
     error = answer.get("error")
     if error == "missing_scope":
-        remedy = "Grant channels:read and groups:read; slack_scopes says where."
+        remedy = "Grant channels:read and groups:read; see slack_scopes."
         return CheckResult(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
     if error:
         words = (
-            "it does not exist, or is private and the bot is not in it" if error == "channel_not_found" else str(error)
+            "it doesn't exist, or is private and the bot isn't a member" if error == "channel_not_found" else str(error)
         )
         remedy = f"Correct the id, or invite the bot to the channel. {FIND_CHANNEL}"
         return CheckResult(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""
     title = f"{who} (#{answer.get('name') or who})"
     if answer.get("is_archived"):
         remedy = "Name another channel, or unarchive it in Slack."
-        return CheckResult(name, False, f"{where}: {title} is archived, and gives no rights", remedy), ""
+        return CheckResult(name, False, f"{where}: {title} is archived and gives no rights", remedy), ""
     if str(answer.get("num_members", "")) == "0":
-        return CheckResult(name, False, f"{where}: {title} has no members", "Invite somebody to it in Slack."), ""
+        return CheckResult(name, False, f"{where}: {title} has no members", "Invite members in Slack."), ""
     if answer.get("is_private") or answer.get("is_group") or answer.get("is_mpim"):
         return None, ""
-    return None, f"{title} is public: whoever joins it has the rights of {where}"
+    return None, f"{title} is public: everybody who joins gets the rights of {where}"

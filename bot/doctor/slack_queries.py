@@ -17,15 +17,15 @@ from supervisor_core.config.slack_settings import SlackCredentials
 SETTINGS = "https://api.slack.com/apps → your app"
 BOT_TOKEN_PLACE = f"{SETTINGS} → OAuth & Permissions → Bot User OAuth Token"
 APP_TOKEN_PLACE = f"{SETTINGS} → Basic Information → App-Level Tokens"
-COPY_BOT_TOKEN = f"Copy the token that begins with xoxb- ({BOT_TOKEN_PLACE}) into SLACK_BOT_TOKEN."
+COPY_BOT_TOKEN = f"Copy the token that starts with xoxb- ({BOT_TOKEN_PLACE}) into SLACK_BOT_TOKEN."
 COPY_APP_TOKEN = (
-    f"Copy the token that begins with xapp- ({APP_TOKEN_PLACE} → its name; or Generate Token and Scopes with "
+    f"Copy the token that starts with xapp- ({APP_TOKEN_PLACE} → its name; or Generate Token and Scopes with "
     "connections:write) into SLACK_APP_TOKEN."
 )
-NEW_BOT_TOKEN = f"Install the app again ({SETTINGS} → Install App), then: {COPY_BOT_TOKEN}"
-NEW_APP_TOKEN = f"Make a new one with the scope connections:write ({APP_TOKEN_PLACE} → Generate Token and Scopes)."
-SOCKET_MODE_ON = f"Switch it on: {SETTINGS} → Socket Mode → Enable Socket Mode."
-WAIT = "Wait so long, then ask doctor again."
+NEW_BOT_TOKEN = f"Reinstall the app ({SETTINGS} → Install App). {COPY_BOT_TOKEN}"
+NEW_APP_TOKEN = f"Create a new one with the scope connections:write ({APP_TOKEN_PLACE} → Generate Token and Scopes)."
+SOCKET_MODE_ON = f"Turn it on: {SETTINGS} → Socket Mode → Enable Socket Mode."
+WAIT = "Wait, then run doctor again."
 REACH = "Check the network, the proxy (HTTPS_PROXY), SLACK_API_URL, and https://slack-status.com."
 
 CALL_SECONDS = 10.0
@@ -37,7 +37,7 @@ TOO_MANY_REQUESTS = 429
 
 
 class SlackUnreachableError(Exception):
-    """Slack does not answer as it should; trying again later may help."""
+    """Slack doesn't respond as expected; retrying later may help."""
 
     def __init__(self, message: str, remedy: str = REACH, seconds: float = 0.0) -> None:
         self.remedy = remedy
@@ -47,7 +47,7 @@ class SlackUnreachableError(Exception):
 
 
 class SlackRefusalError(Exception):
-    """Slack answers no. `word` is its reason."""
+    """Slack refuses; `word` is its error code."""
 
     def __init__(self, word: str, headers: Mapping[str, str]) -> None:
         self.word = word
@@ -87,13 +87,13 @@ class SlackQueries:
             except SlackApiError as error:
                 word, status, headers = _reason(error)
                 if status == TOO_MANY_REQUESTS:  # of this method alone: the others can still be asked
-                    words = f"Slack asks us to wait {headers.get('Retry-After', 'some')} seconds"
+                    words = f"Slack's rate limit asks to wait {headers.get('Retry-After', 'some')} seconds"
                     raise SlackUnreachableError(words, WAIT, retry_after(error) or 0.0) from None
                 if word not in TEMPORARY:
                     raise SlackRefusalError(word, headers) from None
-                self.away = f"Slack answers {word or f'with status {status} and no reason'}"
+                self.away = f"Slack responds {word or f'with status {status} and no error code'}"
             except TimeoutError:
-                self.away = f"Slack does not answer within {CALL_SECONDS:g} s"
+                self.away = f"no response from Slack within {CALL_SECONDS:g} s"
             except (ClientError, OSError) as error:
                 self.away = f"Slack can't be reached: {type(error).__name__}"
             raise SlackUnreachableError(self.away)

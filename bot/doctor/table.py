@@ -30,7 +30,7 @@ def check_slack(config: SupervisorConfig) -> list[CheckResult]:
         return [clock_unknown("Slack is off"), CheckResult(NAME, True, "off: slack.enabled is false")]
     tokens = _tokens(config)
     if tokens.credentials is None:
-        return [clock_unknown("Slack can't be asked without the right tokens"), tokens.check]
+        return [clock_unknown("needs valid Slack tokens"), tokens.check]
     results = asyncio.run(_SlackChecks(config, tokens.credentials, _daemon_state(config)).run())
     return hide_secrets(secret_values(tokens.credentials), [tokens.check, *results])
 
@@ -79,7 +79,7 @@ class _SlackChecks:
         except SlackUnreachableError as error:
             self._results.append(self._away(str(error), error.remedy))
         except TimeoutError:
-            self._results.append(self._away(f"Slack was not done answering within {LONGEST_SECONDS:g} s", REACH))
+            self._results.append(self._away(f"Slack took longer than {LONGEST_SECONDS:g} s", REACH))
         if not any(result.name == CLOCK for result in self._results):
             self._results.insert(0, clock_unknown("Slack can't be reached"))
         return self._results
@@ -98,5 +98,5 @@ class _SlackChecks:
             self._results += await people.check_people(self._slack, self._config, bot.team_id)
 
     def _away(self, why: str, remedy: str) -> CheckResult:
-        rest = "what is not told here was not looked at"
+        rest = "other checks are skipped"
         return CheckResult(NAME, False, f"{why} ({self._slack.url}); {rest}", remedy)

@@ -21,12 +21,12 @@ KINDS = (
     ("xoxb-", "a bot token"),
     ("xapp-", "an app-level token"),
     ("xoxp-", "a user token"),
-    ("xoxe", "a token for the configuration of apps, or one to refresh others with"),
-    ("xoxc-", "the token of somebody's browser"),
-    ("xoxd-", "the cookie of somebody's browser"),
-    ("xoxs-", "the token of somebody's browser"),
+    ("xoxe", "an app configuration token or a refresh token"),
+    ("xoxc-", "a browser token"),
+    ("xoxd-", "a browser cookie"),
+    ("xoxs-", "a browser token"),
 )
-CORRECT = "Correct it in the .env beside the configuration, or in the environment that the supervisor is started with."
+CORRECT = "Correct it in the .env file beside the configuration, or in the supervisor's environment."
 HIDDEN = "…"
 QUOTES = ("'", '"', "`", "“", "<")
 SWAPPED = ((BOT_TOKEN, APP_TOKEN), (APP_TOKEN, BOT_TOKEN))
@@ -55,26 +55,24 @@ def check_tokens(environ: Mapping[str, str], folder: Path, *, wanted: bool = Fal
     absent = [name for name, token in held.items() if token is None]
     if len(absent) == len(held):
         empty = [why for name in absent if (why := _empty(name, environ))]
-        why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} are not set"
+        why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} aren't set"
         if any(name + FILE_SUFFIX in why for name in absent):
             return TokenResult(CheckResult(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
         if wanted:
-            remedy = f"Put both into {folder / '.env'}, or say `slack: {{enabled: false}}` in the configuration."
-            return TokenResult(
-                CheckResult(NAME, False, f"{why}, and the configuration says what Slack is to be used for", remedy)
-            )
+            remedy = f"Set both in {folder / '.env'}, or set `slack: {{enabled: false}}` in the configuration."
+            return TokenResult(CheckResult(NAME, False, f"{why}, but Slack is configured", remedy))
         return TokenResult(CheckResult(NAME, True, f"{why}, so the supervisor runs without Slack"))
     if absent:
         (name,) = absent
-        why = _empty(name, environ) or f"{name} is not set"
+        why = _empty(name, environ) or f"{name} isn't set"
         return TokenResult(
-            CheckResult(NAME, False, f"{why}, and the other token is: Slack needs both", WANTED[name][1])
+            CheckResult(NAME, False, f"{why}, but the other token is; Slack needs both", WANTED[name][1])
         )
     for name, token in held.items():
         trouble = _written_wrong(name, token.get_secret_value() if token else "")
         if trouble is not None:
             return TokenResult(trouble)
-    return TokenResult(CheckResult(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set, each of its kind"), found)
+    return TokenResult(CheckResult(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set"), found)
 
 
 def secret_values(credentials: SlackCredentials) -> list[str]:
@@ -96,8 +94,8 @@ def hide_secrets(secrets: Iterable[str], checks: list[CheckResult]) -> list[Chec
 def _swapped(written: Mapping[str, str]) -> CheckResult | None:
     if not all(written[name].startswith(WANTED[other][0]) for name, other in SWAPPED):
         return None
-    words = f"the two tokens are swapped: {BOT_TOKEN} holds the app-level one, {APP_TOKEN} the bot's"
-    return CheckResult(NAME, False, words, f"Exchange them. {CORRECT}")
+    words = f"the tokens are swapped: {BOT_TOKEN} holds the app-level token, {APP_TOKEN} the bot token"
+    return CheckResult(NAME, False, words, f"Swap them. {CORRECT}")
 
 
 def _written_wrong(name: str, value: str) -> CheckResult | None:
@@ -106,17 +104,17 @@ def _written_wrong(name: str, value: str) -> CheckResult | None:
     if not value or value.startswith(prefix):
         return None
     if value.startswith(QUOTES):
-        remedy = f"Take the quotes away where {name} is set: what sets it here does not."
-        return CheckResult(NAME, False, f"{name} has quotes around it that became a part of it", remedy)
+        remedy = f"Remove the quotes where {name} is set."
+        return CheckResult(NAME, False, f"{name} has quotes around it that are part of the value", remedy)
     if value.lower().startswith("bearer "):
         return CheckResult(
-            NAME, False, f"{name} begins with the word Bearer", "Leave the word away; only the token counts."
+            NAME, False, f"{name} starts with the word Bearer", "Remove the word and keep only the token."
         )
-    kind = next((words for start, words in KINDS if value.startswith(start)), "no token of Slack's")
-    return CheckResult(NAME, False, f"{name} holds {kind}, and must hold one that begins with {prefix}", copy)
+    kind = next((words for start, words in KINDS if value.startswith(start)), "something that isn't a Slack token")
+    return CheckResult(NAME, False, f"{name} holds {kind}; it must start with {prefix}", copy)
 
 
 def _empty(name: str, environ: Mapping[str, str]) -> str:
     if environ.get(name + FILE_SUFFIX):
-        return f"the file that {name}{FILE_SUFFIX} names is empty"
-    return f"{name} is set, but empty" if name in environ else ""
+        return f"the file in {name}{FILE_SUFFIX} is empty"
+    return f"{name} is empty" if name in environ else ""

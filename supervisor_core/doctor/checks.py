@@ -52,8 +52,8 @@ def _wait(check: Check, future: Future[Sequence[CheckResult]], deadline: float) 
     try:
         return future.result(max(deadline - time.monotonic(), 0.0))
     except FutureTimeout:
-        remedy = "Something hangs: look at the disk and its mount."
-        return [CheckResult(check.name, False, "this could not be found out in time", remedy)]
+        remedy = "Something hangs. Check the disk and its mount."
+        return [CheckResult(check.name, False, "the check timed out", remedy)]
 
 
 def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:
@@ -64,8 +64,8 @@ def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:
         return [CheckResult(check.name, False, error.message, error.remedy)]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        remedy = "Run this as the user to whom it belongs." if isinstance(error, PermissionError) else ""
+        remedy = "Run this as the owner." if isinstance(error, PermissionError) else ""
         return [CheckResult(check.name, False, f"{where}{error.strerror or type(error).__name__}", remedy)]
     except Exception as error:  # noqa: BLE001 (the edge of a check)
-        return [CheckResult(check.name, False, f"something unexpected went wrong: {describe(error)}")]
+        return [CheckResult(check.name, False, f"unexpected error: {describe(error)}")]
     return [found] if isinstance(found, CheckResult) else found

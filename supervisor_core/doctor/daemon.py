@@ -58,28 +58,26 @@ def check_daemon(config: SupervisorConfig) -> CheckResult:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
     if seen.state == "stopped":
-        return CheckResult(
-            NAME, True, "none runs here; `supervisor start` starts one, or it lives on `supervisor once`"
-        )
+        return CheckResult(NAME, True, "not running; start it with `supervisor start`, or use `supervisor once`")
     if seen.state == "stale":
-        remedy = "Start it: supervisor start. It takes over the workers, which go on."
-        return CheckResult(NAME, False, "it died without a word", remedy)
+        remedy = "Run: supervisor start. It adopts the running workers."
+        return CheckResult(NAME, False, "crashed: it isn't running and didn't stop normally", remedy)
     if seen.state == "unresponsive":
-        message = f"it runs, but does not answer within {ANSWER_SECONDS:g} s"
-        remedy = f"Its log says what it does: {config.log_path}. Killing it spares its workers."
+        message = f"running, but no response within {ANSWER_SECONDS:g} s"
+        remedy = f"Check its log: {config.log_path}. Workers keep running if you kill it."
         return CheckResult(NAME, False, message, remedy)
     # Slack has checks of its own, which know more of it.
     ill = [each for each in seen.status["services"] if each["health"] == UNHEALTHY and each["name"] != CHAT]
     pid = seen.status["supervisor"]["pid"]
     if ill:
         reasons = "; ".join(f"{each['name']}: {each['reason']}" for each in ill)
-        return CheckResult(NAME, False, f"it runs, pid {pid}, but {reasons}", f"Its log says more: {config.log_path}")
-    return CheckResult(NAME, True, f"it runs, pid {pid}, and answers")
+        return CheckResult(NAME, False, f"running (pid {pid}), but {reasons}", f"Check its log: {config.log_path}")
+    return CheckResult(NAME, True, f"running (pid {pid}) and responding")
 
 
 WEBHOOK, DEADMAN = "webhook", "deadman"
-REMEDY = "Look at the address in {key}, and at name service, proxy (HTTPS_PROXY) and firewall of this host."
-UNSIGNED = "Set alerts.webhook.secret on both sides: without it nobody can tell our alerts from somebody else's."
+REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
+UNSIGNED = "Set alerts.webhook.secret on both sides, so the receiver can verify where an alert comes from."
 
 
 def check_webhook(config: SupervisorConfig) -> CheckResult:
@@ -87,7 +85,7 @@ def check_webhook(config: SupervisorConfig) -> CheckResult:
     said = config.alerts.webhook
     check = _reached(WEBHOOK, "alerts.webhook.url", said.url)
     if check.ok and said.url and not said.secret.get_secret_value():
-        return CheckResult(WEBHOOK, True, f"{check.message}; what is sent there is not signed", UNSIGNED)
+        return CheckResult(WEBHOOK, True, f"{check.message}; requests aren't signed", UNSIGNED)
     return check
 
 
@@ -98,7 +96,7 @@ def check_deadman(config: SupervisorConfig) -> CheckResult:
 
 def _reached(name: str, key: str, url: SecretUrl) -> CheckResult:
     if not url:
-        return CheckResult(name, True, f"off: {key} is not set")
+        return CheckResult(name, True, f"off: {key} isn't set")
     address, shown = url.get_secret_value(), mask_url(url.get_secret_value())
     parts = urlsplit(address)
     front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
@@ -106,4 +104,4 @@ def _reached(name: str, key: str, url: SecretUrl) -> CheckResult:
         web.send_request("HEAD", front)
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
-    return CheckResult(name, True, f"{shown} answers; nothing was sent to it")
+    return CheckResult(name, True, f"{shown} is reachable; no request was sent")

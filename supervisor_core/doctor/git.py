@@ -26,10 +26,10 @@ def check_git(config: SupervisorConfig) -> CheckResult:
                 remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
                 troubles.append((f"{worker.id}: {error.message}", remedy))
             else:
-                remarks.append(f"{worker.id} runs from no checkout, so it can't be updated or rolled back")
+                remarks.append(f"{worker.id} doesn't run from a checkout, so it can't be updated or rolled back")
             continue
         except GitError as error:
-            troubles.append((f"{worker.id}: {error.message}", error.remedy or "Look at it with git."))
+            troubles.append((f"{worker.id}: {error.message}", error.remedy or "Check it with git."))
             continue
         found, said = _seen(worker, state)
         troubles += found
@@ -43,18 +43,18 @@ def _seen(worker: WorkerSettings, state: CodeState) -> tuple[list[tuple[str, str
     """The problems that prevent a change of the checkout, each with a remedy; and remarks."""
     troubles, remarks = [], []
     if state.under_way:
-        remedy = f"End it: git -C {state.top} {state.under_way} --abort (or --continue)."
-        troubles.append((f"{worker.id}: a {state.under_way} in {state.top} was not ended", remedy))
+        remedy = f"Run: git -C {state.top} {state.under_way} --abort (or --continue)."
+        troubles.append((f"{worker.id}: a {state.under_way} in {state.top} is unfinished", remedy))
     if state.lock is not None:
-        troubles.append((f"{worker.id}: {state.lock} is there", "If no git runs there, delete that file."))
+        troubles.append((f"{worker.id}: {state.lock} exists", "If no git is running there, delete the file."))
     if state.branch != worker.code.branch:
         on, wanted = f"branch {state.branch}" if state.branch else "no branch", worker.code.branch
-        said = f"the code of {worker.id} is on {on}, not on {wanted}, so it is not updated or rolled back"
-        remedy = f"Switch it (git -C {state.top} switch {wanted}), or correct workers.{worker.id}.code.branch."
+        said = f"the code of {worker.id} is on {on}, not {wanted}, so it can't be updated or rolled back"
+        remedy = f"Run: git -C {state.top} switch {wanted}. Or correct workers.{worker.id}.code.branch."
         if worker.code.model_fields_set:
             troubles.append((said, remedy))
         else:
             remarks.append(said)
     if state.changes:
-        remarks.append(f"the code of {worker.id} has changes that no commit has, so it is not updated or rolled back")
+        remarks.append(f"the code of {worker.id} has uncommitted changes, so it can't be updated or rolled back")
     return troubles, remarks

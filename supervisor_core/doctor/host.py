@@ -33,21 +33,21 @@ def compare_clock(date: str, asked: datetime, answered: datetime, whose: str = "
     try:
         told = parsedate_to_datetime(date)
     except ValueError:
-        return clock_unknown(f"{whose} did not tell the time")
+        return clock_unknown(f"{whose} sent no time")
     theirs = told.replace(tzinfo=UTC).timestamp() if told.tzinfo is None else told.timestamp()
     way = (answered - asked).total_seconds() / 2
     skew = (asked.timestamp() + way) - (theirs + HALF_A_SECOND)
     if abs(skew) <= SKEW_SECONDS + HALF_A_SECOND + way:
-        return CheckResult(CLOCK, True, f"it agrees with {whose}'s to within {SKEW_SECONDS:g} s")
+        return CheckResult(CLOCK, True, f"within {SKEW_SECONDS:g} s of {whose}'s clock")
     direction = "ahead of" if skew > 0 else "behind"
-    remedy = "Let the system keep its time: timedatectl set-ntp true (Windows: w32tm /resync)."
-    return CheckResult(CLOCK, False, f"it is {abs(skew):.0f} s {direction} {whose}'s", remedy)
+    remedy = "Run: timedatectl set-ntp true (Windows: w32tm /resync)."
+    return CheckResult(CLOCK, False, f"{abs(skew):.0f} s {direction} {whose}'s clock", remedy)
 
 
 def clock_unknown(why: str) -> CheckResult:
     """A warning, and no pass: whether the clock is right isn't known. Another check fails where Slack is away."""
-    message = f"not compared, so whether it is right isn't known: {why}"
-    return CheckResult(CLOCK, True, message, "Compare it by hand: timedatectl (Windows: w32tm /stripchart).")
+    message = f"not checked: {why}"
+    return CheckResult(CLOCK, True, message, "Check it by hand: timedatectl (Windows: w32tm /stripchart).")
 
 
 DRIVE = "drive"
@@ -61,10 +61,10 @@ def check_drive(config: SupervisorConfig) -> CheckResult:
     folders = {name: config.folder(name) for name in FolderSettings.model_fields}
     troubles, missing = door.call(_walk, root, folders)
     if troubles:
-        remedy = f"Let this user write there (nas.folders names the folders below {root})."
+        remedy = f"Give this user write access (nas.folders names the folders in {root})."
         return CheckResult(DRIVE, False, "; ".join(troubles), remedy)
-    yet = f"; not there yet, made when needed: {', '.join(missing)}" if missing else ""
-    return CheckResult(DRIVE, True, f"{root} is there and can be written{yet}")
+    yet = f"; created when needed: {', '.join(missing)}" if missing else ""
+    return CheckResult(DRIVE, True, f"{root} is writable{yet}")
 
 
 def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]]:
@@ -74,15 +74,15 @@ def _walk(root: Path, folders: Mapping[str, Path]) -> tuple[list[str], list[str]
             if name in FOLDERS:
                 drive_files.probe(root, folder)
             elif drive_files.is_file(root, folder):
-                troubles.append(f"{folder} is no folder")
+                troubles.append(f"{folder} isn't a folder")
         except FileNotFoundError:
             missing.append(folder.name)
         except NotADirectoryError as error:
-            troubles.append(f"{folder} is no folder ({error.strerror})")
+            troubles.append(f"{folder} isn't a folder ({error.strerror})")
         except OSError as error:
-            troubles.append(f"nothing can be written in {folder}: {error.strerror}")
+            troubles.append(f"{folder} isn't writable: {error.strerror}")
     if missing and not os.access(root, os.W_OK | os.X_OK):
-        troubles.append(f"{root} may not be written, so {', '.join(missing)} can't be made")
+        troubles.append(f"{root} isn't writable, so {', '.join(missing)} can't be created")
     return troubles, missing
 
 
@@ -95,45 +95,43 @@ def check_state_folder(config: SupervisorConfig) -> CheckResult:
     """The folder that holds the ledger."""
     folder = config.state_dir
     if folder.is_relative_to(config.nas.root):
-        return CheckResult(STATE_FOLDER, False, f"{folder} lies on the shared drive, {config.nas.root}", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} is on the shared drive, {config.nas.root}", SETTING)
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     kind = remote_kind(there.resolve())
     if kind:
-        return CheckResult(STATE_FOLDER, False, f"{folder} lies on a network drive ({kind})", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} is on a network drive ({kind})", SETTING)
     return _as_it_is(folder) if there == folder else _to_be_made(folder, there)
 
 
 def _to_be_made(folder: Path, there: Path) -> CheckResult:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        remedy = f"Make {folder} for this user, or set supervisor.state_dir to where this user may write."
-        return CheckResult(
-            STATE_FOLDER, False, f"{folder} is not there and can't be made: {there} does not allow it", remedy
-        )
-    return CheckResult(STATE_FOLDER, True, f"{folder} is not there yet; the first run makes it")
+        remedy = f"Create {folder} for this user, or set supervisor.state_dir to a folder where this user can write."
+        return CheckResult(STATE_FOLDER, False, f"{folder} can't be created: {there} isn't writable", remedy)
+    return CheckResult(STATE_FOLDER, True, f"{folder} doesn't exist yet; the first run creates it")
 
 
 def _as_it_is(folder: Path) -> CheckResult:
     if not folder.is_dir():
-        return CheckResult(STATE_FOLDER, False, f"{folder} is no folder", SETTING)
+        return CheckResult(STATE_FOLDER, False, f"{folder} isn't a folder", SETTING)
     status = folder.stat()
     if os.name == "posix":
         if status.st_uid != os.geteuid():
-            remedy = f"Run supervisor as that user: sudo -u {user_name(status.st_uid)} supervisor doctor"
-            return CheckResult(STATE_FOLDER, False, f"{folder} belongs to {user_name(status.st_uid)}", remedy)
+            remedy = f"Run as that user: sudo -u {user_name(status.st_uid)} supervisor doctor"
+            return CheckResult(STATE_FOLDER, False, f"{folder} is owned by {user_name(status.st_uid)}", remedy)
         if stat.S_IMODE(status.st_mode) & OTHERS:
-            message = f"{folder} is open to others (mode {stat.S_IMODE(status.st_mode):04o}, not 0700)"
-            return CheckResult(STATE_FOLDER, False, message, f"chmod 700 {folder}")
+            message = f"{folder} is accessible to other users (mode {stat.S_IMODE(status.st_mode):04o}, not 0700)"
+            return CheckResult(STATE_FOLDER, False, message, f"Run: chmod 700 {folder}")
     try:
         with tempfile.TemporaryFile(dir=folder, prefix=".doctor.") as file:
             file.write(b"x")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        remedy = "Make room on the disk, or let this user write there."
-        return CheckResult(STATE_FOLDER, False, f"nothing can be written in {folder}: {error.strerror}", remedy)
-    return CheckResult(STATE_FOLDER, True, f"{folder} is ours alone, and can be written")
+        remedy = "Free space on the disk, or give this user write access."
+        return CheckResult(STATE_FOLDER, False, f"{folder} isn't writable: {error.strerror}", remedy)
+    return CheckResult(STATE_FOLDER, True, f"{folder} is private and writable")
 
 
 ENV_FILE_CHECK = "env_file"
@@ -143,25 +141,25 @@ def check_env_file(config: SupervisorConfig) -> CheckResult:
     """Nobody else may read or change it; a group that may read it, such as the service's own, is only a warning."""
     path = config.path.with_name(ENV_FILE)
     if not path.is_file():
-        return CheckResult(ENV_FILE_CHECK, True, "there is none, so all variables come from the environment")
+        return CheckResult(ENV_FILE_CHECK, True, "no .env file; all variables come from the environment")
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name != "posix":
-        return CheckResult(ENV_FILE_CHECK, True, f"{path} is there; who may read it isn't looked at on this system")
-    remedy = f"chmod 600 {path}"
+        return CheckResult(ENV_FILE_CHECK, True, f"{path} exists; its permissions aren't checked on this system")
+    remedy = f"Run: chmod 600 {path}"
     if mode & (stat.S_IRWXO | stat.S_IWGRP):
         what = "read" if mode & stat.S_IROTH else "changed" if mode & (stat.S_IWOTH | stat.S_IWGRP) else "used"
         return CheckResult(
-            ENV_FILE_CHECK, False, f"{path} can be {what} by others (mode {mode:04o}), and holds secrets", remedy
+            ENV_FILE_CHECK, False, f"{path} holds secrets and can be {what} by other users (mode {mode:04o})", remedy
         )
     if mode & stat.S_IRWXG:
         return CheckResult(
-            ENV_FILE_CHECK, True, f"{path} can be read by its group (mode {mode:04o}), and holds secrets", remedy
+            ENV_FILE_CHECK, True, f"{path} holds secrets and can be read by its group (mode {mode:04o})", remedy
         )
-    return CheckResult(ENV_FILE_CHECK, True, f"{path} is its owner's alone")
+    return CheckResult(ENV_FILE_CHECK, True, f"{path} is private")
 
 
 WORKERS = "workers"
-REMEDY = "One worker is one process: keep one, end the others."
+REMEDY = "A worker is a single process. Stop the extra copies."
 
 
 def check_workers(config: SupervisorConfig) -> CheckResult:
@@ -172,4 +170,4 @@ def check_workers(config: SupervisorConfig) -> CheckResult:
     if doubtful:
         return CheckResult(WORKERS, False, " ".join(doubtful), REMEDY)
     running = [f"{each.worker.id} (pid {each.found.identity.pid})" for each in looked if each.found.identity]
-    return CheckResult(WORKERS, True, f"one process each: {', '.join(running)}" if running else "none runs")
+    return CheckResult(WORKERS, True, f"one process each: {', '.join(running)}" if running else "none running")

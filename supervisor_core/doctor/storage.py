@@ -30,13 +30,13 @@ def check_ledger(config: SupervisorConfig) -> CheckResult:
     """The SQLite file in the state folder, looked at without changing it."""
     path = config.state_dir / LEDGER_FILE
     if not path.exists():
-        return CheckResult(LEDGER, True, f"{path} is not there yet; the first run makes it")
+        return CheckResult(LEDGER, True, f"{path} doesn't exist yet; the first run creates it")
     try:
         seen = file_state(path, LEDGER_SECONDS)
     except sqlite3.Error as error:
         trouble = ledger_error(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
-            remedy = f"Is the disk of {config.state_dir} full, or away? Make room; leave {LEDGER_FILE} where it is."
+            remedy = f"Is the disk of {config.state_dir} full or unmounted? Free space. Leave {LEDGER_FILE} in place."
             return CheckResult(LEDGER, False, f"{path} can't be read: {error}", remedy)
         return _damaged(config, str(error))
     if seen.damage:
@@ -44,11 +44,11 @@ def check_ledger(config: SupervisorConfig) -> CheckResult:
     if seen.version != schema.HEAD:
         return _of_another_version(seen.version)
     if not seen.triggers >= audit_guard.IN_THE_LEDGER:
-        message = f"somebody removed the triggers that protect the audit trail in {path}"
+        message = f"the triggers that protect the audit trail in {path} are missing"
         return CheckResult(
-            LEDGER, False, message, "Run: supervisor audit verify. Then, to protect it again: supervisor db upgrade"
+            LEDGER, False, message, "Run: supervisor audit verify. Then restore them: supervisor db upgrade"
         )
-    whole = "and found whole" if seen.whole else f"but too large to be looked through in {LEDGER_SECONDS:g} s"
+    whole = "intact" if seen.whole else f"too large to check in {LEDGER_SECONDS:g} s"
     return CheckResult(LEDGER, True, f"{path} is at version {schema.HEAD}, {whole}")
 
 
@@ -57,19 +57,19 @@ def _of_another_version(found: str | None) -> CheckResult:
         error = schema.unknown_revision(found)
         return CheckResult(LEDGER, False, error.message, error.remedy)
     if found is not None and found > schema.HEAD:
-        message = f"it is at version {found}, and this program knows versions up to {schema.HEAD}"
-        return CheckResult(LEDGER, False, message, "It was made by a newer supervisor: install that one again.")
-    message = f"it is at version {found or 'none'}, not {schema.HEAD}"
+        message = f"version {found} is newer than this program (up to {schema.HEAD})"
+        return CheckResult(LEDGER, False, message, "A newer supervisor created it. Install that version.")
+    message = f"version {found or 'none'}, expected {schema.HEAD}"
     return CheckResult(LEDGER, False, message, "Run: supervisor db upgrade")
 
 
 def _damaged(config: SupervisorConfig, what: str) -> CheckResult:
     folder = config.state_dir
     remedy = (
-        f"Workers go on and pauses hold. 1. supervisor stop. 2. Move {LEDGER_FILE}, {LEDGER_FILE}-wal and "
-        f"{LEDGER_FILE}-shm out of {folder}, and keep them. 3. Put a backup in their place, or save what can be read: "
-        f"sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}. Without either, the next run begins a new ledger; then move "
-        f"{HEAD_FILE} away as well. 4. supervisor start. 5. supervisor audit verify."
+        f"Workers keep running and stay paused. 1. supervisor stop. 2. Move {LEDGER_FILE}, {LEDGER_FILE}-wal and "
+        f"{LEDGER_FILE}-shm out of {folder} and keep them. 3. Put a backup in their place, or recover what's readable: "
+        f"sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}. Without either, the next run starts a new ledger: then move "
+        f"{HEAD_FILE} away, too. 4. supervisor start. 5. supervisor audit verify."
     )
     return CheckResult(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
 
@@ -78,25 +78,25 @@ def _heads(config: SupervisorConfig) -> str:
     try:
         heads = HeadFile(config.state_dir).all()
     except (SupervisorError, OSError) as error:
-        return f"Where the audit trail ended isn't known: {error}"
+        return f"The end of the audit trail is unknown: {error}"
     rows = ", ".join(f"{head.supervisor_id} at row {head.audit_id} ({head.hash[:12]})" for head in heads)
-    return f"The audit trail ended: {rows} (by {HEAD_FILE})." if rows else "No audit row was ever noted."
+    return f"The audit trail ended at: {rows} (from {HEAD_FILE})." if rows else "No audit row was recorded."
 
 
 DATABASE = "database"
 DATABASE_SECONDS = 15.0
 QUERY_SECONDS = 5.0
-REMEDY = "Start the server, or correct database.url; `supervisor verify-db` tells more."
+REMEDY = "Start the server, or correct database.url. `supervisor verify-db` shows details."
 
 
 def check_database(config: SupervisorConfig) -> CheckResult:
     """Without one there is nothing that could be wrong: the ledger has a check of its own."""
     url = config.database.url.get_secret_value()
     if not url:
-        return CheckResult(DATABASE, True, "none is configured, so the ledger is the database")
+        return CheckResult(DATABASE, True, "not configured; the ledger is the database")
     shown = str(config.database.url)
     if _not_there_yet(url):
-        return CheckResult(DATABASE, True, f"{shown} is not there yet")
+        return CheckResult(DATABASE, True, f"{shown} doesn't exist yet")
     timeout = min(config.database.query_timeout_seconds, QUERY_SECONDS)
     found = verify(url, (), timeout, DATABASE_SECONDS)
     if not found.passed:
@@ -110,11 +110,9 @@ def check_database(config: SupervisorConfig) -> CheckResult:
     finally:
         database.close()
     if version is None:
-        remedy = "Run: supervisor db upgrade. The first round of forwarding does so as well."
-        return CheckResult(DATABASE, True, f"{shown} answers, and has no tables of the supervisor yet", remedy)
-    return CheckResult(
-        DATABASE, True, f"{shown} answers: {found.asked[1].message}; its tables are at version {version}"
-    )
+        remedy = "Run: supervisor db upgrade. The first forwarding does it, too."
+        return CheckResult(DATABASE, True, f"{shown} responds, but doesn't have the supervisor's tables yet", remedy)
+    return CheckResult(DATABASE, True, f"{shown} responds: {found.asked[1].message}; tables at version {version}")
 
 
 def _not_there_yet(url: str) -> bool:
@@ -133,7 +131,7 @@ def check_other_supervisors(config: SupervisorConfig) -> CheckResult:
     """A warning fails nothing: this host is in order, and every other one would fail with the same words."""
     url = config.database.url.get_secret_value()
     if not url:
-        return CheckResult(OTHER_SUPERVISORS, True, "no shared database tells of any")
+        return CheckResult(OTHER_SUPERVISORS, True, "not checked: no shared database")
     engine = open_session(url, min(config.database.query_timeout_seconds, QUERY_SECONDS))
     try:
         with engine.connect() as connection:
@@ -141,15 +139,15 @@ def check_other_supervisors(config: SupervisorConfig) -> CheckResult:
             known = supervisors.all_supervisors(connection)
             silent = supervisors.find_unresponsive(connection, datetime.now(UTC), config.supervisor.id)
     except SQLAlchemyError:  # away, or without these tables: `database` says so
-        return CheckResult(OTHER_SUPERVISORS, True, "not looked at: the shared database does not tell of them")
+        return CheckResult(OTHER_SUPERVISORS, True, "not checked: the shared database doesn't list them")
     finally:
         engine.dispose()
     if silent:
-        remedy = "Look at those hosts: supervisor status, or is the host itself gone? Their workers may go on."
+        remedy = "Run supervisor status on those hosts. Their workers may still be running."
         return CheckResult(OTHER_SUPERVISORS, True, " ".join(each.in_words() for each in silent), remedy)
     others = sum(row.supervisor_id != config.supervisor.id for row in known)
     return CheckResult(
         OTHER_SUPERVISORS,
         True,
-        f"{others} known, and none that should be there is silent" if others else "there are none",
+        f"{others} known, all reporting" if others else "none",
     )

@@ -44,6 +44,6 @@ def results_text(results: Sequence[CheckResult]) -> str:
             lines.append(f"{INDENT}→ {result.remedy}")
     failed = sum(not result.ok for result in results)
     warned = sum(result.ok and bool(result.remedy) for result in results)
-    well = f"Nothing failed; {warned} to be looked at." if warned else "Everything is in its place."
+    well = f"No check failed; {warned} {'warning' if warned == 1 else 'warnings'}." if warned else "All checks passed."
     lines += ["", f"{failed} of {len(results)} checks failed." if failed else well]
     return "\n".join(lines)

@@ -42,7 +42,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)")
 
 
 class UnitsError(SupervisorError):
-    """systemd could not be asked."""
+    """systemd didn't respond."""
 
 
 class Unit(NamedTuple):
@@ -92,8 +92,8 @@ def ask(units: Sequence[Unit]) -> dict[str, Mapping[str, str]]:
         words = ["systemctl", *(["--user"] if of_user else []), "show", "-p", ",".join(PROPERTIES), *names]
         ran = run_command(words, timeout=ASK_SECONDS)
         if not ran.ok:
-            said = "it does not answer" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
-            raise UnitsError(f"systemctl can't be asked: {said}")
+            said = "no response" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
+            raise UnitsError(f"systemctl failed: {said}")
         for block in ran.output.strip().split("\n\n"):
             told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
             if told.get("LoadState") == "loaded" and "Id" in told:
@@ -127,8 +127,8 @@ BEYOND_SECONDS = 7.0
 
 PAGE = "docs/how-to/run-as-a-service.md"
 WANTED = {
-    "KillMode": ("process", "its workers end when it ends"),
-    "OOMPolicy": ("continue", "a worker that the kernel kills for its memory ends it, too"),
+    "KillMode": ("process", "workers end with the daemon"),
+    "OOMPolicy": ("continue", "an out-of-memory kill of a worker ends the daemon, too"),
 }
 """The required settings, and the effect without each."""
 
@@ -137,11 +137,9 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
     """A warning fails nothing: the supervisor works, until it is stopped. `root` is where the system is."""
     if not has_systemd(root):
         if is_container(root):
-            message = "this is a container: workers outlive the daemon, but end with the container"
-            return CheckResult(
-                NAME, True, f"{message}; `supervisor stop --workers` before that lets them end in good time"
-            )
-        return CheckResult(NAME, True, "no systemd runs here, so none ends the workers with the daemon")
+            message = "in a container, workers outlive the daemon but end with the container"
+            return CheckResult(NAME, True, f"{message}; run `supervisor stop --workers` first to stop them cleanly")
+        return CheckResult(NAME, True, "no systemd here, so workers outlive the daemon")
     daemon = _daemon(config, root)
     passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
     homes = [daemon, *_homes_of_workers(config, root), *passes]
@@ -149,7 +147,7 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
     try:
         told = ask(asked)
     except (UnitsError, ProgramError) as error:
-        return CheckResult(NAME, True, f"not looked at: {error.message}")
+        return CheckResult(NAME, True, f"not checked: {error.message}")
     return _unit_result(daemon, told, longest_seconds(config) + BEYOND_SECONDS)
 
 
@@ -178,17 +176,17 @@ def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], nee
             troubles.append(f"{name} has {words}")
             wanted.append((name, setting))
     if daemon is not None and not daemon.is_service:
-        troubles.append(f"the daemon runs in somebody's session ({daemon.name}), and may end with it")
+        troubles.append(f"the daemon runs in a login session ({daemon.name}) and may end with it")
     if troubles:
         return CheckResult(NAME, True, "; ".join(troubles), _remedy(wanted))
     if not told:
-        return CheckResult(NAME, True, f"no unit of systemd looks after it; {PAGE} has some")
-    remarks = [f"{', '.join(told)}: workers outlive it, and a stop has the time that it may need"]
+        return CheckResult(NAME, True, f"not run by systemd; {PAGE} has unit files")
+    remarks = [f"{', '.join(told)}: workers outlive the daemon, and the stop timeout is long enough"]
     unit = told.get(daemon.name, {}) if daemon else {}
     if unit and unit.get("Type") not in ("notify", "notify-reload"):
-        remarks.append(f"Type={unit.get('Type')}, so systemd does not know when it is up")
+        remarks.append(f"Type={unit.get('Type')}, so systemd doesn't know when it's up")
     if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
-        remarks.append("no WatchdogSec, so one that hangs is not started anew")
+        remarks.append("no WatchdogSec, so a hung daemon isn't restarted")
     return CheckResult(NAME, True, "; ".join(remarks))
 
 
@@ -199,14 +197,14 @@ def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str
             yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"
     allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
     if allowed is not None and allowed < needed:
-        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: the longest command may take {needed:.0f} s to its end"
+        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: the longest command may need {needed:.0f} s"
         yield words, f"TimeoutStopSec={needed:.0f}"
 
 
 def _remedy(wanted: list[tuple[str, str]]) -> str:
     if not wanted:
-        return f"Run it as a service: {PAGE}. `supervisor start` from cron or by hand is for trying."
+        return f"Run it as a service: {PAGE}."
     names = list(dict.fromkeys(name for name, _ in wanted))
     settings = list(dict.fromkeys(setting for _, setting in wanted))
     edit = "; ".join(f"systemctl edit {name}" for name in names)
-    return f"Below [Service]: {', '.join(settings)} ({edit}). It holds from then on, without a restart. See {PAGE}."
+    return f"Add below [Service]: {', '.join(settings)} ({edit}). No restart needed. See {PAGE}."

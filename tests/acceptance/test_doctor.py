@@ -120,7 +120,7 @@ def test_a_home_in_order_is_told_to_be(home: Home, slack: Any, doctor: Doctor) -
     assert "@supervisor" in told["slack_bot_token"]["message"]
     assert "optional" in told["slack_scopes"]["message"]
     assert told["slack_channels"]["message"] == "@supervisor is a member of #ops, #general"
-    assert told["slack_people"]["message"] == "Slack knows all that are named: 2 users and 1 user group"
+    assert told["slack_people"]["message"] == "Slack knows all of them: 2 users and 1 user group"
     assert not home.state_dir.exists(), "looking changes nothing"
 
 
@@ -133,7 +133,7 @@ def test_without_slack_nothing_is_asked_of_it(tmp_path: Path, doctor: Doctor) ->
         told = doctor(home)
         assert told.code == 0
         assert "so the supervisor runs without Slack" in told["slack_tokens"]["message"]
-        assert "not compared" in told["clock"]["message"]
+        assert "not checked:" in told["clock"]["message"]
 
 
 def test_people_read_a_line_for_each_check_and_the_remedy_below(bare: Home) -> None:
@@ -165,24 +165,26 @@ def test_folders_that_are_not_as_they_should_be(bare: Home, doctor: Doctor) -> N
     bare.state_dir.mkdir(mode=0o755)
     bare.state_dir.chmod(0o755)
     told = doctor(bare)
-    told.fails_only("state_dir", "open to others (mode 0755, not 0700)", f"chmod 700 {bare.state_dir}")
+    told.fails_only("state_dir", "to other users (mode 0755, not 0700)", f"chmod 700 {bare.state_dir}")
     bare.state_dir.rmdir()
     bare.state_dir.write_text("")
-    doctor(bare).fails_only("state_dir", "is no folder", "supervisor.state_dir")
+    doctor(bare).fails_only("state_dir", "isn't a folder", "supervisor.state_dir")
     bare.state_dir.unlink()
     bare.inbox.write_text("")
-    doctor(bare).fails_only("drive", f"{bare.inbox} is no folder", "nas.folders")
+    doctor(bare).fails_only("drive", f"{bare.inbox} isn't a folder", "nas.folders")
     bare.inbox.unlink()
     for name in ("01_RAW", "Worker_Inbox"):
         (bare.nas / name).symlink_to(bare.folder)
     told = doctor(bare)
-    told.fails_only("drive", f"{bare.inbox} is no folder (Folders on the drive can't be symbolic links)", "nas.folders")
+    told.fails_only(
+        "drive", f"{bare.inbox} isn't a folder (Folders on the drive can't be symbolic links)", "nas.folders"
+    )
     assert "01_RAW" not in told["drive"]["message"], "only workers use it"
 
 
 def test_a_state_folder_on_the_drive_is_refused(tmp_path: Path, doctor: Doctor) -> None:
     with a_home(tmp_path / "home", workers={}, supervisor={"state_dir": "nas/var"}) as home:
-        doctor(home).fails_only("state_dir", "lies on the shared drive", "local disk")
+        doctor(home).fails_only("state_dir", "is on the shared drive,", "local disk")
 
 
 def test_looking_at_folders_leaves_nothing_behind(bare: Home, doctor: Doctor) -> None:
@@ -203,7 +205,7 @@ def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor)
     before = path.read_bytes()
     told = doctor(bare)
     assert told.failed == []
-    assert "found whole" in told["ledger"]["message"]
+    assert "intact" in told["ledger"]["message"]
     assert path.read_bytes() == before
 
 
@@ -211,7 +213,7 @@ def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor)
     ("version", "message", "remedy"),
     [
         ("0016", "at version 0016, which was never released", "move ledger.db"),
-        ("9999", "at version 9999", "install that one"),
+        ("9999", "version 9999", "Install that version"),
     ],
 )
 def test_a_ledger_of_another_version(bare: Home, doctor: Doctor, version: str, message: str, remedy: str) -> None:
@@ -241,25 +243,25 @@ XOXB, XAPP = "xoxb-1-hunter2", "xapp-1-hunter2"
 @pytest.mark.parametrize(
     ("environ", "message", "remedy"),
     [
-        ({"SLACK_BOT_TOKEN": XOXB}, "SLACK_APP_TOKEN is not set", "App-Level Tokens"),
-        ({"SLACK_BOT_TOKEN": XOXB, "SLACK_APP_TOKEN": ""}, "SLACK_APP_TOKEN is set, but empty", "App-Level Tokens"),
-        ({"SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN is not set", "OAuth & Permissions"),
+        ({"SLACK_BOT_TOKEN": XOXB}, "SLACK_APP_TOKEN isn't set,", "App-Level Tokens"),
+        ({"SLACK_BOT_TOKEN": XOXB, "SLACK_APP_TOKEN": ""}, "SLACK_APP_TOKEN is empty, but the", "App-Level Tokens"),
+        ({"SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN isn't set,", "OAuth & Permissions"),
         ({"SLACK_BOT_TOKEN": XAPP, "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN holds an app-level token", "xoxb-"),
         ({"SLACK_BOT_TOKEN": XOXB, "SLACK_APP_TOKEN": XOXB}, "SLACK_APP_TOKEN holds a bot token", "xapp-"),
         ({"SLACK_BOT_TOKEN": "xoxp-1-hunter2", "SLACK_APP_TOKEN": XAPP}, "holds a user token", "Bot User OAuth Token"),
-        ({"SLACK_BOT_TOKEN": "xoxe.xoxp-1-hunter2", "SLACK_APP_TOKEN": XAPP}, "configuration of apps", "xoxb-"),
-        ({"SLACK_BOT_TOKEN": "hunter2", "SLACK_APP_TOKEN": XAPP}, "holds no token of Slack's", "xoxb-"),
-        ({"SLACK_BOT_TOKEN": f'"{XOXB}"', "SLACK_APP_TOKEN": XAPP}, "quotes around it", "Take the quotes away"),
-        ({"SLACK_BOT_TOKEN": f"Bearer {XOXB}", "SLACK_APP_TOKEN": XAPP}, "the word Bearer", "Leave the word away"),
+        ({"SLACK_BOT_TOKEN": "xoxe.xoxp-1-hunter2", "SLACK_APP_TOKEN": XAPP}, "configuration token or", "xoxb-"),
+        ({"SLACK_BOT_TOKEN": "hunter2", "SLACK_APP_TOKEN": XAPP}, "holds something that isn't a Slack", "xoxb-"),
+        ({"SLACK_BOT_TOKEN": f'"{XOXB}"', "SLACK_APP_TOKEN": XAPP}, "quotes around it", "Remove the quotes where"),
+        ({"SLACK_BOT_TOKEN": f"Bearer {XOXB}", "SLACK_APP_TOKEN": XAPP}, "the word Bearer", "Remove the word and"),
         ({"SLACK_BOT_TOKEN": f"{XOXB} x", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN isn't a Slack token", ".env"),
         (
             {"SLACK_BOT_TOKEN": XOXB, "SLACK_BOT_TOKEN_FILE": "f"},
             "Both SLACK_BOT_TOKEN and SLACK_BOT_TOKEN_FILE",
             ".env",
         ),
-        ({"SLACK_BOT_TOKEN_FILE": "nowhere"}, "SLACK_BOT_TOKEN_FILE names a file that can't be read", ".env"),
-        ({"SLACK_BOT_TOKEN_FILE": "empty", "SLACK_APP_TOKEN": XAPP}, "the file that SLACK_BOT_TOKEN_FILE names is", ""),
-        ({"SLACK_BOT_TOKEN_FILE": "empty"}, "the file that SLACK_BOT_TOKEN_FILE names is empty", "xoxb-"),
+        ({"SLACK_BOT_TOKEN_FILE": "nowhere"}, "SLACK_BOT_TOKEN_FILE can't be read", ".env"),
+        ({"SLACK_BOT_TOKEN_FILE": "empty", "SLACK_APP_TOKEN": XAPP}, "the file in SLACK_BOT_TOKEN_FILE is", ""),
+        ({"SLACK_BOT_TOKEN_FILE": "empty"}, "the file in SLACK_BOT_TOKEN_FILE is empty", "xoxb-"),
         ({"SLACK_BOT_TOKEN_FILE": "user", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN holds a user token", "xoxb-"),
         ({"SLACK_API_URL": "http://h/"}, "SLACK_API_URL must be a URL", ".env"),
     ],
@@ -297,7 +299,7 @@ def test_a_bot_token_that_slack_refuses(home: Home, slack: Any, doctor: Doctor, 
     peopled(slack)
     slack.fault("error", "auth.test", error=word)
     told = doctor(home, slack)
-    told.fails_only("slack_bot_token", f"Slack refuses the bot token: {word}", remedy)
+    told.fails_only("slack_bot_token", f"Slack rejects the bot token: {word}", remedy)
     assert "slack_channels" not in told.checks
     assert told["slack_app_token"]["ok"]
     assert slack.calls("users.info") == []
@@ -321,10 +323,10 @@ def test_a_token_of_another_workspace_is_unknown_to_this_one(home: Home, slack: 
     [
         ("missing_scope", "lacks the scope connections:write", "Generate Token and Scopes"),
         ("no_permission", "lacks the scope connections:write", "Generate Token and Scopes"),
-        ("not_allowed_token_type", "this is no app-level token", "xapp-"),
+        ("not_allowed_token_type", "this isn't an app-level token", "xapp-"),
         ("socket_mode_not_enabled", "Socket Mode is off for this app", "Socket Mode → Enable Socket Mode"),
-        ("forbidden_team", "does not let this workspace in", "administrator"),
-        ("invalid_auth", "refuses the app-level token: invalid_auth", "Generate Token and Scopes"),
+        ("forbidden_team", "doesn't allow the app in this workspace:", "workspace admin"),
+        ("invalid_auth", "rejects the app-level token: invalid_auth", "Generate Token and Scopes"),
     ],
 )
 def test_an_app_level_token_that_opens_no_connection(
@@ -350,8 +352,8 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     with a_home(tmp_path / "home", workers={}, slack={"alert_channel": secret.id, "access": access}) as home:
         told = doctor(home, slack)
     scopes = told["slack_scopes"]
-    assert "im:write: no direct message" in scopes["message"]
-    assert "usergroups:read: no right that is given to a user group" in scopes["message"]
+    assert "im:write (direct messages" in scopes["message"]
+    assert "usergroups:read (rights by user group)" in scopes["message"]
     assert "channels:history" not in scopes["message"], "what is optional is no failure"
     assert scopes["remedy"].startswith(
         "Add groups:read, im:history, im:write, usergroups:read (https://api.slack.com/apps"
@@ -379,7 +381,7 @@ def test_optional_scopes_that_are_missing_are_only_mentioned(home: Home, slack: 
     peopled(slack)
     told = doctor(home, slack)
     assert told.failed == []
-    assert "optional: channels:history, groups:history" in told["slack_scopes"]["message"]
+    assert "optional ones: channels:history, groups:history," in told["slack_scopes"]["message"]
 
 
 # Channels and people
@@ -396,11 +398,11 @@ def test_channels_that_can_not_be_spoken_in(tmp_path: Path, slack: Any, doctor: 
         told = doctor(home, slack)
     assert told.failed == [f"slack_channel_{each}" for each in ("C0GENERAL", old.id, "C0NOWHERE", secret.id)]
     general = told["slack_channel_C0GENERAL"]
-    assert general["message"] == "@supervisor is not a member of slack.alert_channel: C0GENERAL (#general)"
-    assert general["remedy"] == "Type in #general: /invite @supervisor"
+    assert general["message"] == "@supervisor isn't a member of slack.alert_channel: C0GENERAL (#general)"
+    assert general["remedy"] == "In #general, run: /invite @supervisor"
     assert "slack.approval_channel" in told[f"slack_channel_{old.id}"]["message"]
     assert "is archived" in told[f"slack_channel_{old.id}"]["message"]
-    assert "slack.fallback_channel: C0NOWHERE does not exist" in told["slack_channel_C0NOWHERE"]["message"]
+    assert "slack.fallback_channel: C0NOWHERE doesn't exist" in told["slack_channel_C0NOWHERE"]["message"]
     assert "/invite @supervisor" in told[f"slack_channel_{secret.id}"]["remedy"]
     assert "alerts.escalation[0].to" in told[f"slack_channel_{secret.id}"]["message"]
 
@@ -435,9 +437,9 @@ def test_guests_and_strangers_keep_their_rights_and_are_told_of(tmp_path: Path, 
     assert told.failed == []
     message = told["slack_people"]["message"]
     assert f"{guest.id} (Guest) is a guest" in message
-    assert "but never votes" in message
-    assert f"{stranger.id} (Stranger) is of another workspace" in message
-    assert "nobody is an operator" in message
+    assert "but can't vote;" in message
+    assert f"{stranger.id} (Stranger) is from another workspace" in message
+    assert "no operators (slack.access.operators)" in message
 
 
 @with_manifest
@@ -451,8 +453,8 @@ def test_channels_that_give_rights_and_lists_of_commands_are_looked_at_like_peop
     assert set(told.failed) == {"slack_user_U0NOBODY", "slack_members_C0NOWHERE"}
     message = told["slack_members_C0NOWHERE"]["message"]
     assert message.startswith("slack.access.commands.restart: C0NOWHERE gives no rights")
-    assert f"{crew.id} (#crew) is public: whoever joins it has the rights of" in told["slack_people"]["message"]
-    assert "nobody is an operator" not in told["slack_people"]["message"]
+    assert f"{crew.id} (#crew) is public: everybody who joins gets the rights of" in told["slack_people"]["message"]
+    assert "no operators (slack.access.operators)" not in told["slack_people"]["message"]
 
 
 @with_manifest
@@ -460,7 +462,7 @@ def test_a_plan_without_user_groups(home: Home, slack: Any, doctor: Doctor) -> N
     peopled(slack)
     slack.fault("error", "usergroups.list", error="plan_upgrade_required")
     told = doctor(home, slack)
-    told.fails_only(f"slack_group_{GROUP}", "the workspace's plan has no user groups", "user ids instead")
+    told.fails_only(f"slack_group_{GROUP}", "the workspace's plan doesn't include user groups", "user id instead.")
 
 
 # Slack away, the clock, others
@@ -475,10 +477,10 @@ def away(slack: Any, kind: str, method: str, **parameters: Any) -> None:
     ("kind", "parameters", "message"),
     [
         ("status", {"status": 503}, "with status 503"),
-        ("garbage", {}, "Slack answers with status 200 and no reason"),
+        ("garbage", {}, "Slack responds with status 200 and no error"),
         ("drop_before", {}, "Slack can't be reached: ServerDisconnectedError"),
-        ("ratelimited", {"retry_after": 7}, "Slack asks us to wait 7 seconds"),
-        ("error", {"error": "internal_error"}, "Slack answers internal_error"),
+        ("ratelimited", {"retry_after": 7}, "Slack's rate limit asks to wait 7 seconds"),
+        ("error", {"error": "internal_error"}, "Slack responds internal_error"),
     ],
 )
 @pytest.mark.parametrize("method", ["*", "users.info"])
@@ -497,7 +499,7 @@ def test_a_limit_of_one_method_keeps_the_rest_from_nothing(home: Home, slack: An
     peopled(slack)
     slack.fault("ratelimited", "apps.connections.open", retry_after=30)
     told = doctor(home, slack)
-    told.fails_only("slack_app_token", "Slack asks us to wait 30 seconds", "ask doctor again")
+    told.fails_only("slack_app_token", "Slack's rate limit asks to wait 30 seconds", "run doctor again")
     assert told["slack_people"]["ok"]
 
 
@@ -508,7 +510,7 @@ def test_slack_that_never_answers_is_given_up(
     monkeypatch.setattr(asking, "CALL_SECONDS", 0.2)
     away(slack, "delay", "*", seconds=3.0)
     told = doctor(home, slack)
-    told.fails_only("slack", "Slack does not answer within 0.2 s", "SLACK_API_URL")
+    told.fails_only("slack", "no response from Slack within 0.2 s", "SLACK_API_URL")
     assert len(slack.calls("auth.test")) <= 1
     assert "slack_channels" not in told.checks
 
@@ -516,18 +518,18 @@ def test_slack_that_never_answers_is_given_up(
 def test_nobody_listens_where_slack_should_be(home: Home, slack: Any, doctor: Doctor) -> None:
     told = doctor(home, slack, SLACK_API_URL="http://127.0.0.1:9/api/")
     told.fails_only("slack", "Slack can't be reached", "SLACK_API_URL")
-    assert "not compared" in told["clock"]["message"]
+    assert "not checked:" in told["clock"]["message"]
 
 
 @with_manifest
-@pytest.mark.parametrize(("ahead", "direction"), [(3600, "s behind Slack's"), (-60, "s ahead of Slack's")])
+@pytest.mark.parametrize(("ahead", "direction"), [(3600, "s behind Slack's clock"), (-60, "s ahead of Slack's clock")])
 def test_a_clock_that_is_wrong(home: Home, slack: Any, doctor: Doctor, ahead: int, direction: str) -> None:
     peopled(slack)
     slack.advance(ahead)
     told = doctor(home, slack)
     told.fails_only("clock", direction, "timedatectl")
     # Slack tells whole seconds, so the figure may be one off.
-    assert any(f"it is {figure} s" in told["clock"]["message"] for figure in range(abs(ahead) - 1, abs(ahead) + 2))
+    assert any(f"{figure} s" in told["clock"]["message"] for figure in range(abs(ahead) - 1, abs(ahead) + 2))
 
 
 @asynccontextmanager
@@ -545,7 +547,7 @@ async def test_another_process_on_the_token_is_seen_and_left_alone(home: Home, s
     async with somebody_else(slack):
         told = await asyncio.to_thread(examined, home, slack)
         await slack.connected(1)
-    told.fails_only("slack_connection", "Slack counts another connection of this app", "Stop the other supervisor")
+    told.fails_only("slack_connection", "app has another connection: another", "Stop the other supervisor")
     assert slack.journal("ack") == []
 
 
@@ -572,12 +574,12 @@ async def test_with_a_daemon_it_is_the_daemon_that_is_asked(home: Home, slack: P
         told = await asyncio.to_thread(examined, home, slack)
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
-    told.fails_only("daemon", "does not answer within 2 s", "supervisor.log")
+    told.fails_only("daemon", "no response within 2 s", "supervisor.log")
     daemon.kill()
     daemon.wait()
     await slack.connected(0)
     told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("daemon", "it died without a word", "supervisor start")
+    told.fails_only("daemon", "crashed", "supervisor start")
 
 
 async def test_a_daemon_that_sees_somebody_else_says_so(home: Home, slack: Playground) -> None:
@@ -586,14 +588,14 @@ async def test_a_daemon_that_sees_somebody_else_says_so(home: Home, slack: Playg
         await started(home, slack)
         await slack.connected(2)
         told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("slack_connection", "another process uses the same token", "Stop the other process")
+    told.fails_only("slack_connection", "another process uses the same token", "If another process")
 
 
 async def test_a_daemon_that_was_started_without_tokens(home: Home, slack: Playground) -> None:
     peopled(slack)
     await asyncio.to_thread(home.start_daemon)
     told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("slack_connection", "the daemon runs without Slack", "supervisor stop, then supervisor run")
+    told.fails_only("slack_connection", "the daemon runs without Slack", "Run: supervisor daemon")
 
 
 @with_manifest
@@ -601,7 +603,7 @@ def test_a_click_that_came_proves_that_interactivity_is_on(home: Home, slack: An
     peopled(slack)
     before = doctor(home, slack)["slack_interactivity"]
     assert before["ok"]
-    assert "can't be seen from outside" in before["message"]
+    assert "can't be checked: no" in before["message"]
     assert "Interactivity & Shortcuts" in before["remedy"]
     came = [datetime(2026, 2, 5, 14, minute, tzinfo=UTC) for minute in (30, 45)]
     with opened_ledger(load_supervisor_config(home.config)) as ledger:
@@ -609,7 +611,7 @@ def test_a_click_that_came_proves_that_interactivity_is_on(home: Home, slack: An
         ledger.write(partial(envelopes.store_envelopes, arrived=arrived))
     told = doctor(home, slack)
     assert told.failed == []
-    message = "it is on: clicks have come since 2026-02-05 14:30 UTC, and last at 2026-02-05 14:45 UTC"
+    message = "on: clicks received since 2026-02-05 14:30 UTC, and last at 2026-02-05 14:45 UTC"
     assert told["slack_interactivity"] == {"name": "slack_interactivity", "ok": True, "message": message, "remedy": ""}
 
 

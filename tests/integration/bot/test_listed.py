@@ -68,11 +68,11 @@ async def test_whatever_slack_does_not_know_or_gives_no_rights_is_a_sentence_wit
     every = "\n".join(found)
     for words in (
         f"teams.archive.operators: {gone.id} (Gone) is deactivated",
-        "slack.access.operators: U0NOBODY is not known to Slack",
-        "slack.access.approvers: S0NOTHING is not known to Slack",
-        f"slack.access.approvers: {old.id} (#old) is archived, and gives no rights",
-        "slack.access.commands.restart: C0NOWHERE gives no rights: it does not exist, or is private",
-        "slack.channels: C0NOPLACE does not exist",
+        "slack.access.operators: U0NOBODY isn't known to Slack",
+        "slack.access.approvers: S0NOTHING isn't known to Slack",
+        f"slack.access.approvers: {old.id} (#old) is archived and gives no rights",
+        "slack.access.commands.restart: C0NOWHERE gives no rights: it doesn't exist, or is private",
+        "slack.channels: C0NOPLACE doesn't exist",
     ):
         assert words in every, words
 
@@ -87,7 +87,7 @@ async def test_a_slack_that_is_away_is_waited_for(
     ann = slack.user("ann")
     slack.fault(kind, "users.info", times=2, **parameters)
     (said,) = await told(slack, configured(tmp_path, operators=f"{ann.id}, U0NOBODY"))
-    assert said.startswith("slack.access.operators: U0NOBODY is not known to Slack. Correct the id, or take it out")
+    assert said.startswith("slack.access.operators: U0NOBODY isn't known to Slack. Correct the id, or remove it from")
     assert said.endswith("Copy member ID")
 
 
@@ -98,7 +98,7 @@ async def test_what_could_not_be_looked_up_in_all_that_time_is_said(
     monkeypatch.setattr(listed, "FIRST_DELAY_SECONDS", 0.01)
     slack.fault("status", "users.info", times=0, status=503)
     (said,) = await told(slack, configured(tmp_path, operators=slack.user("ann").id))
-    assert said.startswith("Not every id in the configuration could be looked up (Slack answers with status 503")
+    assert said.startswith("Not every id in the configuration could be looked up (Slack responds with status 503")
 
 
 async def test_many_are_asked_about_one_after_the_other(

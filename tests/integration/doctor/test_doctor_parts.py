@@ -39,16 +39,16 @@ def test_changes_are_a_remark_and_files_that_git_does_not_know_are_none(made: Re
     assert ";" not in git.check_git(configured(tmp_path, {"path": str(made.checkout)})).message
     (made.checkout / "watcher.py").write_text("by hand")
     check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
-    assert (check.ok, "changes that no commit has" in check.message) == (True, True)
+    assert (check.ok, "uncommitted changes" in check.message) == (True, True)
 
 
 def test_another_branch_and_a_lock_fail_for_then_nothing_can_be_updated(made: Repository, tmp_path: Path) -> None:
     check = git.check_git(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
-    assert (check.ok, "is on branch main, not on stable" in check.message) == (False, True)
+    assert (check.ok, "is on branch main, not stable" in check.message) == (False, True)
     assert "switch stable" in check.remedy
     (made.checkout / ".git" / "index.lock").write_text("")
     check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
-    assert (check.ok, "index.lock is there" in check.message) == (False, True)
+    assert (check.ok, "index.lock exists" in check.message) == (False, True)
 
 
 def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_database_is_reached_or_named_with_what_to_do(tmp_path: Path, database
 def test_without_a_database_and_before_its_first_write_nothing_is_wrong(tmp_path: Path) -> None:
     assert database.check_database(configured(tmp_path)).ok
     check = database.check_database(configured(tmp_path, database={"url": "sqlite:///fleet.db"}))
-    assert (check.ok, "not there yet" in check.message) == (True, True)
+    assert (check.ok, "doesn't exist yet" in check.message) == (True, True)
     assert not (tmp_path / "fleet.db").exists()
 
 

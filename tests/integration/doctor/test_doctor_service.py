@@ -120,15 +120,15 @@ def test_a_unit_that_is_right_is_told_to_be(system: System, examined: Examined) 
     system.unit(DAEMON)
     check = examined()
     assert (check.ok, check.remedy) == (True, "")
-    assert check.message == f"{DAEMON}: workers outlive it, and a stop has the time that it may need"
+    assert check.message == f"{DAEMON}: workers outlive the daemon, and the stop timeout is long enough"
     assert DAEMON in system.asked
 
 
 @pytest.mark.parametrize(
     ("setting", "words", "remedy"),
     [
-        ({"KillMode": "control-group"}, "KillMode=control-group: its workers end when it ends", "KillMode=process"),
-        ({"OOMPolicy": "stop"}, "OOMPolicy=stop: a worker that the kernel kills", "OOMPolicy=continue"),
+        ({"KillMode": "control-group"}, "KillMode=control-group: workers end with the daemon", "KillMode=process"),
+        ({"OOMPolicy": "stop"}, "OOMPolicy=stop: an out-of-memory kill of a", "OOMPolicy=continue"),
         ({"TimeoutStopUSec": "1min 30s"}, "TimeoutStopSec=1min 30s: the longest command", "TimeoutStopSec=2"),
     ],
 )
@@ -145,7 +145,7 @@ def test_what_would_end_workers_or_a_command_is_a_warning_that_fails_nothing(
     assert f"systemctl edit {DAEMON}" in check.remedy
     shown = results_text([check])
     assert shown.startswith("! warning")
-    assert shown.endswith("Nothing failed; 1 to be looked at.")
+    assert shown.endswith("No check failed; 1 warning.")
 
 
 @pytest.mark.usefixtures("daemon")
@@ -160,7 +160,7 @@ def test_what_only_helps_is_a_remark(system: System, examined: Examined) -> None
 
 
 def test_the_unit_of_the_passes_is_looked_at_where_there_is_one(system: System, examined: Examined) -> None:
-    assert "no unit of systemd looks after it" in examined().message
+    assert "not run by systemd" in examined().message
     system.unit(PASS, Type="oneshot", KillMode="control-group", WatchdogUSec="0")
     check = examined()
     assert f"{PASS} has KillMode=control-group" in check.message
@@ -190,7 +190,7 @@ def test_a_unit_of_a_user_is_asked_of_the_systemd_of_that_user(system: System, e
 def test_a_daemon_in_the_session_of_a_person_is_a_warning(system: System, examined: Examined) -> None:
     system.lives_in("0::/user.slice/user-1000.slice/session-3.scope\n")
     check = examined()
-    assert "somebody's session (session-3.scope)" in check.message
+    assert "login session (session-3.scope)" in check.message
     assert "run-as-a-service.md" in check.remedy
 
 
@@ -207,8 +207,8 @@ def test_where_no_daemon_runs_the_unit_that_started_us_is_looked_at(
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n", "systemctl can't be asked: Failed to connect"),
-        ("#!/bin/sh\nexec sleep 60\n", "it does not answer"),
+        ("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n", "systemctl failed: Failed to connect"),
+        ("#!/bin/sh\nexec sleep 60\n", "no response"),
         (None, "There is no program systemctl here"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_stop_is_given_as_long_as_the_daemon_takes_for_it() -> None:
 def test_a_shared_database_without_these_tables_and_one_that_is_away_fail_nothing(tmp_path: Path) -> None:
     for name in ("nothing.db", "nowhere/at/all.db"):
         check = others.check_other_supervisors(shared(tmp_path, name))
-        assert (check.ok, "not looked at" in check.message) == (True, True)
+        assert (check.ok, "not checked" in check.message) == (True, True)
         assert not (tmp_path / name).exists()
 
 
@@ -274,7 +274,7 @@ def test_supervisors_that_are_silent_are_named_and_ourselves_we_are_not(tmp_path
     now = datetime.now(UTC)
     with Ledger(tmp_path / "fleet.db", "TestHost", HeadFile(tmp_path)) as ledger:
         config = shared(tmp_path, "fleet.db")
-        assert "there are none" in others.check_other_supervisors(config).message
+        assert others.check_other_supervisors(config).message == "none"
         long_ago = now - timedelta(minutes=10)
         for name, beat, status in (
             ("Fresh", now, SupervisorStatus.ACTIVE),
@@ -282,7 +282,7 @@ def test_supervisors_that_are_silent_are_named_and_ourselves_we_are_not(tmp_path
             ("TestHost", long_ago, SupervisorStatus.ACTIVE),
         ):
             put_supervisor(ledger, name, status=status, last_heartbeat_at=beat)
-        assert others.check_other_supervisors(config).message == "2 known, and none that should be there is silent"
+        assert others.check_other_supervisors(config).message == "2 known, all reporting"
         put_supervisor(ledger, "Silent", status=SupervisorStatus.ACTIVE, last_heartbeat_at=long_ago)
         check = others.check_other_supervisors(config)
     assert (check.ok, bool(check.remedy)) == (True, True)
