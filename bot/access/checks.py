@@ -12,7 +12,17 @@ from typing import Any
 
 from bot.access.people import AccessRule as Judge_people
 from bot.access.people import People, UnverifiedError
-from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, may_see, refusal
+from bot.access.rules import (
+    AccessRules,
+    Person,
+    Refusal,
+    may_approve,
+    may_cancel,
+    may_give,
+    may_see,
+    may_see_all_approvals,
+    refusal,
+)
 from bot.requests.mistakes import may_press
 from bot.requests.request import Request, VoteRequest
 from bot.views.answers import refusals as refused
@@ -111,8 +121,13 @@ class AllowedCommands:
 
     @property
     def example(self) -> str:
-        """A worker of this host, for what shows how commands are typed."""
+        """A worker of this host, for examples of commands."""
         return example_worker(self._config)
+
+    @property
+    def workers(self) -> int:
+        """The number of workers on this host."""
+        return len(self._config.workers)
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
         """All commands that this person may give to some worker at least."""
@@ -130,6 +145,10 @@ class AllowedCommands:
     async def to_user(self, user: str) -> list[CommandDefinition]:
         """What a form may offer the person with this id."""
         return self.in_a_form(await self._access.known(user))
+
+    def all_approvals(self, person: Person | None) -> bool:
+        """True if the person may see the requests of others."""
+        return may_see_all_approvals(person, self._access.rules)
 
     def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
         """Whether a button with this command for this worker would do so for them there."""

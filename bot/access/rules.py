@@ -20,6 +20,8 @@ from supervisor_core.commands.definitions import CommandDefinition, Right, Risk,
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
+APPROVALS = "approvals"
+
 EVERYBODY = "*"
 """Every full member of this workspace; never a guest, never somebody of another one."""
 
@@ -132,13 +134,28 @@ def may_cancel(
 
 
 def may_see(person: Person | None, definition: CommandDefinition, rules: AccessRules) -> bool:
-    """Whether help shows this command to them: whether they have the right for any worker at all."""
+    """True if the person has the right for at least one worker, so that help lists the command."""
     if _inactive(person):
         return False
-    one_of_each_team: dict[str, tuple[str, ...]] = {}
-    if definition.target is not TargetRule.NONE:
-        one_of_each_team = {worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}
-    return any(_missing_right(person, definition, each, rules) is None for each in ((), *one_of_each_team.values()))
+    places = _one_of_each_team(rules) if definition.target is not TargetRule.NONE else ()
+    return any(_missing_right(person, definition, each, rules) is None for each in ((), *places))
+
+
+def may_see_all_approvals(person: Person | None, rules: AccessRules) -> bool:
+    """True for approvers of any worker, and for those whom `slack.access.commands.approvals` lists. Anybody else sees
+    their own requests alone."""
+    if _inactive(person):
+        return False
+    definition = CATALOG[APPROVALS]
+    if APPROVALS in rules.slack.access.commands:
+        return _missing_right(person, definition, (), rules) is None
+    places = ((), *_one_of_each_team(rules))
+    return any(_missing_right(person, definition, each, rules, votes=True) is None for each in places)
+
+
+def _one_of_each_team(rules: AccessRules) -> Sequence[tuple[str, ...]]:
+    """A worker of each team: rights are the same for all workers of a team."""
+    return tuple({worker.team: (worker_id,) for worker_id, worker in rules.workers.items()}.values())
 
 
 def configured_ids(slack: SlackSettings, teams: Mapping[str, TeamSettings]) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,7 @@ from supervisor_core.common.errors import describe
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 ANYTHING = re.compile(".*")
+MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class Router:
 
     def __init__(self, client: AsyncWebClient, identity: Identity, handlers: Callable[[], RequestHandlers]) -> None:
         self._handlers = handlers
+        self._user_id = identity.user_id
         self._bolt = AsyncApp(
             client=client,
             logger=_bolt_logger(),
@@ -144,7 +146,10 @@ class Router:
         self._bolt.event(ANYTHING)(_ignore)  # last: what the app is subscribed to and has no use for yet
 
     async def handle(self, envelope: StoredEnvelope) -> Response:
-        """Do what this envelope asks for."""
+        """Handle one envelope. A message in a channel that isn't addressed to the bot gets no response."""
+        event = envelope.payload.get("event") or {}
+        if event.get("type") == "app_mention" and not addresses(self._user_id, str(event.get("text") or "")):
+            return Response()
         dispatch = _Dispatch(envelope, Response())
         context = {"dispatch": dispatch}
         await self._bolt.async_dispatch(
@@ -161,6 +166,13 @@ class Router:
         return listen
 
 
+def addresses(bot: str, text: str) -> bool:
+    """True for a text that mentions the bot and doesn't begin with a mention of somebody else."""
+    mentioned = MENTION.findall(text)
+    first = MENTION.match(text.lstrip())
+    return bot in mentioned and (first is None or first[1] == bot)
+
+
 async def handle_safely(request: Request, handling: Awaitable[Response]) -> Response:
     """The edge of a request: its sender hears of our mistake, with a reference to the log."""
     try:
@@ -168,8 +180,8 @@ async def handle_safely(request: Request, handling: Awaitable[Response]) -> Resp
     except Exception as error:
         log.exception("%s (%s) could not be handled", request.task_id, request.key)
         apology = text_message(
-            f":boom: Something went wrong on our side (ref `{request.task_id}`). `/supervisor status` shows what "
-            "became of it; the log has the reason under that reference."
+            f":boom: Something went wrong on our side (ref `{request.task_id}`). The log has the reason under that "
+            "reference; `/supervisor status` shows how the workers are."
         )
         return Response(messages=(whisper(request, apology),), error=f"{request.task_id}: {describe(error)}")
     rest = response.rest

@@ -20,12 +20,9 @@ from bot.outbound.messages import announcement, answer, card_place, failure, whi
 from bot.pools import previews, quick
 from bot.requests.mistakes import Mistakes
 from bot.requests.request import Request
-from bot.views.answers.alerts import pending_approvals
 from bot.views.answers.help import help_message, retry_message
 from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pressed_button
 from bot.views.blocks import Content, text_message
-from bot.views.buttons import page_number
-from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.notices import approval_requested, preview_pending
 from bot.views.text import error_text, escape
 from supervisor_core.code.preview import PREVIEW_SECONDS
@@ -94,7 +91,6 @@ class HostAnswers:
         allowed: AllowedCommands,
         look: ObserveWorkers,
         monitoring: SetMonitoring,
-        approvals: Callable[[], Awaitable[list[ApprovalDetails]]],
         rests: Callable[[], Awaitable[str]],
         looks: Mapping[str, QueryHandler],
         channel: str = "",
@@ -104,7 +100,6 @@ class HostAnswers:
         self._allowed = allowed
         self._look = look
         self._monitoring = monitoring
-        self._approvals = approvals
         self._rests = rests
         self._looks = looks
         self._channel = channel
@@ -114,7 +109,6 @@ class HostAnswers:
         said = {
             OVERVIEW: self._overview,
             "help": self._help,
-            "approvals": self._waiting,
         }
         rest = {PAUSE: self._rest, RESUME: self._rest}
         return {**{name: reply_with(say) for name, say in said.items()}, **rest, **self._looks}
@@ -134,10 +128,8 @@ class HostAnswers:
 
     async def _help(self, query: Query) -> Content:
         mine = self._allowed.known(query.person)
-        return help_message(str(query.command.params.get("topic") or ""), mine, self._allowed.example)
-
-    async def _waiting(self, query: Query) -> Content:
-        return pending_approvals(await self._approvals(), query.request.nonce, page_number(query.request.page))
+        topic = str(query.command.params.get("topic") or "")
+        return help_message(topic, mine, self._allowed.example, self._allowed.workers)
 
     async def _rest(self, query: Query) -> Response:
         """It is about everybody's workers, so all hear of it who hear of alerts."""

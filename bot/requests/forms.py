@@ -37,10 +37,10 @@ Errors = Mapping[str, str]
 
 
 def read_form(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
-    """The text of the command that this form asks for, which parses; or what is wrong, at its field."""
+    """The text of the command in this form, or the errors of its fields."""
     definition = CATALOG.get(form_context(view).command)
     if definition is None:
-        return _place_errors(view, {"": "I do not know this form any more. Close it, and open it again."})
+        return _place_errors(view, {"": "This form is out of date. Close it and open it again."})
     reading = _FormReader(definition, context, (view.get("state") or {}).get("values") or {})
     command = reading.command()
     text = reading.text(command) if command is not None else ""
@@ -48,13 +48,13 @@ def read_form(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
 
 
 def chosen_channel(view: Mapping[str, Any]) -> str:
-    """The channel that was chosen for the card; empty where none was."""
+    """The channel that the person chose for the card; empty if none."""
     values = (view.get("state") or {}).get("values") or {}
     return _field_value(values, inputs.WHERE)
 
 
 class _FormReader:
-    """One form, read from top to bottom; `errors` are complete at its end."""
+    """Reads one form from top to bottom and collects its `errors`."""
 
     def __init__(self, definition: CommandDefinition, context: GrammarContext, values: Mapping[str, Any]) -> None:
         self._definition = definition
@@ -63,10 +63,10 @@ class _FormReader:
         self.errors: dict[str, str] = {}
 
     def command(self) -> Command | None:
-        """What the fields say; None where one of them is wrong."""
+        """The command in the fields; None if one of them is wrong."""
         target = self._target()
         params: dict[str, Any] = {}
-        for parameter in self._definition.written:
+        for parameter in (*self._definition.written, *self._definition.note_parameters):
             said = _field_value(self._values, inputs.block_id_of(parameter))
             value = self._value(parameter, said) if said else None
             if value is not None:
@@ -82,7 +82,7 @@ class _FormReader:
         return Command(self._definition.name, target=target, params=params, label=label)
 
     def text(self, command: Command) -> str:
-        """Its text; empty, with an error, where that would say anything else than the form does."""
+        """The text of the command; empty, with an error, if the text would mean something else."""
         params = _as_words(self._definition, command)
         written = render(replace(command, params=params)) or command.name
         try:
@@ -101,8 +101,7 @@ class _FormReader:
         if not said:
             said = self._context.default or "" if rule is TargetRule.WORKERS else ""
             if not said and rule is TargetRule.WORKERS:
-                missing = NeedsTarget(self._definition.name, self._context.workers, before="", after="")
-                self.errors[inputs.TARGET] = missing.message
+                self.errors[inputs.TARGET] = "Choose a worker."
             return said
         try:
             if resolve(said, self._context) is None:
@@ -117,7 +116,7 @@ class _FormReader:
         try:
             return read_word(parameter, Word(said, said, quoted=True))
         except GrammarError as error:
-            words = f"{excerpt(said)} does not fit: {parameter.description}."
+            words = f"{excerpt(said)} isn't valid: {parameter.description}."
             self.errors[inputs.block_id_of(parameter)] = words if parameter.kind in _BARE else error.message
             return None
 
@@ -131,29 +130,29 @@ class _FormReader:
             return None
 
     def _blamed(self, error: GrammarError) -> str:
-        """The field that a mistake is about which only the whole text has."""
+        """The field of a mistake that only shows in the whole text."""
         if isinstance(error, (NeedsTarget, NearMiss)):
             return inputs.TARGET
         inner = [inputs.block_id_of(each) for each in self._definition.written if each.kind in _IN_WORDS]
         return inner[0] if inner else inputs.TARGET
 
     def _differences(self, meant: Command, parsed: Command) -> list[tuple[str, str]]:
-        """Fields whose words the grammar takes for something else, as a task id that begins with no `task_`."""
+        """The fields whose words the grammar reads as something else, such as a command id without `task_`."""
         found = []
         if (parsed.name, parsed.target) != (meant.name, meant.target):
-            found.append((inputs.TARGET, f"{excerpt(meant.target)} can't be named here."))
+            found.append((inputs.TARGET, f"{excerpt(meant.target)} isn't a target of this command."))
         for parameter in self._definition.written:
             value = meant.params.get(parameter.name)
             if parameter.kind not in _IN_WORDS and parsed.params.get(parameter.name) != value:
-                words = f"{excerpt(parameter.spelled(value))} is not understood here: {parameter.description}."
+                words = f"{excerpt(parameter.spelled(value))} isn't valid: {parameter.description}."
                 found.append((inputs.block_id_of(parameter), words))
         if not found and parsed.label != meant.label:
-            found.append((inputs.LABEL, "This would be taken for something else than a label."))
+            found.append((inputs.LABEL, "This reads as an argument, not as a label. Try other words."))
         return found
 
 
 def _as_words(definition: CommandDefinition, command: Command) -> dict[str, Any]:
-    """The parameters as they are written: what is words itself in quotes, so that it stays in its place."""
+    """The parameters as they are typed, with text in quotes."""
     inner = {each.name for each in definition.written if each.kind in _IN_WORDS}
     return {
         name: quote(str(value)) if name in inner and value is not None else value
@@ -162,7 +161,7 @@ def _as_words(definition: CommandDefinition, command: Command) -> dict[str, Any]
 
 
 def _field_value(values: Mapping[str, Any], block: str) -> str:
-    """What stands in a field, whatever kind of field it is; empty where nothing does."""
+    """The value of a field of any kind; empty if there is none."""
     state = (values.get(block) or {}).get(inputs.VALUE) or {}
     options = [state.get("selected_option"), *(state.get("selected_options") or ())]
     chosen = [option["value"] for option in options if option]
@@ -171,9 +170,9 @@ def _field_value(values: Mapping[str, Any], block: str) -> str:
 
 
 def _place_errors(view: Mapping[str, Any], errors: Errors) -> str | Errors:
-    """Each error at its field; at the first there is, where this form has none like it."""
+    """Each error at its field, or at the first field if the form doesn't have that one."""
     blocks = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
-    if not blocks:  # nothing to fill in, and no place for an error: whoever deals with the text says what is wrong
+    if not blocks:  # no field and so no place for an error: the text of the command has the same error
         return form_context(view).command
     placed: dict[str, str] = {}
     for block, words in errors.items():

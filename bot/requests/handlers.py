@@ -10,17 +10,18 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.checks import AccessChecks, AllowedCommands
+from bot.access.rules import APPROVALS
 from bot.answers.workers import answer_handlers
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.outbound.home_pages import HomePages
 from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
-from bot.requests.commands import CommandRequests, HostAnswers
+from bot.requests.commands import CommandRequests, HostAnswers, reply_with
 from bot.requests.form_views import FORM_SECONDS, FormActions
 from bot.requests.home_actions import HomeActions
 from bot.requests.schedules import ScheduleCommands
-from bot.requests.votes import Votes
+from bot.requests.votes import PendingApprovals, Votes
 from bot.views.cards.approval import ApprovalDetails
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.config.load import SupervisorConfig
@@ -61,8 +62,10 @@ def build_handlers(
     channel = config.slack.alert_channel or config.slack.fallback_channel
     allowed = AllowedCommands(config, access)
 
-    async def pending_approvals() -> list[ApprovalDetails]:
+    async def pending() -> list[ApprovalDetails]:
         return await quick(ledger.read, composer.pending_approvals)
+
+    pending_approvals = PendingApprovals(pending, allowed.all_approvals)
 
     async def rests() -> str:
         return await quick(ledger.read, partial(pause_reason, supervisor_id=config.supervisor.id))
@@ -76,13 +79,16 @@ def build_handlers(
         allowed,
         look=context.look,
         monitoring=context.monitoring,
-        approvals=pending_approvals,
         rests=rests,
         looks=answer_handlers(config, ledger, context, composer, allowed),
         channel=channel,
     )
     alerts = AlertService(ledger)
-    queries = {**answers.handlers(), **AlertCommands(ledger, alerts, channel, tuple(config.workers)).handlers()}
+    queries = {
+        **answers.handlers(),
+        **AlertCommands(ledger, alerts, channel, tuple(config.workers)).handlers(),
+        APPROVALS: reply_with(pending_approvals.answer),
+    }
     schedules = ScheduleCommands(config, Schedules(ledger), access, queries)
     commands = CommandRequests(
         config=config,

@@ -1,4 +1,4 @@
-"""Answers to mistakes: what was expected, and the nearest right command as a button or a menu."""
+"""Answers to mistakes: what was expected, with the nearest valid command as a button or a menu."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bot.views.blocks import Content
 from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import ALL, TEAM
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
@@ -18,13 +18,13 @@ MOST_CHOICES = 100
 """Options of a menu."""
 
 FEW = 50
-"""Workers that stand before the teams in a menu; of more of them not all may find room in it."""
+"""With up to this many workers, the menu lists them before the teams; with more, not all may fit."""
 
 LONGEST_BLOCK_ID = 255
 
 
 class Mistakes:
-    """Offers only what its reader may do here, and help where that is nothing."""
+    """Offers only what the person may do here, or help if that is nothing."""
 
     def __init__(self, config: SupervisorConfig, rules: AccessRules) -> None:
         self._config = config
@@ -32,7 +32,7 @@ class Mistakes:
         self._context = grammar_context(config)
 
     def answer(self, request: Request, error: GrammarError, person: Person | None) -> Content:
-        """The message, for whoever made the mistake alone."""
+        """The message, for the person who made the mistake."""
         if isinstance(error, NeedsTarget):
             return mistake(error.message, request.nonce, choice=self._choice(request, error, person))
         said = [error.suggestion, error.otherwise if isinstance(error, NearMiss) else None]
@@ -41,15 +41,17 @@ class Mistakes:
         needs = None if meant else self._needs_target(error)
         choice = self._choice(request, needs, person) if needs else None
         offered = commands or ([] if choice else self._help(request, person))
-        return mistake(error.message, request.nonce, meant, [(each, self._asks(each)) for each in offered], choice)
+        use = f"Use `{error.label}`?" if commands and isinstance(error, LabelError) else ""
+        offers = [(each, self._asks(each)) for each in offered]
+        return mistake(error.message, request.nonce, meant, offers, choice, use=use)
 
     def may_for_one(self, request: Request, error: NeedsTarget, person: Person | None) -> bool:
-        """Whether this person may give the command to one of the workers at least."""
+        """True if the person may give the command to at least one of the workers."""
         commands = (Command.for_worker(error.name, worker) for worker in error.choices)
         return any(may_press(person, each, request.channel, self._rules) for each in commands)
 
     def _needs_target(self, error: GrammarError) -> NeedsTarget | None:
-        """Where what was meant is clear but for whom: that."""
+        """The question for the worker, if only that is missing from the repaired text."""
         try:
             parse(error.repair or "", self._context)
         except NeedsTarget as needs:
@@ -59,7 +61,7 @@ class Mistakes:
         return None
 
     def _help(self, request: Request, person: Person | None) -> list[Command]:
-        """What helps whoever meant nothing that can be offered: all about the command that they named, or about all."""
+        """Help for the typed command, or for all commands, where there's nothing else to offer."""
         typed = request.text.split()
         definition = find(" ".join(typed[:2])) or find(" ".join(typed[:1]))
         command = Command("help", params={"topic": definition.name} if definition else {})
@@ -68,7 +70,7 @@ class Mistakes:
     def _offered(self, text: str, request: Request, person: Person | None) -> Command | None:
         try:
             command = parse(text, self._context)
-        except SupervisorError:  # what is meant is not right either: it is shown, and not offered
+        except SupervisorError:  # the suggestion isn't valid here: it's shown without a button
             return None
         return command if may_press(person, command, request.channel, self._rules) else None
 
@@ -76,16 +78,16 @@ class Mistakes:
         return self._config.needs_approval(command.name, "slack")
 
     def _choice(self, request: Request, error: NeedsTarget, person: Person | None) -> TargetMenu | None:
-        """A menu of targets; None where what was typed is too long to be remembered by one."""
+        """A menu of targets; None if the typed text is too long for the menu to keep."""
         block_id = f"{request.nonce} {error.before}{TAB}{error.after}"
         if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
             return None
         try:
             command = parse(error.complete(error.choices[0]), self._context)
-        except SupervisorError:  # there is more wrong with it: that is told once a target is named
+        except SupervisorError:  # there are other mistakes, which come up once a target is named
             return None
         teams = [f"{TEAM}{name}" for name, members in self._context.teams.items() if members]
-        # What stands for several comes first where not all of them fit.
+        # Teams and `all` come first if not everything fits.
         several = [*teams, ALL]
         targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
         may = [each for each in targets if self._may_for(command, each, request, person)]
@@ -100,5 +102,5 @@ class Mistakes:
 
 
 def may_press(person: Person | None, command: Command, channel: str, rules: AccessRules) -> bool:
-    """Whether a button that gives this command would do so for this person here."""
+    """True if a button with this command works for this person here."""
     return refusal(person, CATALOG[command.name], command, channel, rules) is None

@@ -10,14 +10,16 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
 from bot.access.checks import AccessChecks
-from bot.access.rules import Refusal
+from bot.access.rules import Person, Refusal
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
-from bot.requests.request import VoteRequest
+from bot.requests.commands import Query
+from bot.requests.request import Request, VoteRequest
 from bot.views.answers.alerts import pending_approvals
-from bot.views.blocks import text_message
+from bot.views.blocks import Content, text_message
+from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails, decision_form, denial_form
 from bot.views.text import error_text
 from supervisor_core.commands.command import Issuer
@@ -25,15 +27,36 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
 
-PendingApprovals = Callable[[], Awaitable[list[ApprovalDetails]]]
-"""All approvals that wait by now."""
-
 OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
 """Opens a form with a trigger; what goes wrong is raised as the SDK raises it."""
 
 DOOR = "slack"
 
 log = logging.getLogger(__name__)
+
+
+class PendingApprovals:
+    """The list of pending approvals: all of them for an approver, else a person's own."""
+
+    def __init__(
+        self, pending: Callable[[], Awaitable[list[ApprovalDetails]]], sees_all: Callable[[Person | None], bool]
+    ) -> None:
+        self._pending = pending
+        self._sees_all = sees_all
+
+    async def answer(self, query: Query) -> Content:
+        """The answer to `approvals`, `approve` or `deny`."""
+        wanted = str(query.command.params.get("approval") or "")
+        return await self.content(query.request, query.person, wanted)
+
+    async def content(self, request: Request, person: Person | None, wanted: str = "") -> Content:
+        """The list with its buttons. `wanted`: the id of one approval or of its command, or nothing for all."""
+        decides, found = self._sees_all(person), await self._pending()
+        if not decides:
+            found = [each for each in found if each.approval.requester.person.is_same_as(request.actor)]
+        if wanted:
+            found = [each for each in found if wanted in (each.approval.approval_id, each.approval.task_id)]
+        return pending_approvals(found, request.nonce, page_number(request.page), decides=decides, wanted=wanted)
 
 
 class Votes:
@@ -50,6 +73,7 @@ class Votes:
     async def handle(self, vote: VoteRequest) -> Response:
         """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
         refused: Refusal | None = None
+        person: Person | None = None
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
             person, refused = await self._access.of_vote(vote, approval)
@@ -62,12 +86,9 @@ class Votes:
             return _reply(vote, f":warning: {error_text(error)}")
         if not vote.request.replaces:
             return Response()
-        # It was pressed in a list that only its reader sees, and that no card tells anew.
-        return Response(
-            messages=(
-                whisper(vote.request, pending_approvals(await self._waiting(), vote.request.nonce), replace=True),
-            )
-        )
+        # It was pressed in a list that only its reader sees, and that no card replaces.
+        listed = await self._waiting.content(vote.request, person)
+        return Response(messages=(whisper(vote.request, listed, replace=True),))
 
     async def ask_reason(self, vote: VoteRequest) -> Response:
         """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""

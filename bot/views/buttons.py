@@ -60,11 +60,12 @@ def command_button(
     style: str = "",
     asks: bool = False,
     part: str = "",
+    yes: str = "",
 ) -> Json:
     """A button that gives this command, each nonce once. It asks first where the command changes something: whether
     this is wanted (`about`, else the button's own words of its workers), with this effect or its own; `asks`: that it
     asks for an approval, and does nothing before; `part`: what tells it apart from others of its command
-    in one row."""
+    in one row; `yes`: the button of the question, where it isn't the text of this one."""
     definition = CATALOG[command.name]
     text = text or command.name.replace("-", " ").capitalize()
     about = about or f"{text} {shorten(command.workers, NAMED) or command.target}".rstrip()
@@ -73,7 +74,7 @@ def command_button(
     if definition.risk is not Risk.READS and command.name != OVERVIEW:
         words = effect or EFFECTS.get(command.name, definition.summary)
         words += " People are asked for an approval first." if asks else ""
-        made["confirm"] = confirm(f"{about}?", words, text)
+        made["confirm"] = confirm(f"{about}?", words, yes or text)
     return made
 
 

@@ -13,9 +13,9 @@ from bot.views.blocks import Json, option, plain_text, section
 from bot.views.blocks import context as small_print
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.labels import MAX_LABEL
+from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
 from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
 from supervisor_core.common.text import capitalize
@@ -101,6 +101,14 @@ def label(filled: Command | None) -> Json:
         element["initial_value"] = filled.label
     hint = "A few words for the record. Letters A-Z, digits, spaces, hyphens and underscores."
     return _input(LABEL, "Label", element, hint, optional=True)
+
+
+def note(filled: Command | None) -> Json:
+    """The note."""
+    element: Json = {"type": "plain_text_input", "max_length": MAX_NOTE}
+    if filled and filled.note:
+        element["initial_value"] = filled.note
+    return _input(block_id_of(NOTE), "Note", element, f"Any text, up to {MAX_NOTE} characters.", optional=True)
 
 
 def input_place(*, informs: bool, chosen: str = "") -> Json:
@@ -256,12 +264,12 @@ def command_form(
 ) -> Json:
     """The form of one command, with what is known already. `approval`: others must agree before it is done; `chosen`:
     the channel that it begins with, where it was opened from none."""
-    blocks: list[Json] = [section(escape(" ".join(filter(None, (definition.summary, definition.notes)))))]
+    blocks: list[Json] = [section(escape(definition.summary))]
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(target(definition.target, context, filled))
-    blocks += [parameter(each, filled) for each in definition.written]
+    blocks += [parameter(each, filled) for each in definition.written_for(len(context.workers))]
     if definition.takes_label:
-        blocks.append(label(filled))
+        blocks += [label(filled), note(filled)]
     where = input_place(informs=definition.handler is None, chosen=chosen)
     blocks.append(small_print(_place(channel, thread)) if channel else where)
     if definition.risk is not Risk.READS:

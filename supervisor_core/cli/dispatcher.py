@@ -26,10 +26,12 @@ def run(name: str, words: Sequence[str]) -> int:
     if name == "daemon" and words and f"daemon {words[0]}" in SUBCOMMANDS:
         name, words = f"daemon {words[0]}", words[1:]
     parser = parser_of(name)
+    words, note = _split_note(name, words)
     try:
         options = parser.parse_args(words) if name in SUBCOMMANDS else parser.parse_intermixed_args(words)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else USAGE
+    options.note = note
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that can't show a letter is no reason to fail
@@ -41,6 +43,14 @@ def run(name: str, words: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 (the edge: every error becomes words and a code)
         return _ended_with(error)
     return code
+
+
+def _split_note(name: str, words: Sequence[str]) -> tuple[Sequence[str], str]:
+    """The arguments, and the note of a command: all that follows `--`, which argparse would drop."""
+    if "--" not in words[1:] or (name in SUBCOMMANDS and name != "send"):
+        return words, ""
+    at = list(words).index("--", 1)
+    return words[:at], " ".join(words[at:])
 
 
 def _function(name: str) -> Callable[[argparse.Namespace], int]:

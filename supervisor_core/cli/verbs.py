@@ -61,7 +61,7 @@ def run(name: str, options: argparse.Namespace) -> int:
 
 def run_restart(options: argparse.Namespace) -> int:
     """Restart a worker; without any argument, the daemon."""
-    if options.words or options.flags or options.json or not options.wait or options.timeout:
+    if options.words or options.flags or options.note or options.json or not options.wait or options.timeout:
         return run("restart", options)
     from supervisor_core.cli import lifecycle
 

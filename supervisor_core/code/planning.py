@@ -44,6 +44,7 @@ from supervisor_core.code.git.history import (
 from supervisor_core.code.git.runner import Git, GitError, GitLateError
 from supervisor_core.code.git.worktree import TrialError, temporary_worktree
 from supervisor_core.code.packages.environments import check_requirements, installations_of
+from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.jobs.model import Job
@@ -283,7 +284,7 @@ def preview_state(host: HostContext, site: Checkout, plan: CodePlan, params: Map
     Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
     whether the other workers follow after a failure: nothing of that is done here.
     """
-    asked = {name: value for name, value in params.items() if name not in (STATE_PARAM, KEEP_GOING.name)}
+    asked = {name: value for name, value in params.items() if name not in (STATE_PARAM, KEEP_GOING.name, NOTE_KEY)}
     paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
     facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
     return state_hash({**facts, **plan.facts()})

@@ -1,4 +1,7 @@
-"""The arguments of one command: target, options and parameters as they come, then the label or reason. Pure."""
+"""The arguments of one command: target, options and parameters in any order, then the label or reason, then the note.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
-from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
-from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.definitions import KEEP_GOING, NOTE, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget, WrongNumber
 from supervisor_core.commands.labels import clean_label, nearest_label
 from supervisor_core.commands.parameters import (
     Parameter,
@@ -19,7 +22,16 @@ from supervisor_core.commands.parameters import (
     looks_like,
     read_word,
 )
-from supervisor_core.commands.targets import ALL, GrammarContext, ask_if_nearly, resolve, unknown_target
+from supervisor_core.commands.targets import (
+    ALL,
+    NO_WORKERS,
+    GrammarContext,
+    ask_if_nearly,
+    canonical_target,
+    find_name,
+    resolve,
+    unknown_target,
+)
 from supervisor_core.commands.words import Word, excerpt, join_words, quote
 from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.common.errors import UsageError
@@ -34,7 +46,7 @@ Value = TypeVar("Value")
 
 
 class Arguments:
-    """Reads the words of one command from left to right; afterwards it holds what they said."""
+    """Reads the words of one command from left to right, and holds what they mean."""
 
     def __init__(
         self, definition: CommandDefinition, words: Sequence[Word], start: int, context: GrammarContext
@@ -56,10 +68,10 @@ class Arguments:
         ]
 
     def read(self) -> Sequence[Word]:
-        """Read all words. What it returns is a command inside this one, and for the caller to read."""
+        """Read all words. Returns the words of a command inside this one, which the caller reads."""
         while self._at < len(self.words):
             word = self.words[self._at]
-            if self._takes_rest():
+            if self._takes_rest() and not (word.is_note and self._pending[0].kind is ParameterKind.TOPIC):
                 return self._take_rest()
             if not self._argument(word):
                 break
@@ -67,32 +79,33 @@ class Arguments:
         return ()
 
     def choose_target(self) -> tuple[str, tuple[str, ...]]:
-        """The target and its workers; `NeedsTarget` where only the asker can say which."""
-        rule = self.definition.target
+        """The target and its workers; `NeedsTarget` where the person must choose."""
+        rule, workers = self.definition.target, self.context.workers
         if self.target is not None:
             return self.target, self.workers
         if rule is not TargetRule.WORKERS:
             return "", ()
-        if not self.context.workers:
-            raise GrammarError(f"There is no worker to {self.definition.name}: none is configured.")
+        if not workers:
+            raise GrammarError(NO_WORKERS)
+        if self.definition.risk is Risk.READS and len(workers) > 1:
+            return ALL, workers
         default = self.context.default
         if default is not None:
             return default, (default,)
         before, after = join_words(self.words[: self.start]), join_words(self.words[self.start :])
-        error = NeedsTarget(self.definition.name, self.context.workers, before=before, after=after)
-        if self.definition.risk is Risk.READS:
-            error.repair = error.complete(ALL)
-        raise error
+        raise NeedsTarget(self.definition.name, workers, before=before, after=after)
 
     def check_parameters(self) -> Mapping[str, Any]:
         """All parameters, by the same rules as those of a flag."""
         try:
             return check_params(self.definition, self.values)
         except ParameterError as error:
-            raise GrammarError(f"{error.typed} Usage: {self.definition.usage}") from None
+            raise GrammarError(f"{error.typed} Usage: {self.definition.usage}.") from None
 
     def _argument(self, word: Word) -> bool:
-        """Take one argument; False where the label or reason begins."""
+        """Take one argument; False where the label, the reason or the note begins."""
+        if word.is_note:
+            return False
         if is_option(word):
             self._option(word)
         elif not self._keyword(word) and not self._take_target(word):
@@ -109,17 +122,18 @@ class Arguments:
             if parameter.word == said:
                 self.values[parameter.name] = True
                 return
-        known = [parameter.word for parameter in self.definition.options]
+        several = len(self.context.workers) > 1
+        known = [each.word for each in self.definition.options if several or each is not KEEP_GOING]
         if name == "help":
             repair: str | None = f"help {self.definition.name}"
         else:
             # Who writes --no-reset wants anything but --reset.
             found = None if name.startswith("no-") else nearest(said, known)
             repair = self._with(found or "")
-        expected = f"it knows {', '.join(known)}" if known else "it has none"
+        expected = f"Options: {', '.join(known)}." if known else "It has no options."
         raise GrammarError(
-            f"{self.definition.name} has no option {excerpt(word.text)}: {expected}. "
-            f"If it is meant as text, put it in double quotes.",
+            f"{self.definition.name} has no option {excerpt(word.text)}. {expected} "
+            f"If it's meant as text, put it in double quotes.",
             repair=repair,
         )
 
@@ -131,10 +145,10 @@ class Arguments:
         if parameter is None:
             return False
         if parameter.name in self.values:
-            raise GrammarError(f"{said} stands there twice.", repair=self._with("", length=2))
+            raise GrammarError(f"“{said}” is there twice.", repair=self._with("", length=2))
         value = self.words[self._at + 1] if self._at + 1 < len(self.words) else None
-        if value is None or (not value.quoted and self._is_keyword(value.text)):
-            raise GrammarError(f"After {said} comes {parameter.word}: {parameter.help}.", repair=self._with(""))
+        if value is None or value.is_note or (not value.quoted and self._is_keyword(value.text)):
+            raise GrammarError(f"Add a value after “{said}”: {said} {parameter.word}.", repair=self._with(""))
         self._at += 1
         self.values[parameter.name] = self._with_repair(read_word, parameter, value)
         return True
@@ -149,7 +163,7 @@ class Arguments:
             return False
         workers = self._with_repair(resolve, word.text, self.context)
         if workers is not None:
-            self.target, self.workers, self._first = word.text, workers, False
+            self.target, self.workers, self._first = canonical_target(word.text, self.context), workers, False
             return True
         if not any(looks_like(parameter, word) for parameter in self._pending):
             self._with_repair(self._ask_if_nearly, word)
@@ -171,17 +185,15 @@ class Arguments:
             fields = self.words[self._at : self._at + _CRON_FIELDS]
             if len(fields) == _CRON_FIELDS and all(is_cron_field(field.text) for field in fields):
                 raise GrammarError(
-                    "A cron expression goes into double quotes.",
+                    "Put the cron expression in double quotes.",
                     repair=self._with(quote(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
                 )
             if length := self._words_of_time():
                 said = " ".join(each.text for each in self.words[self._at : self._at + length])
-                raise GrammarError(
-                    "Words that say when go into double quotes.", repair=self._with(quote(said), length=length)
-                )
+                raise GrammarError("Put the time in double quotes.", repair=self._with(quote(said), length=length))
         if parameter.kind is ParameterKind.CHOICE and not looks_like(parameter, word) and self.target is None:
             error = unknown_target(word.text, self.context)
-            hint = f" Nor is it {' or '.join(parameter.choices)}."
+            hint = f" The {parameter.name} is {' or '.join(parameter.choices)}."
             raise GrammarError(error.message + hint, instead=error.instead)
         return read_word(parameter, word)
 
@@ -203,6 +215,8 @@ class Arguments:
         self._at = len(self.words)
         if parameter.kind is ParameterKind.COMMAND:
             return rest
+        if rest[-1].is_note:
+            self._read_note(rest[-1])
         said = " ".join(word.text for word in rest)
         definition = find(said)
         if definition is None and said.lower() not in FAMILIES:
@@ -215,39 +229,60 @@ class Arguments:
         if found == "help":
             found = nearest_command(rest[0].text) or ""
         head = join_words(self.words[: self.start])
-        return GrammarError(f"There is no command {excerpt(said)}; help shows them all.", repair=f"{head} {found}")
+        return GrammarError(f"There's no command {excerpt(said)}. Type help to list them.", repair=f"{head} {found}")
 
     def _text(self, rest: Sequence[Word]) -> None:
-        """The words that are left: a label, a reason, or a mistake."""
+        """The remaining words: a label or a reason, then a note; anything else is a mistake."""
+        if rest and rest[-1].is_note and self.definition.free_text is None:
+            self._read_note(rest[-1])
+            rest = rest[:-1]
         rest = self._without_task_id(rest)
         if not rest:
             return
         self._ask_if_misplaced(rest[0])
-        text = " ".join(word.text for word in rest)
         free = self.definition.free_text
         if self.definition.takes_label:
-            try:
-                self.label = clean_label(text)
-            except UsageError as error:
-                label = None if self._is_number(rest[0]) else nearest_label(text)
-                repair = self._head(quote(label)) if label else self._known_part()
-                raise GrammarError(error.message, repair=repair) from None
+            self._read_label(rest)
         elif free is not None:
-            try:
-                self.values[free.name] = read_word(free, Word(text, text, quoted=True))
-            except GrammarError as error:
-                error.repair = self._head(quote(error.instead)) if error.instead else None
-                raise
+            self._read_reason(free, rest)
         else:
-            raise self._one_too_many(rest[0])
+            raise self._unexpected(rest[0])
+
+    def _read_note(self, word: Word) -> None:
+        if not self.definition.takes_label:
+            raise GrammarError(f"{self.definition.name} takes no note.", repair=join_words(self.words[:-1]))
+        self.values[NOTE.name] = self._with_repair(read_word, NOTE, word)
+
+    def _read_label(self, rest: Sequence[Word]) -> None:
+        text = " ".join(word.text for word in rest)
+        try:
+            self.label = clean_label(text)
+        except UsageError as error:
+            label = None if self._is_number(rest[0]) else nearest_label(text)
+            words = f"{error.message.rstrip('.')}, or put any text after -- as a note."
+            repair = f"{self._head(quote(label))} {self._note()}" if label else self._known_part()
+            raise LabelError(words, label, repair=repair) from None
+
+    def _read_reason(self, free: Parameter, rest: Sequence[Word]) -> None:
+        """A reason is any text already, so a note is a part of it."""
+        text = " ".join(f"-- {word.text}" if word.is_note and len(rest) > 1 else word.text for word in rest)
+        try:
+            self.values[free.name] = read_word(free, Word(text, text, quoted=True))
+        except GrammarError as error:
+            error.repair = self._head(quote(error.instead)) if error.instead else None
+            raise
+
+    def _note(self) -> str:
+        """The note as it was typed; empty if there is none."""
+        return self.words[-1].source if self.words and self.words[-1].is_note else ""
 
     def _is_number(self, word: Word) -> bool:
-        """Whether a word that is no label may be meant as a number that was not given: `rollback HEAD~3`."""
+        """True for a word that may stand for a missing number, as in `rollback HEAD~3`."""
         pending = any(parameter.kind is ParameterKind.NUMBER for parameter in self._pending)
         return pending and any(character.isdigit() for character in word.text)
 
     def _without_task_id(self, rest: Sequence[Word]) -> Sequence[Word]:
-        """`undo wrong one task_1` means that task: to undo the newest instead would be the worst reading."""
+        """Take a command id out of the label: `undo wrong one task_1` must not undo the newest change instead."""
         for parameter in self._pending:
             for index, word in enumerate(rest):
                 if parameter.kind is ParameterKind.TASK_ID and looks_like(parameter, word):
@@ -256,48 +291,52 @@ class Arguments:
         return rest
 
     def _ask_if_misplaced(self, word: Word) -> None:
-        """`rollback 3 OrionMX2` would be for the default worker, labelled with the name of another one."""
+        """Refuse `rollback 3 OrionMX2`, which would roll the default worker back with another worker as its label."""
         if word.quoted or self._first or self.definition.target is not TargetRule.WORKERS:
             return
-        if self.target is None and word.text in self.context.workers and word.text != self.context.default:
+        named = find_name(word.text, self.context.workers)
+        if self.target is None and named is not None and named != self.context.default:
             head, tail = join_words(self.words[: self.start]), join_words(self.words[self._at + 1 :])
             error = NearMiss(
-                f"{excerpt(word.text)} is a worker, but a target comes right after {self.definition.name}. "
-                f"Put it in double quotes where it is meant as text.",
-                (word.text,),
+                f"{excerpt(word.text)} is a worker, and the worker comes right after {self.definition.name}. "
+                f"If it's meant as text, put it in double quotes.",
+                (named,),
                 otherwise=self._with(quote(word.text)),
             )
-            error.repair = f"{head} {word.text} {join_words(self.words[self.start : self._at])} {tail}"
+            error.repair = f"{head} {named} {join_words(self.words[self.start : self._at])} {tail}"
             raise error
 
-    def _one_too_many(self, word: Word) -> GrammarError:
+    def _unexpected(self, word: Word) -> GrammarError:
         if self.definition.target is not TargetRule.NONE and self.target is None and not word.quoted:
             error = unknown_target(word.text, self.context)
             repair = self._with(error.instead) if error.instead else self._known_part()
             return GrammarError(error.message, repair=repair)
         return GrammarError(
-            f"{excerpt(word.text)} is one word too many. Usage: {self.definition.usage}", repair=self._known_part()
+            f"Unexpected {excerpt(word.text)}. Usage: {self.definition.usage}.", repair=self._known_part()
         )
 
     def _known_part(self) -> str | None:
-        """The text without the words that nobody knows; None where nothing but the command stays: it is not what was
-        meant."""
+        """The text without the words that weren't understood; None where only the command is left."""
         stays = self._at > self.start or self.definition.target is TargetRule.NONE
         return self._head("") if stays else None
 
     def _with_repair(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
-        """Call a reader of the word at hand; its mistake learns how the whole text is mended."""
+        """Call a reader of the current word, and complete its error with the repaired text."""
         try:
             return reader(*arguments)
         except GrammarError as error:
-            if error.repair is None and error.instead is not None:
+            if error.repair is None and error.instead is not None and self._may_suggest(error):
                 error.repair = self._with(error.instead)
             raise
 
+    def _may_suggest(self, error: GrammarError) -> bool:
+        """A wrong number of a command that changes something is never replaced: nobody meant another one."""
+        return self.definition.risk is Risk.READS or not isinstance(error, WrongNumber)
+
     def _with(self, word: str, *, length: int = 1) -> str:
-        """The text with another word in place of the one at hand."""
+        """The text with another word in place of the current one."""
         return f"{self._head(word)} {join_words(self.words[self._at + length :])}"
 
     def _head(self, word: str) -> str:
-        """The text up to the word at hand, and another word in its place."""
+        """The text before the current word, and another word in its place."""
         return f"{join_words(self.words[: self._at])} {word}"

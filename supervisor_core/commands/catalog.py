@@ -15,7 +15,7 @@ from supervisor_core.common.times import DAY, HOUR, MINUTE
 MAX_REASON = 200  # characters
 OVERVIEW = "overview"
 
-_REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "why, in free words", high=MAX_REASON)
+_REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "the reason, in any words", high=MAX_REASON)
 
 _for_workers = partial(CommandDefinition, target=TargetRule.WORKERS, schedulable=True)
 _report = partial(_for_workers, takes_label=True, tier=Tier.REPORT)
@@ -24,15 +24,15 @@ _lifecycle = partial(_for_workers, takes_label=True, risk=Risk.CHANGES, tier=Tie
 _SEEING = (
     CommandDefinition(
         OVERVIEW,
-        "Shows all workers at a glance, with buttons; what you get for no command at all.",
+        "Show all workers at a glance, with buttons. The same as no command.",
         aliases=("home",),
         right=Right.VIEWER,
         examples=("", "overview"),
     ),
     CommandDefinition(
         "help",
-        "Shows all commands, or all about one.",
-        parameters=(Parameter("topic", ParameterKind.TOPIC, "command", "a command's name", high=MAX_PERSON),),
+        "List all commands, or describe one.",
+        parameters=(Parameter("topic", ParameterKind.TOPIC, "command", "the name of a command", high=MAX_PERSON),),
         aliases=("?",),
         suggested_for=("usage", "commands", "man"),
         right=Right.VIEWER,
@@ -40,50 +40,48 @@ _SEEING = (
     ),
     _for_workers(
         "status",
-        "Shows whether workers run, and how they are.",
+        "Show whether workers are running and healthy.",
         suggested_for=("state", "health", "ps", "list", "show", "check", "info"),
         right=Right.VIEWER,
         examples=("status", "status OrionMX", "status all"),
     ),
     _for_workers(
         "why",
-        "Explains why a worker is as it is: the cause, what to do, what happened before, and what its log says of it.",
+        "Explain a worker's condition: the cause, what to do, recent events and relevant log lines.",
         suggested_for=("explain",),
         right=Right.VIEWER,
         examples=("why", "why OrionMX", "why all"),
     ),
     _for_workers(
         "logs",
-        "Shows the newest lines of what a worker wrote.",
-        parameters=(Parameter("lines", ParameterKind.NUMBER, "N", "how many lines", default=20, low=1, high=1000),),
+        "Show the newest lines of a worker's output.",
+        parameters=(Parameter("lines", ParameterKind.NUMBER, "N", "lines", default=20, low=1, high=1000),),
         aliases=("log",),
         suggested_for=("tail", "output"),
         examples=("logs", "logs OrionMX 100"),
     ),
     _for_workers(
         "history",
-        "Draws how a worker was over time, how old its heartbeat was and what was done to it; and says it in words.",
+        "Chart a worker's health, heartbeat age and commands, with a summary.",
         parameters=(
-            Parameter("span", ParameterKind.CHOICE, "24h|7d", "how far back", default="24h", choices=("24h", "7d")),
+            Parameter("span", ParameterKind.CHOICE, "24h|7d", "time span", default="24h", choices=("24h", "7d")),
         ),
         suggested_for=("graph", "chart", "uptime"),
         examples=("history", "history OrionMX 7d"),
     ),
     CommandDefinition(
         "audit",
-        "Shows who did what, when, and what came of it, the newest first.",
+        "Show who did what, when, and with which outcome, newest first.",
         parameters=(
-            Parameter("by", ParameterKind.PERSON, "@user", "only what one person did", keyword="by", high=MAX_PERSON),
+            Parameter("by", ParameterKind.PERSON, "@user", "only one person's actions", keyword="by", high=MAX_PERSON),
             Parameter(
                 "since",
                 ParameterKind.SINCE,
                 "2d",
-                "from when on: a duration back, or a date, which begins in your own time zone in Slack, else in UTC",
+                "start: a duration back, or a date (in your time zone in Slack, else UTC)",
                 keyword="since",
             ),
-            Parameter(
-                "limit", ParameterKind.NUMBER, "N", "how many rows; in Slack, ten a page", default=20, low=1, high=50
-            ),
+            Parameter("limit", ParameterKind.NUMBER, "N", "rows (ten a page in Slack)", default=20, low=1, high=50),
         ),
         narrowing=(
             Parameter("command", ParameterKind.NAME, "NAME", "only this command, such as rollback", keyword="command"),
@@ -101,35 +99,37 @@ _SEEING = (
     ),
     CommandDefinition(
         "approvals",
-        "Shows what waits for an approval.",
-        suggested_for=("approve", "deny", "pending"),
-        right=Right.APPROVER,
-        examples=("approvals",),
+        "List pending approvals, with buttons to decide or cancel.",
+        parameters=(Parameter("approval", ParameterKind.NAME, "id", "only this approval, by its id or command id"),),
+        aliases=("approve", "deny"),
+        suggested_for=("pending", "vote"),
+        right=Right.VIEWER,
+        examples=("approvals", "approve"),
     ),
     CommandDefinition(
         "alerts",
-        "Shows which alerts are open.",
+        "List open alerts.",
         suggested_for=("alarms", "incidents"),
         right=Right.VIEWER,
         examples=("alerts",),
     ),
     CommandDefinition(
         "teams",
-        "Shows the teams, their objectives and their workers.",
+        "List the teams with their objectives and workers.",
         suggested_for=("groups", "members"),
         right=Right.VIEWER,
         examples=("teams",),
     ),
     _report(
         "diagnostics",
-        "Writes a report about a worker and its host, and sums it up.",
+        "Write a diagnostic report about a worker and its host, and summarize it.",
         handler="diagnostics",
         suggested_for=("diagnose", "doctor", "report"),
         examples=("diagnostics", "diagnostics OrionMX before the upgrade"),
     ),
     _report(
         "verify-db",
-        "Verifies that the database answers and that its critical tables can be read.",
+        "Verify that the database answers and its critical tables are readable.",
         handler="verify_db",
         suggested_for=("verify", "db", "database"),
         examples=("verify-db", "verify-db OrionMX after maintenance"),
@@ -139,15 +139,15 @@ _SEEING = (
 _ACTING = (
     _lifecycle(
         "pause",
-        "Pauses a worker: it stays paused, whatever else happens, until it is resumed.",
+        "Stop a worker and keep it stopped until it's resumed.",
         handler="pause",
         aliases=("pause_watcher",),
         suggested_for=("stop", "halt", "hold"),
-        examples=("pause", "pause OrionMX disk is full", "pause team:archive"),
+        examples=("pause", "pause OrionMX disk is full", "pause team:archive -- it's broken, see #4711"),
     ),
     _lifecycle(
         "resume",
-        "Resumes a paused worker.",
+        "Resume a paused worker.",
         handler="resume",
         aliases=("resume_watcher", "unpause"),
         suggested_for=("start", "continue"),
@@ -155,7 +155,7 @@ _ACTING = (
     ),
     _lifecycle(
         "restart",
-        "Stops a worker, makes sure that it is gone, and starts it; a pause stays in place.",
+        "Stop a worker, wait until it's gone, and start it again. A pause stays in place.",
         handler="restart_watcher",
         aliases=("restart_watcher",),
         suggested_for=("reboot", "bounce", "kill", "reload"),
@@ -163,10 +163,10 @@ _ACTING = (
     ),
     _for_workers(
         "mute",
-        "Keeps alerts about a worker quiet for a while; they are still recorded.",
+        "Silence a worker's alerts for a while. They are still recorded.",
         recorded_as="MUTED",
         parameters=(
-            Parameter("seconds", ParameterKind.DURATION, "2h", "for how long", default=HOUR, low=MINUTE, high=30 * DAY),
+            Parameter("seconds", ParameterKind.DURATION, "2h", "duration", default=HOUR, low=MINUTE, high=30 * DAY),
             _REASON,
         ),
         suggested_for=("silence", "snooze", "quiet"),
@@ -175,7 +175,7 @@ _ACTING = (
     ),
     _for_workers(
         "unmute",
-        "Lets alerts about a worker be heard again.",
+        "Turn a worker's alerts back on.",
         recorded_as="UNMUTED",
         parameters=(_REASON,),
         suggested_for=("unsilence", "unsnooze"),
@@ -184,26 +184,24 @@ _ACTING = (
     ),
     CommandDefinition(
         "monitoring pause",
-        "Has the supervisor rest until monitoring is resumed: it starts, stops and restarts no worker by itself, and "
-        "keeps all alerts quiet. Workers and commands go on.",
+        "Pause automatic restarts and all alerts. Workers and commands keep running.",
         recorded_as="MUTED",
         risk=Risk.CHANGES,
         examples=("monitoring pause",),
     ),
     CommandDefinition(
         "monitoring resume",
-        "Has the supervisor look after its workers again, and lets all alerts be heard.",
+        "Resume automatic restarts and alerts.",
         recorded_as="UNMUTED",
         risk=Risk.CHANGES,
         examples=("monitoring resume",),
     ),
     CommandDefinition(
         "schedule add",
-        "Runs a command again and again, at the times that a cron expression or a few words name, by the clocks of "
-        "whoever asks for it, and with their rights as they are each time.",
+        "Run a command on a schedule, in your time zone and with the rights that you have at each run.",
         recorded_as="SCHEDULE_ADDED",
         parameters=(
-            Parameter("name", ParameterKind.NAME, "NAME", "what the schedule is called", required=True),
+            Parameter("name", ParameterKind.NAME, "NAME", "the schedule's name", required=True),
             Parameter(
                 "cron",
                 ParameterKind.CRON,
@@ -215,7 +213,7 @@ _ACTING = (
                 "command",
                 ParameterKind.COMMAND,
                 "COMMAND…",
-                "a command for workers, as it would be typed",
+                "the command to run, as you would type it",
                 required=True,
                 high=MAX_SCHEDULED,
             ),
@@ -229,14 +227,14 @@ _ACTING = (
     ),
     CommandDefinition(
         "schedule list",
-        "Shows the schedules, and when each is due next.",
+        "List schedules and the next run of each.",
         examples=("schedule list",),
     ),
     CommandDefinition(
         "schedule remove",
-        "Ends a schedule.",
+        "Remove a schedule.",
         recorded_as="SCHEDULE_REMOVED",
-        parameters=(Parameter("name", ParameterKind.NAME, "NAME", "what the schedule is called", required=True),),
+        parameters=(Parameter("name", ParameterKind.NAME, "NAME", "the schedule's name", required=True),),
         risk=Risk.CHANGES,
         examples=("schedule remove nightly",),
     ),
@@ -257,11 +255,11 @@ HANDLERS: tuple[str, ...] = (
     "diagnostics",
     "verify_db",
 )
-"""What an execution is called: in a job, a result, a flag."""
+"""The names of handlers, as jobs, results and flags have them."""
 
 _OTHER_HANDLERS = {"pause_watcher": "pause", "resume_watcher": "resume"}
 FLAG_HANDLERS: tuple[str, ...] = (*HANDLERS, *_OTHER_HANDLERS)
-"""What a flag may be called after: the handlers, and other names for the same."""
+"""The handler names that a flag can have: the handlers and their older names."""
 
 _BY_HANDLER = {definition.handler: definition for definition in CATALOG.values() if definition.handler}
 
@@ -292,12 +290,12 @@ def find(word: str) -> CommandDefinition | None:
 
 
 def by_handler(handler: str) -> CommandDefinition | None:
-    """The command that a flag means with its handler's name."""
+    """The command with this handler, by either of its names."""
     return _BY_HANDLER.get(_OTHER_HANDLERS.get(handler, handler))
 
 
 def nearest_command(word: str) -> str | None:
-    """The name of the command, or the first word of several, that somebody most likely meant."""
+    """The name of the command, or the first word of a family of commands, that a word most likely means."""
     key = _key(word)
     found = key if key in _SUGGESTED else nearest(key, _FIRST_WORDS)
     if found is None or found in FAMILIES:
@@ -306,6 +304,6 @@ def nearest_command(word: str) -> str | None:
 
 
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The parameters of a command as they are carried out; `ParameterError` names the key that is wrong."""
-    further = (*definition.untyped, *definition.narrowing, *definition.spread_options)
+    """The parameters of a command with their defaults; `ParameterError` names the key that is wrong."""
+    further = (*definition.untyped, *definition.narrowing, *definition.spread_options, *definition.note_parameters)
     return check_all(definition.name, definition.parameters, params, further)

@@ -10,6 +10,9 @@ from typing import Any
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.text import printable
 
+NOTE_KEY = "note"
+"""The key of the note among a command's parameters."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 SENTENCES = ("message", "error", "push_error")
@@ -35,15 +38,15 @@ class Issuer:
 
 
 def person_of(issuer_id: str) -> str:
-    """The same for one person at one door. Slack's ids of people are unique, and the workspace beside one is not always
-    the same: that of the command, that of the click, or the person's own."""
+    """The id of a person at one source. Slack's user ids are unique, but the workspace in an issuer id can be that of
+    the command, of the click or of the person."""
     door, _, rest = issuer_id.partition(":")
     return f"{door}:{rest.rpartition('/')[2]}" if door == "slack" else issuer_id
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One request, from whichever door it came. `target` is as it was said, `workers` is what it means."""
+    """One request from any source. `target` is as typed, in the configured case; `workers` are those it means."""
 
     name: str
     target: str = ""
@@ -60,12 +63,22 @@ class Command:
     def for_worker(
         cls, name: str, worker_id: str, params: Mapping[str, Any] = NOTHING, label: str | None = None
     ) -> Command:
-        """For this worker alone."""
+        """The command for one worker."""
         return cls(name, worker_id, (worker_id,), params, label)
 
     def issued(self, by: Issuer, task_id: str) -> Command:
-        """The same command, now with a person behind it and an id of its own."""
+        """The same command with a requester and an id."""
         return replace(self, issuer=by, task_id=task_id)
+
+    @property
+    def note(self) -> str:
+        """The free text that was typed after ` -- `; empty if there is none."""
+        return str(self.params.get(NOTE_KEY) or "")
+
+    def without_words(self) -> Command:
+        """The same command without its label and its note: what it does, not why."""
+        params = {name: value for name, value in self.params.items() if name != NOTE_KEY}
+        return replace(self, label=None, params=params)
 
     @property
     def audit_label(self) -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
 
+from supervisor_core.commands.command import NOTE_KEY
+from supervisor_core.commands.labels import MAX_NOTE
 from supervisor_core.commands.parameters import Parameter, ParameterKind
 
 CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
-"""Those that change what workers run from."""
+"""The handlers that change the code of workers."""
 
 
 class Risk(Enum):
@@ -39,9 +41,9 @@ class TargetRule(Enum):
     NONE = "none"
     """The command is for no worker in particular, and takes no target."""
     WORKERS = "workers"
-    """The only worker, else the default one, else the asker chooses."""
+    """For a command that only reads, all workers. Else the only worker, the default one, or the person chooses."""
     FILTER = "filter"
-    """Nothing is narrowed down: workers stay empty. It may stand anywhere among the arguments."""
+    """Nothing is filtered, and workers stay empty. The target can stand anywhere among the arguments."""
 
 
 class Tier(IntEnum):
@@ -66,34 +68,35 @@ KEEP_GOING = Parameter(
     "keep_going",
     ParameterKind.FLAG,
     "--keep-going",
-    "with several workers: goes on with the next one after a failure",
+    "with several workers, continue with the next one after a failure",
     default=False,
 )
-"""The option of all commands that go from worker to worker; it is no part of what is done to any one of them. Among
-the parameters of a command it is there only where it was given."""
+"""The option of commands that run on one worker after the other. A command has it in its parameters only if given."""
+
+NOTE = Parameter(NOTE_KEY, ParameterKind.NOTE, "-- note…", "any text", high=MAX_NOTE)
+"""The text after ` -- ` of every command with a label. A command has it in its parameters only if given."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDefinition:
-    """One command: everything that any door needs to know of it."""
+    """One command, with all that the grammar, help, rights and forms are made from."""
 
     name: str
     summary: str
     handler: str | None = None
-    """What a flag calls it and which handler carries it out; None where it never reaches a worker's host."""
+    """The name of its handler, in flags and jobs; None for a command that isn't a job."""
     recorded_as: str = ""
-    """The audit action of a command without a handler; empty where it leaves no row of its own."""
+    """The audit action of a command without a handler; empty if it has no audit row of its own."""
     parameters: tuple[Parameter, ...] = ()
     untyped: tuple[Parameter, ...] = ()
-    """Further parameters that nobody types: programs give them."""
+    """Parameters that only programs give."""
     narrowing: tuple[Parameter, ...] = ()
-    """Further parameters after a keyword of theirs, which the usage line leaves out; among the parameters of a command
-    they are there only where they were given."""
+    """Filters with a keyword, which the usage line leaves out. A command has them only if given."""
     takes_label: bool = False
     target: TargetRule = TargetRule.NONE
     aliases: tuple[str, ...] = ()
     suggested_for: tuple[str, ...] = ()
-    """Words that people type who mean this one: offered to them, never obeyed."""
+    """Other words for the command that people try: it's suggested to them, never run."""
     risk: Risk = Risk.READS
     needs_approval: bool = False
     """The default; `slack.approvals.required_for` decides."""
@@ -102,7 +105,6 @@ class CommandDefinition:
     spread: Spread = Spread.AT_ONCE
     schedulable: bool = False
     examples: tuple[str, ...] = ()
-    notes: str = ""
 
     @property
     def audit_action(self) -> str:
@@ -130,22 +132,31 @@ class CommandDefinition:
 
     @property
     def spread_options(self) -> tuple[Parameter, ...]:
-        """The options that say how its workers are gone through; the usage line leaves them out."""
+        """The options for several workers; the usage line leaves them out."""
         return (KEEP_GOING,) if self.spread is Spread.IN_TURN else ()
 
     @property
+    def note_parameters(self) -> tuple[Parameter, ...]:
+        """The note of a command with a label."""
+        return (NOTE,) if self.takes_label else ()
+
+    @property
     def written(self) -> tuple[Parameter, ...]:
-        """All parameters that a person may give."""
+        """All parameters that a person may give, beside the note."""
         return (*self.parameters, *self.narrowing, *self.spread_options)
+
+    def written_for(self, workers: int) -> tuple[Parameter, ...]:
+        """The same on a host with so many workers: options for several make no sense for one."""
+        return tuple(each for each in self.written if workers > 1 or each not in self.spread_options)
 
     @property
     def keywords(self) -> Mapping[str, Parameter]:
-        """The parameters that follow a word of their own, by that."""
+        """The parameters with a keyword, by that keyword."""
         return {each.keyword: each for each in (*self.parameters, *self.narrowing) if each.keyword}
 
     @property
     def free_text(self) -> Parameter | None:
-        """The parameter that takes whatever words are left, where there is one."""
+        """The parameter that takes all remaining words, if there is one."""
         return next((parameter for parameter in self.parameters if parameter.kind is ParameterKind.TEXT), None)
 
 
@@ -153,12 +164,14 @@ _RESET = Parameter(
     "reset",
     ParameterKind.FLAG,
     "--reset",
-    "throws local changes and commits of the checkout away, so that it is what the remote has",
+    "discard local changes and commits, so that the checkout matches the remote",
     default=False,
 )
 _STATE = Parameter(
-    "state", ParameterKind.STATE, "STATE", "what a preview was made from; refused where that has moved on"
+    "state", ParameterKind.STATE, "STATE", "the state that a preview showed; refused if it has changed since"
 )
+_COMMITS = Parameter("commits_back", ParameterKind.NUMBER, "N", "commits to revert", default=1, low=1, high=10)
+_UNDONE = Parameter("task_id", ParameterKind.TASK_ID, "task_id", "its command id; by default, the newest change")
 
 _code_change = partial(
     CommandDefinition,
@@ -173,7 +186,7 @@ _code_change = partial(
 
 _UPDATE = _code_change(
     "update",
-    "Brings a worker's code up to its remote, and restarts it unless it is paused.",
+    "Update a worker's code from its remote, then restart it unless it's paused.",
     handler="update_code",
     parameters=(_RESET,),
     aliases=("update_code",),
@@ -187,7 +200,7 @@ CODE = (
     replace(
         _UPDATE,
         name="update-deps",
-        summary="Does what update does, and installs what the code requires.",
+        summary="Update a worker's code and install its requirements, then restart it unless it's paused.",
         handler="update_code_deps",
         aliases=("update_code_deps",),
         suggested_for=("deps", "dependencies", "pip", "install"),
@@ -195,9 +208,9 @@ CODE = (
     ),
     _code_change(
         "rollback",
-        "Takes the newest commits of a worker's code back, and restarts it unless it is paused.",
+        "Revert the newest commits of a worker's code, then restart it unless it's paused.",
         handler="rollback_code",
-        parameters=(Parameter("commits_back", ParameterKind.NUMBER, "N", "commits back", default=1, low=1, high=10),),
+        parameters=(_COMMITS,),
         aliases=("rollback_code",),
         suggested_for=("revert", "back"),
         schedulable=True,
@@ -205,9 +218,9 @@ CODE = (
     ),
     _code_change(
         "undo",
-        "Takes an update or a rollback back: the code is again what it was before.",
+        "Reverse an update or a rollback, so that the code is as it was before.",
         handler="undo_code",
-        parameters=(Parameter("task_id", ParameterKind.TASK_ID, "task_id", "its id; the newest when left out"),),
+        parameters=(_UNDONE,),
         aliases=("undo_code",),
         suggested_for=("redo",),
         examples=("undo", "undo OrionMX task_20260205_001", "undo task_20260205_001 wrong worker"),

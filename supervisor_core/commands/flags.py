@@ -23,30 +23,30 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
 
 MAX_BYTES = 64 * 1024
-"""A flag is a few hundred bytes; what is larger was not meant for us, or means harm."""
+"""A flag has a few hundred bytes; a larger one is a mistake or an attack."""
 
 MAX_DEPTH = 20
-"""Objects and lists inside each other; ours have three. What Python can't follow must be refused, not followed."""
+"""Nested objects and lists; ours have three. Deeper JSON would exhaust Python's stack."""
 
 MAX_ISSUER_ID, MAX_ISSUER_NAME = 128, 255
-"""Characters: what the tables hold."""
+"""Characters, as many as the tables hold."""
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far in the future a signed flag may lie: hosts that share a drive do not share a clock."""
+"""How far in the future a signed flag may be issued, because the clocks of hosts differ."""
 
 PREFIX, SUFFIX = "supervisor_", ".flag"
 _LONGEST_FIRST = sorted(FLAG_HANDLERS, key=len, reverse=True)
 
 UNKNOWN = "unknown"
-"""Stands for a handler or a worker that can't be told from a flag's name."""
+"""The handler or worker of a flag whose name doesn't have a valid one."""
 
 
 class FlagRejected(SupervisorError):
-    """This flag can't be followed."""
+    """This flag isn't valid."""
 
 
 class FlagIncomplete(SupervisorError):
-    """This flag is empty or no JSON, perhaps because it is still being written."""
+    """This flag is empty or isn't JSON, perhaps because it's still being written."""
 
     retryable = True
 
@@ -62,7 +62,7 @@ class FlagName:
 
 @dataclass(frozen=True, slots=True)
 class FlagClaims:
-    """The origin that a rejected flag claims."""
+    """The fields of a rejected flag, as far as they are readable."""
 
     handler: str
     worker_id: str
@@ -72,7 +72,7 @@ class FlagClaims:
 
 @dataclass(frozen=True, slots=True)
 class FlagCommand:
-    """The command of a whole flag. It has an issuer only where a signature proves one."""
+    """The command of a valid flag. It has an issuer only with a valid signature."""
 
     handler: str
     worker_id: str
@@ -91,7 +91,7 @@ class Trust:
     secret: str
     max_age: timedelta
     supervisor_id: str
-    """Ours: a flag that was signed for another supervisor is not for us, whatever worker it names."""
+    """Ours. A flag that is signed for another supervisor is rejected, whatever worker it names."""
 
 
 def is_task_id(text: object) -> bool:
@@ -99,7 +99,7 @@ def is_task_id(text: object) -> bool:
 
 
 def parse_name(name: str) -> FlagName | None:
-    """The parts of this file name; None where it's no flag of ours. The longest handler wins."""
+    """The parts of a flag's file name; None for any other file. The longest handler wins."""
     if not (name.startswith(PREFIX) and name.endswith(SUFFIX)):
         return None
     body = name[len(PREFIX) : -len(SUFFIX)]
@@ -114,7 +114,7 @@ def parse_name(name: str) -> FlagName | None:
 
 
 def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
-    """The worker of ours that a flag with a handler nobody knows is named for, so that it can be rejected aloud."""
+    """The worker in the name of a flag with an unknown handler, so that the flag is rejected instead of ignored."""
     if not (name.startswith(PREFIX) and name.endswith(SUFFIX)) or parse_name(name) is not None:
         return None
     parts = name[len(PREFIX) : -len(SUFFIX)].split("_")
@@ -122,7 +122,7 @@ def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
 
 
 def find_misspelled(name: str, worker_ids: Collection[str]) -> str | None:
-    """The worker of ours whose name a flag has in another case."""
+    """The configured worker whose name a flag has in another case."""
     flag = parse_name(name)
     if flag is None or flag.worker_id in worker_ids:
         return None
@@ -130,7 +130,7 @@ def find_misspelled(name: str, worker_ids: Collection[str]) -> str | None:
 
 
 def worker_of(name: str, worker_ids: tuple[str, ...]) -> str | None:
-    """The worker of ours that a flag is for, however badly it's named; None where it is for somebody else."""
+    """The configured worker that a flag is for, also where its name is wrong; None where it's for another host."""
     flag = parse_name(name)
     if flag is None:
         return parse_unknown_name(name, worker_ids)
@@ -138,7 +138,7 @@ def worker_of(name: str, worker_ids: tuple[str, ...]) -> str | None:
 
 
 def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> FlagClaims:
-    """The parts of a rejected flag by which somebody waits for its answer: of its name, else of its content."""
+    """The fields of a rejected flag from its name, else from its content, so that its sender finds the result."""
     flag = parse_name(name)
     body: Mapping[str, Any] = {}
     with suppress(FlagRejected, FlagIncomplete):
@@ -153,7 +153,7 @@ def claims_of(name: str, data: bytes, worker_ids: tuple[str, ...]) -> FlagClaims
 
 
 def _id_behind_worker(name: str, worker_ids: tuple[str, ...]) -> str | None:
-    """The task id in the name of a flag with a handler that nobody knows."""
+    """The command id in the name of a flag with an unknown handler."""
     worker_id = parse_unknown_name(name, worker_ids)
     if worker_id is None:
         return None
@@ -162,17 +162,17 @@ def _id_behind_worker(name: str, worker_ids: tuple[str, ...]) -> str | None:
 
 
 def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, trust: Trust | None) -> FlagCommand:
-    """What the flag orders. `made_task_id` is its task id where neither name nor content has one.
+    """The command of a flag. `made_task_id` is its id where neither its name nor its content has one.
 
-    Raises `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason for all else.
+    `FlagIncomplete` if the file may still be being written, `FlagRejected` with the reason otherwise.
     """
     body = _document(data)
     if trust is not None:
         _verify(body, trust, now)
     elif "issuer" in body or "approvals" in body:
         raise FlagRejected(
-            "It names an issuer or approvals, which count only with a signature, and no inbox.secret is configured.",
-            remedy="Leave them out: the file's owner is then recorded.",
+            "An issuer and approvals need a signature, but inbox.secret isn't configured.",
+            remedy="Remove them; the file's owner is recorded instead.",
         )
     handler = _agree(name.handler, _canonical(_text(body, "handler")), "handler")
     worker_id = _agree(name.worker_id, _text(body, "worker_id"), "worker_id")
@@ -181,12 +181,13 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
         raise FlagRejected("task_id must be 1 to 128 letters, digits, hyphens or underscores.")
     definition = by_handler(str(handler))
     if definition is None:
-        raise FlagRejected(f"There is no handler {handler!r}.")
-    parameters = {parameter.name for parameter in (*definition.parameters, *definition.untyped)}
+        raise FlagRejected(f"There's no handler {handler!r}.")
+    known = (*definition.parameters, *definition.untyped, *definition.note_parameters)
+    parameters = {parameter.name for parameter in known}
     if misplaced := sorted(parameters.intersection(body) - _KNOWN):
         raise FlagRejected(
-            f"{', '.join(misplaced)} stands beside params, where it would not count.",
-            remedy=f'Put it inside: {{"params": {{"{misplaced[0]}": …}}}}.',
+            f"{', '.join(misplaced)} must be inside params, not beside it.",
+            remedy=f'Write {{"params": {{"{misplaced[0]}": …}}}}.',
         )
     try:
         params = check_params(definition, _mapping(body, "params"))
@@ -229,7 +230,7 @@ def sign(body: Mapping[str, Any], secret: str) -> str:
 
 def _document(data: bytes) -> dict[str, Any]:
     if not data.strip():
-        raise FlagIncomplete("It is empty.")
+        raise FlagIncomplete("The file is empty.")
     try:
         body = json.loads(
             data.decode("utf-8-sig"),
@@ -238,15 +239,15 @@ def _document(data: bytes) -> dict[str, Any]:
             parse_float=_finite,
         )
     except RecursionError:
-        raise FlagRejected("Its JSON is nested too deeply.") from None
+        raise FlagRejected("The JSON is nested too deeply.") from None
     except UnicodeDecodeError:
-        raise FlagIncomplete("It is not UTF-8 text.") from None
+        raise FlagIncomplete("The file isn't UTF-8 text.") from None
     except ValueError as error:
-        raise FlagIncomplete(f"It is not JSON: {error}.") from None
+        raise FlagIncomplete(f"The file isn't valid JSON: {error}.") from None
     if not isinstance(body, dict):
-        raise FlagRejected(f"It must hold a JSON object, not {_kind(body)}.")
+        raise FlagRejected(f"The file must contain a JSON object, not {_kind(body)}.")
     if _is_deeper(body, MAX_DEPTH):
-        raise FlagRejected("Its JSON is nested too deeply.")
+        raise FlagRejected("The JSON is nested too deeply.")
     return body
 
 
@@ -266,18 +267,18 @@ def _is_deeper(value: object, most: int) -> bool:
 def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise FlagRejected("A key stands in it twice.")
+        raise FlagRejected("A key appears twice.")
     return document
 
 
 def _no_constant(text: str) -> None:
-    raise FlagRejected(f"{text} is no JSON.")
+    raise FlagRejected(f"{text} isn't valid JSON.")
 
 
 def _finite(text: str) -> float:
     number = float(text)
-    if math.isinf(number):  # it would be written back as what is no JSON
-        raise FlagRejected("A number in it is too large.")
+    if math.isinf(number):  # it would be written back as invalid JSON
+        raise FlagRejected("A number is too large.")
     return number
 
 
@@ -285,17 +286,17 @@ def _verify(body: Mapping[str, Any], trust: Trust, now: datetime) -> None:
     missing = [key for key in _SIGNED if not body.get(key)]
     if missing:
         raise FlagRejected(
-            f"inbox.secret is configured, so a flag must carry {', '.join(missing)}.",
+            f"inbox.secret is configured, so a flag needs {', '.join(missing)}.",
             remedy=f'Add "supervisor_id": "{trust.supervisor_id}" and sign it again.'
             if "supervisor_id" in missing
             else "",
         )
     signature = str(body["signature"]).encode("utf-8", "backslashreplace")
     if not hmac.compare_digest(sign(body, trust.secret).encode(), signature):
-        raise FlagRejected("Its signature does not match its content.")
+        raise FlagRejected("The signature doesn't match the content.")
     if body["supervisor_id"] != trust.supervisor_id:
         raise FlagRejected(
-            f"It was signed for the supervisor {str(body['supervisor_id'])[:MAX_ISSUER_ID]!a}; this is "
+            f"The flag is signed for supervisor {str(body['supervisor_id'])[:MAX_ISSUER_ID]!a}; this is "
             f"{trust.supervisor_id!a}."
         )
     try:
@@ -303,14 +304,14 @@ def _verify(body: Mapping[str, Any], trust: Trust, now: datetime) -> None:
     except ValueError:
         raise FlagRejected("issued_at must be ISO 8601 in UTC, such as 2026-02-05T14:30:15Z.") from None
     if now - issued_at > trust.max_age:
-        raise FlagRejected(f"It was issued at {to_text(issued_at)}, longer ago than inbox.max_age_minutes allows.")
+        raise FlagRejected(f"Issued at {to_text(issued_at)}, which is longer ago than inbox.max_age_minutes allows.")
     if issued_at - now > CLOCK_SKEW:
-        raise FlagRejected(f"It was issued at {to_text(issued_at)}, which is in the future: compare the clocks.")
+        raise FlagRejected(f"Issued at {to_text(issued_at)}, which is in the future. Compare the clocks.")
 
 
 def _agree(in_name: str | None, in_body: str | None, what: str) -> str | None:
     if in_name is not None and in_body is not None and in_name != in_body:
-        raise FlagRejected(f"Its name says {what} {in_name!r}, its content says {in_body!r}.")
+        raise FlagRejected(f"The file name has {what} {in_name!r}, but the content has {in_body!r}.")
     return in_name if in_body is None else in_body
 
 
@@ -356,7 +357,7 @@ def _is_vote(vote: Mapping[str, Any]) -> bool:
 
 
 def _is_name(value: object, most: int) -> bool:
-    """True for text that every store takes and that breaks no line: emoji yes, surrogates and NULs no."""
+    """True for one line of text that every database takes: emoji yes, surrogates and NULs no."""
     return (
         isinstance(value, str)
         and len(value) <= most

@@ -1,7 +1,8 @@
-"""The grammar: one line of text to a Command, and a Command back to its text. The same for every door. Pure."""
+"""The grammar: one line of text to a Command, and a Command back to its text. Every source uses it. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,19 +10,24 @@ from supervisor_core.commands.arguments import Arguments
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, find, nearest_command
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk
-from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.parameters import Parameter, ParameterKind, is_task_word
-from supervisor_core.commands.targets import GrammarContext
+from supervisor_core.commands.targets import GrammarContext, find_name
 from supervisor_core.commands.words import Word, bare_or_quoted, escape, excerpt, join_words, quote, split_words
+from supervisor_core.common.errors import CommandText
+from supervisor_core.common.text import nearest
 
 ADDRESS = "/supervisor"
-MAX_MENDED = 4  # mistakes in one line that a suggestion mends; with more of them it would be a guess
+_MENTIONED = re.compile(r"\s*<@[A-Za-z0-9]+(?:\|[^<>]*)?>[\s:;,.!]*")
+"""`@supervisor`, `@supervisor:` or `@supervisor,` at the start of a message."""
+
+MAX_MENDED = 4  # mistakes in one line that a suggestion corrects; with more of them it would be a guess
 
 
 def parse(text: str, context: GrammarContext) -> Command:
-    """The command that a line of text asks for, check_parameters and complete except for who asks.
+    """The command in a line of text, checked and complete except for its issuer.
 
-    Raises `GrammarError` for anything else: what was expected, and where there is one the nearest command.
+    `GrammarError` says what was expected and has the nearest valid command, if there is one.
     """
     try:
         return _line(text, context)
@@ -30,12 +36,13 @@ def parse(text: str, context: GrammarContext) -> Command:
         if isinstance(error, NearMiss):
             error.otherwise = _mend(error.other_repair, context)
         if error.suggestion:
-            error.remedy = f"Did you mean: {error.suggestion}"
+            label = error.label if isinstance(error, LabelError) else None
+            error.suggest((f"Use “{label}”: " if label else "Did you mean: ", CommandText(error.suggestion)))
         raise
 
 
 def render(command: Command) -> str:
-    """The canonical text of a command, with what was left out filled in; it parses to the same command."""
+    """The canonical text of a command with all its defaults; it parses to the same command."""
     if command.name == OVERVIEW:
         return ""
     definition = CATALOG[command.name]
@@ -48,16 +55,18 @@ def render(command: Command) -> str:
             parts.append(_render_parameter(definition, parameter, value))
     if command.label:
         parts.append(_label(definition, command.label))
+    if command.note:
+        parts.append(f"-- {escape(command.note)}")
     return " ".join(parts)
 
 
 def _line(text: str, context: GrammarContext) -> Command:
-    words = _without_address(split_words(text))
+    words = _without_address(split_words(text[found.end() :] if (found := _MENTIONED.match(text)) else text))
     return _command(words, context) if words else Command(OVERVIEW)
 
 
 def _mend(repair: str | None, context: GrammarContext) -> str | None:
-    """The repaired text in its shortest form, once nothing in it is wrong any more."""
+    """The repaired text in its shortest form, once all its mistakes are corrected."""
     for _ in range(MAX_MENDED):
         if repair is None:
             return None
@@ -69,7 +78,7 @@ def _mend(repair: str | None, context: GrammarContext) -> str | None:
 
 
 def _shortest(text: str, context: GrammarContext) -> str:
-    """The canonical text of this one, but without the numbers and times that it means anyway and that nobody typed."""
+    """The canonical text of a text, without the defaults that weren't typed."""
     command = _line(text, context)
     if command.name == OVERVIEW:
         return ""
@@ -86,7 +95,7 @@ def _shortest(text: str, context: GrammarContext) -> str:
 
 
 def _without_address(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words after those that only say whom they are spoken to."""
+    """The words without `@supervisor` and `/supervisor`."""
     if words and words[0].mention:
         words = words[1:]
     if words and not words[0].quoted and words[0].text.lower() == ADDRESS:
@@ -108,16 +117,15 @@ def _command(words: Sequence[Word], context: GrammarContext) -> Command:
 def _schedule_text(head: Sequence[Word], tail: Sequence[Word], context: GrammarContext) -> str:
     """The canonical text of the command inside a `schedule add`."""
     try:
-        if len(tail) == 1 and tail[0].quoted:
-            tail = split_words(tail[0].text)  # somebody was careful, and quoted all of it
+        if len(tail) == 1 and tail[0].quoted and not tail[0].is_note:
+            tail = split_words(tail[0].text)
         tail = _without_address(tuple(tail))
         if not tail:
-            raise GrammarError("A schedule needs a command to run, such as: restart all")
+            raise GrammarError("Add the command to run, such as: restart all")
         definition, _ = _find_definition(tail, context)
         if not definition.schedulable:
             raise GrammarError(
-                f"{definition.name} can't be scheduled: only what changes workers or reports on them can, "
-                f"one command that is named."
+                f"{definition.name} can't be scheduled. Only commands that change workers or report on them can."
             )
         return render(_command(tail, context))
     except GrammarError as error:
@@ -126,11 +134,11 @@ def _schedule_text(head: Sequence[Word], tail: Sequence[Word], context: GrammarC
 
 
 def _find_definition(words: Sequence[Word], context: GrammarContext) -> tuple[CommandDefinition, int]:
-    """The command that the first words name, and their number."""
+    """The command that the first one or two words name, and their number."""
     first, rest = words[0], words[1:]
     if first.quoted:
         raise GrammarError(
-            f"The command itself is not quoted: {excerpt(first.text)} reads as text.",
+            f"Remove the quotes around {excerpt(first.text)}: the command itself isn't quoted.",
             repair=f"{first.text} {join_words(rest)}",
         )
     if rest and not rest[0].quoted:
@@ -146,12 +154,10 @@ def _find_definition(words: Sequence[Word], context: GrammarContext) -> tuple[Co
 
 
 def _incomplete(first: Word, rest: Sequence[Word]) -> GrammarError:
-    """`schedule` alone, or with a second word that it does not have."""
-    from supervisor_core.common.text import nearest
-
+    """The error for `schedule` alone, or with an unknown second word."""
     family = FAMILIES[first.text.lower()]
     seconds = [definition.name.split(" ")[1] for definition in family]
-    message = f"{first.text.lower()} goes on with {', '.join(seconds[:-1])} or {seconds[-1]}."
+    message = f"Use {first.text.lower()} {', '.join(seconds[:-1])} or {seconds[-1]}."
     if rest:
         found = nearest(rest[0].text, seconds)
         repair = f"{first.text} {found} {join_words(rest[1:])}" if found else None
@@ -162,17 +168,17 @@ def _incomplete(first: Word, rest: Sequence[Word]) -> GrammarError:
 
 def _unknown(words: Sequence[Word], context: GrammarContext) -> GrammarError:
     first, rest = words[0], words[1:]
-    if first.text in context.workers:
+    if find_name(first.text, context.workers):
         swapped = bool(rest) and not rest[0].quoted and find(rest[0].text) is not None
         said = [rest[0].source, first.source, join_words(rest[1:])] if swapped else ["status", first.source]
         return GrammarError(
-            f"The command comes first, then the worker: {excerpt(first.text)} is a worker.",
+            f"{excerpt(first.text)} is a worker. The command comes first.",
             repair=" ".join(said),
         )
     found = nearest_command(first.text)
-    hint = f"the nearest is {found}" if found else "help shows them all"
+    hint = f"The closest is {found}." if found else "Type help to list them."
     repair = f"{found} {join_words(rest)}" if found else None
-    return GrammarError(f"There is no command {excerpt(first.text)}; {hint}.", repair=repair)
+    return GrammarError(f"There's no command {excerpt(first.text)}. {hint}", repair=repair)
 
 
 def _render_parameter(definition: CommandDefinition, parameter: Parameter, value: object) -> str:
@@ -195,7 +201,7 @@ def _render_parameter(definition: CommandDefinition, parameter: Parameter, value
 
 
 def _label(definition: CommandDefinition, label: str) -> str:
-    """The label, quoted where a word of it would be taken for an argument."""
+    """The label, quoted where a word in it would be taken for an argument."""
     takes_id = any(parameter.kind is ParameterKind.TASK_ID for parameter in definition.parameters)
     ambiguous = takes_id and any(is_task_word(word) for word in label.split(" "))
     return quote(label) if ambiguous else bare_or_quoted(label)

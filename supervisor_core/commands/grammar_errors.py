@@ -1,38 +1,47 @@
-"""Errors of a typed command, which know the nearest right one. Pure."""
+"""Errors of a typed command, with the nearest valid command. Pure."""
 
 from __future__ import annotations
 
-from supervisor_core.common.errors import UsageError
+from supervisor_core.common.errors import MarkedText, UsageError, in_shell
 
 NAMED = 10
-"""So many workers are named in a message; more of them nobody reads."""
+"""Workers that a message lists; it counts the others."""
+
+_QUESTIONS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-deps": "Update"}
+"""The verb of a command's question for its worker, where that isn't its name."""
 
 
 class GrammarError(UsageError):
     """The command was not understood."""
 
     suggestion: str | None = None
-    """The nearest right command, in full; it parses. Only `parse` sets it."""
+    """The nearest valid command, in full. Only `parse` sets it."""
 
     def __init__(self, message: str, *, repair: str | None = None, instead: str | None = None) -> None:
         super().__init__(message)
         self.repair = repair
-        """The whole text with this one mistake mended; others may be left in it."""
+        """The whole text with this mistake corrected; it may have others."""
         self.instead = instead
-        """What to put in place of the one word that is wrong, where the raiser sees only that word."""
+        """The replacement for the wrong word, where the raiser sees only that word."""
 
     def inside(self, before: str) -> None:
-        """This mistake was made in a command that is part of a longer one."""
+        """Place this error in a longer command, after these words."""
         if self.repair is not None:
             self.repair = f"{before} {self.repair}"
+
+    def suggest(self, remedy: MarkedText) -> None:
+        """Say what to type instead."""
+        self._todo, self.remedy = remedy, in_shell(remedy)
 
 
 class NeedsTarget(GrammarError):
     """The command needs a worker, and there are several. `choices` are their ids, in order."""
 
     def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
-        named = ", ".join(choices[:NAMED]) + (" and more" if len(choices) > NAMED else "")
-        super().__init__(f"Which worker shall {name} be for? There are {named}, and none of them is the default.")
+        more = len(choices) - NAMED
+        named = ", ".join(choices[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        question = f"{_QUESTIONS.get(name, name.capitalize())} which worker?"
+        super().__init__(f"{question} Workers: {named}.")
         self.name = name
         """Of the command."""
         self.choices = choices
@@ -44,16 +53,29 @@ class NeedsTarget(GrammarError):
         return f"{self.before} {choice} {self.after}".rstrip(" ")
 
     def inside(self, before: str) -> None:
-        """This command is part of a longer one."""
+        """Place this error in a longer command, after these words."""
         super().inside(before)
         self.before = f"{before} {self.before}"
 
 
+class WrongNumber(GrammarError):
+    """A number is out of its bounds, or isn't in digits."""
+
+
+class LabelError(GrammarError):
+    """The label isn't valid. `suggestion` is the same command with the cleaned label."""
+
+    def __init__(self, message: str, label: str | None, *, repair: str | None = None) -> None:
+        super().__init__(message, repair=repair)
+        self.label = label
+        """The cleaned label; None where nothing of it is left."""
+
+
 class NearMiss(GrammarError):
-    """A word nearly names a worker: asked, never guessed. `suggestion` takes it for the worker."""
+    """A word almost names a worker. `suggestion` takes it for the worker, but nothing runs on a guess."""
 
     otherwise: str | None = None
-    """The command that takes the word for what else it may be, such as the label; None where it can't be."""
+    """The command with the word as something else, such as the label; None where it can't be that."""
 
     def __init__(self, message: str, names: tuple[str, ...], *, otherwise: str | None = None) -> None:
         super().__init__(message, instead=names[0])
@@ -61,7 +83,7 @@ class NearMiss(GrammarError):
         self.other_repair = otherwise
 
     def inside(self, before: str) -> None:
-        """This word is part of a longer command."""
+        """Place this error in a longer command, after these words."""
         super().inside(before)
         if self.other_repair is not None:
             self.other_repair = f"{before} {self.other_repair}"

@@ -1,4 +1,4 @@
-"""Labels, the audit label, and the roles of workers that a command or configuration affected. Pure."""
+"""Labels, notes, the audit label, and the roles of workers that a command or configuration affected. Pure."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ from typing import Any
 from supervisor_core.common.errors import UsageError
 
 MAX_LABEL = 100
+MAX_NOTE = 500  # characters
 MAX_ISSUER = 40
 SEPARATOR = " - "
 
 _LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
+_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])[^A-Za-z0-9 _-](?=[A-Za-z0-9])")
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
+_NOT_IN_NOTES = ("Cc", "Cs", "Zl", "Zp")
+_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+"""Characters that turn the text after them around, which would let a note change how an approval reads."""
+
 _ID_PREFIX = re.compile(r".*[:/]")  # slack:T0TEAM/U0OPER is U0OPER to a reader
 
 
 def validate_label(label: object) -> tuple[bool, str]:
     """Check a label; return whether it's valid and, if not, the reason for the person who gave it.
 
-    Spaces at its ends do not count; an empty one is no label, which is always fine.
+    Spaces at its ends don't count. An empty label is valid and means no label.
     """
     if label is None:
         return True, ""
     if not isinstance(label, str):
-        return False, f"A label is text, not {type(label).__name__}."
+        return False, f"A label must be text, not {type(label).__name__}."
     text = label.strip(" ")
     if len(text) > MAX_LABEL:
-        return False, f"A label has at most {MAX_LABEL} characters; this one has {len(text)}."
+        return False, f"A label can have up to {MAX_LABEL} characters; this one has {len(text)}."
     if text and not _LABEL.fullmatch(text):
         odd = next(character for character in text if not _LABEL.fullmatch(character))
-        return (
-            False,
-            f"A label is made of letters A-Z, digits, spaces, hyphens and underscores; {odd!r} is none.",
-        )
+        return False, f"{odd!r} isn't allowed in a label. Use letters A-Z, digits, spaces, hyphens and underscores."
     return True, ""
 
 
 def clean_label(label: str | None) -> str | None:
-    """The label as it is kept: trimmed, None where there is none; `UsageError` for one that may not be."""
+    """The label as it's stored: trimmed, None if it's empty; `UsageError` for one that isn't valid."""
     ok, problem = validate_label(label)
     if not ok:
         raise UsageError(problem)
@@ -49,15 +52,27 @@ def clean_label(label: str | None) -> str | None:
 
 
 def nearest_label(text: str) -> str | None:
-    """The label that comes nearest to a text that may be none; None where nothing of it is left."""
+    """The text with what a label can't have removed, as a label; None where nothing is left."""
     import unicodedata
 
     plain = unicodedata.normalize("NFKD", text)
-    # Accents and apostrophes vanish; whatever else a label may not have stood between words.
+    # Accents and apostrophes vanish; anything else between two letters or digits becomes a hyphen: v1.2 is v1-2.
     joined = "".join(
         character for character in plain if not unicodedata.combining(character) and character not in _APOSTROPHES
     )
-    return " ".join(_NOT_IN_A_NAME.sub(" ", joined).split())[:MAX_LABEL].strip() or None
+    hyphenated = _BETWEEN_WORDS.sub("-", joined)
+    return " ".join(_NOT_IN_A_NAME.sub(" ", hyphenated).split())[:MAX_LABEL].strip() or None
+
+
+def clean_note(text: str) -> str:
+    """The note as it's stored: any text, as one line without control characters; `UsageError` where it's too long."""
+    import unicodedata
+
+    kept = (" " if unicodedata.category(each) in _NOT_IN_NOTES or each in _BIDI else each for each in text)
+    note = "".join(kept).strip()
+    if len(note) > MAX_NOTE:
+        raise UsageError(f"A note can have up to {MAX_NOTE} characters; this one has {len(note)}.")
+    return note
 
 
 def audit_label(name: str, user_id: str, label: str | None) -> str:
@@ -69,7 +84,7 @@ def audit_label(name: str, user_id: str, label: str | None) -> str:
 
 
 def _plain_name(name: str) -> str:
-    """A name that can't be mistaken for the separator or break a line of the log."""
+    """A name without anything that reads as the separator or breaks a line of the log."""
     text = " ".join(_NOT_IN_A_NAME.sub("", name).split())
     while SEPARATOR in text:
         text = text.replace(SEPARATOR, " ")
@@ -96,7 +111,7 @@ _WORDS: Mapping[Role, str] = {
     Role.STOPPED: "stopped and not restarted",
     Role.STARTED: "started",
     Role.CODE: "code changed, not running",
-    Role.FAILED: "doesn't run",
+    Role.FAILED: "not running",
 }
 
 Affected = Mapping[str, str]

@@ -11,40 +11,38 @@ EXAMPLE, BEGUN = "OrionMX", 5
 """The worker in the examples of the catalog, and so many letters of it before the star of a pattern."""
 
 TITLES = {
-    Risk.READS: "To see (changes nothing)",
-    Risk.CHANGES: "To act",
-    Risk.DANGEROUS: "To change the code that a worker runs",
+    Risk.READS: "View",
+    Risk.CHANGES: "Actions",
+    Risk.DANGEROUS: "Code changes",
 }
-_TARGETS = {
-    TargetRule.WORKERS: "a worker, team:NAME, a pattern such as a*, or all; "
-    "left out: the only worker, or the default one",
-    TargetRule.FILTER: "a worker, team:NAME, a pattern such as a*, or all; left out: everything",
-}
-_RIGHTS = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
+_TARGET = "a worker, team:NAME, a pattern such as a*, or all"
+_RIGHTS = {Right.VIEWER: "viewer", Right.OPERATOR: "operator", Right.APPROVER: "approver"}
 _SPREADS = {
-    Spread.AT_ONCE: "Several workers: all at once.",
-    Spread.IN_TURN: "Several workers: one after the other, in their order, up to the first failure.",
+    Spread.AT_ONCE: "Runs on several workers at once.",
+    Spread.IN_TURN: "Runs on several workers one after the other, and stops at the first failure.",
 }
-_LABEL = f"why, in up to {MAX_LABEL} letters, digits, spaces, hyphens and underscores"
+_LABEL = f"a reason of up to {MAX_LABEL} letters, digits, spaces, hyphens and underscores"
 
 
-def help_text(definition: CommandDefinition, worker: str = EXAMPLE) -> str:
-    """All about one command. `worker`: one that its reader knows, to be named in the examples."""
+def help_text(definition: CommandDefinition, worker: str = EXAMPLE, workers: int = 2) -> str:
+    """The help for one command, with a worker for its examples and the number of workers on the host."""
     lines = [definition.usage, definition.summary]
-    rows = argument_rows(definition)
+    rows = argument_rows(definition, workers)
     if rows:
         width = max(len(name) for name, _ in rows)
         lines += ["", *(f"  {name.ljust(width)}  {text}" for name, text in rows)]
     if definition.examples:
         of_pattern = f"{EXAMPLE[:BEGUN]}*", f"{worker[:BEGUN]}*"
-        examples = [each.replace(EXAMPLE, worker).replace(*of_pattern) for each in definition.examples]
-        lines += ["", "Examples:", *(f"  {example or '(nothing at all)'}" for example in examples)]
-    lines += ["", *remarks(definition)]
+        options = [each.word for each in definition.spread_options if workers <= 1]
+        examples = [each for each in definition.examples if not any(option in each for option in options)]
+        examples = [each.replace(EXAMPLE, worker).replace(*of_pattern) for each in examples]
+        lines += ["", "Examples:", *(f"  {example or '(no command)'}" for example in examples)]
+    lines += ["", *remarks(definition, workers)]
     return "\n".join(lines)
 
 
 def help_overview(definitions: Iterable[CommandDefinition]) -> str:
-    """One line for each command, by what it may do."""
+    """One line for each command, grouped by its risk."""
     every = tuple(definitions)
     width = max((len(definition.usage) for definition in every), default=0)
     parts = []
@@ -56,32 +54,35 @@ def help_overview(definitions: Iterable[CommandDefinition]) -> str:
         ]
         if lines:
             parts.append("\n".join([title, *lines]))
-    return "\n\n".join([*parts, "help COMMAND says more about one."])
+    return "\n\n".join([*parts, "help COMMAND shows all arguments and examples."])
 
 
-def argument_rows(definition: CommandDefinition) -> list[tuple[str, str]]:
+def argument_rows(definition: CommandDefinition, workers: int = 2) -> list[tuple[str, str]]:
     """The arguments of a command, each with its description."""
     rows = []
     if definition.target is not TargetRule.NONE:
-        rows.append(("target", _TARGETS[definition.target]))
-    parameters = definition.written
+        rows.append(("target", f"{_TARGET}{_default_target(definition, workers)}"))
+    parameters = (*definition.written_for(workers), *definition.note_parameters)
     rows += [(parameter.usage.strip("[]"), parameter.description) for parameter in parameters]
     if definition.takes_label:
-        rows.append(("label…", _LABEL))
+        rows.insert(-1, ("label…", _LABEL))
     return rows
 
 
-def remarks(definition: CommandDefinition) -> list[str]:
-    """Who may give a command, its order on several workers, its aliases and its audit action."""
-    found = [f"For {_RIGHTS[definition.right]}."]
-    if definition.target is TargetRule.WORKERS:
+def _default_target(definition: CommandDefinition, workers: int) -> str:
+    if workers == 1:
+        return ""
+    return " (default)" if definition.risk is Risk.READS else " (default: the only or the configured worker)"
+
+
+def remarks(definition: CommandDefinition, workers: int = 2) -> list[str]:
+    """The role that a command needs, its order on several workers, its approval and its aliases."""
+    found = [f"Requires the {_RIGHTS[definition.right]} role."]
+    if definition.handler is not None and workers > 1:
         found.append(_SPREADS[definition.spread])
     if definition.needs_approval:
-        found.append("Needs an approval, unless the configuration says otherwise.")
-    if definition.notes:
-        found.append(definition.notes)
-    if definition.aliases:
-        found.append(f"Also: {', '.join(definition.aliases)}.")
-    if definition.audit_action:
-        found.append(f"In the audit trail: {definition.audit_action}.")
+        found.append("Requires an approval by default.")
+    aliases = [alias for alias in definition.aliases if "_" not in alias]  # the others are names of handlers
+    if aliases:
+        found.append(f"Aliases: {', '.join(aliases)}.")
     return found

@@ -9,7 +9,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.grammar_errors import GrammarError, WrongNumber
+from supervisor_core.commands.labels import clean_note
 from supervisor_core.commands.words import Word, excerpt, quote
 from supervisor_core.common.cron import EXAMPLE, CronError, parse_cron
 from supervisor_core.common.errors import UsageError
@@ -24,7 +25,7 @@ from supervisor_core.common.times import (
 )
 
 MAX_PERSON = 80  # characters: Slack's limit for a display name
-MAX_SCHEDULED = 500  # characters of a command inside a schedule
+MAX_SCHEDULED = 1000  # characters of a command inside a schedule
 SHOWN = 60  # characters of a wrong value that an error repeats
 
 _TOO_LARGE_TO_SAY = 10**15
@@ -49,8 +50,9 @@ class ParameterKind(Enum):
     CRON = "a cron expression"
     COMMAND = "a command"
     TOPIC = "a command's name"
-    TEXT = "free words"
-    STATE = "the state that a preview showed"
+    TEXT = "text"
+    NOTE = "a note"
+    STATE = "a preview's state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +77,17 @@ class Parameter:
 
     @property
     def description(self) -> str:
-        """Its help, its bounds and its default."""
+        """Its help, bounds and default."""
         parts = [self.help]
         if self.kind is ParameterKind.NUMBER:
             parts.append(f"{self.low} to {self.high}")
         if self.kind is ParameterKind.DURATION:
             parts.append(f"{format_duration(self.low)} to {format_duration(self.high)}")
-        if self.kind is ParameterKind.TEXT:
-            parts.append(f"at most {self.high} characters")
+        if self.kind in (ParameterKind.TEXT, ParameterKind.NOTE):
+            parts.append(f"up to {self.high} characters")
         if self.default is not None and self.kind is not ParameterKind.FLAG:
-            parts.append(f"{self.spelled(self.default)} when left out")
-        return "; ".join(parts)
+            parts.append(f"default {self.spelled(self.default)}")
+        return ", ".join(parts)
 
     def spelled(self, value: object) -> str:
         """A value as it is typed."""
@@ -93,29 +95,27 @@ class Parameter:
 
 
 class ParameterError(UsageError):
-    """A parameter is not what it should be; `nearest` is the nearest right value, where there is one."""
+    """The value of a parameter isn't valid; `nearest` is the closest valid one, if there is one."""
 
     def __init__(self, message: str, *, key: str, typed: str = "", nearest: object = None) -> None:
         super().__init__(message)
         self.key = key
         self.typed = typed or message
-        """The message for somebody who typed a command, and knows the parameter by its word."""
+        """The message for a person, who knows the parameter by the word in the usage line."""
         self.nearest = nearest
 
 
 def check_value(parameter: Parameter, value: object) -> Any:  # noqa: ANN401 (parameters are JSON of several types)
-    """The value as it is kept; `ParameterError` for one that may not be."""
+    """The value as it's stored; `ParameterError` for one that isn't valid."""
     return _CHECKS[parameter.kind](parameter, value)
 
 
 def check_all(
     owner: str, parameters: Iterable[Parameter], params: Mapping[str, Any] | None, untyped: Iterable[Parameter] = ()
 ) -> Mapping[str, Any]:
-    """The values of all parameters: those left out (or null) at their defaults, none that is not known.
+    """The values of all parameters; those that are missing or null have their defaults, and unknown ones are refused.
 
-    Further ones (`untyped`) are there only where they were given; a flag among them that is false was not.
-
-    They may come as JSON from whoever wrote it, so nothing is taken for granted.
+    Those in `untyped` are in the result only if given. The values may be any JSON.
     """
     given = {} if params is None else params
     if not isinstance(given, Mapping):
@@ -137,10 +137,10 @@ def check_all(
 
 
 def _unknown_key(owner: str, key: str, known: tuple[str, ...]) -> ParameterError:
-    expected = f"it knows {', '.join(known)}" if known else "it has none"
+    expected = f"It takes {', '.join(known)}." if known else "It takes none."
     found = nearest(key, known) or (known[0] if len(known) == 1 else None)
     hint = f" Did you mean {found}?" if found else ""
-    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}: {expected}.{hint}", key=key, nearest=found)
+    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}. {expected}{hint}", key=key, nearest=found)
 
 
 def _number(parameter: Parameter, value: object) -> int:
@@ -155,7 +155,7 @@ def _number(parameter: Parameter, value: object) -> int:
 
 def _duration(parameter: Parameter, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(parameter, value, f"{EXPECTED}; in a flag, seconds")
+        raise _wrong(parameter, value, f"{EXPECTED} (in a flag, a number of seconds)")
     closest = max(parameter.low, min(parameter.high, value))
     if closest != value:
         bounds = f"from {format_duration(parameter.low)} to {format_duration(parameter.high)}"
@@ -173,11 +173,12 @@ def _flag(parameter: Parameter, value: object) -> bool:
 
 def _text(parameter: Parameter, value: object) -> str | None:
     limit = parameter.high or MAX_PERSON
-    if not isinstance(value, str) or not value.isprintable():
+    shown = isinstance(value, str) and (value.isprintable() or parameter.kind is ParameterKind.COMMAND)
+    if not isinstance(value, str) or not shown or "\n" in value:
         raise _wrong(parameter, value, "one line of printable text")
     text = value.strip()
     if len(text) > limit:
-        message = f"has at most {limit} characters; this one has {len(text)}."
+        message = f"can have up to {limit} characters; this one has {len(text)}."
         raise ParameterError(
             f"{parameter.name} {message}",
             typed=f"{parameter.word.rstrip('…')} {message}",
@@ -187,17 +188,26 @@ def _text(parameter: Parameter, value: object) -> str | None:
     return text or None
 
 
+def _note(parameter: Parameter, value: object) -> str | None:
+    if not isinstance(value, str):
+        raise _wrong(parameter, value, "text")
+    try:
+        return clean_note(value) or None
+    except UsageError as error:
+        raise ParameterError(error.message, key=parameter.name) from None
+
+
 def _person(parameter: Parameter, value: object) -> str:
     text = _text(parameter, value.lstrip("@ ") if isinstance(value, str) else value)
     if not text:
-        raise _wrong(parameter, value, "a person: a mention, or a name")
+        raise _wrong(parameter, value, "a person's name or mention")
     return text
 
 
 def _since(parameter: Parameter, value: object) -> str:
     since = parse_since(value) if isinstance(value, str) else None
     if since is None:
-        raise _wrong(parameter, value, f"{EXPECTED}, up to ten years back; or a date such as 2026-01-31")
+        raise _wrong(parameter, value, f"{EXPECTED}, or a date such as 2026-01-31, at most ten years back")
     return since
 
 
@@ -224,7 +234,7 @@ def is_cron_field(text: str) -> bool:
 
 def _cron(parameter: Parameter, value: object) -> str:
     if not isinstance(value, str):
-        raise _wrong(parameter, value, f"five fields or words, such as {EXAMPLE}")
+        raise _wrong(parameter, value, f"five fields or a few words, such as {EXAMPLE}")
     try:
         return parse_cron(value).text
     except CronError as error:
@@ -234,11 +244,12 @@ def _cron(parameter: Parameter, value: object) -> str:
 
 def _wrong(parameter: Parameter, value: object, expected: str, nearest: object = None) -> ParameterError:
     if isinstance(value, int) and not isinstance(value, bool):
-        got = parameter.spelled(value) if abs(value) < _TOO_LARGE_TO_SAY else "something far larger"
+        got = parameter.spelled(value) if abs(value) < _TOO_LARGE_TO_SAY else "a far larger number"
     else:
         got = repr(value)
     got = got if len(got) <= SHOWN else f"{got[: SHOWN - 1]}…"
     word = parameter.keyword or (parameter.name if parameter.choices else parameter.word)
+    word = "The duration" if parameter.kind is ParameterKind.DURATION else word
     return ParameterError(
         f"{parameter.name} must be {expected}, not {got}.",
         typed=f"{word} must be {expected}, not {got}.",
@@ -253,25 +264,29 @@ _CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
     ParameterKind.CHOICE: _choice,
     ParameterKind.DURATION: _duration,
     ParameterKind.SINCE: _since,
-    ParameterKind.TASK_ID: _matching(TASK_ID, "letters, digits, hyphens and underscores, 128 at most"),
+    ParameterKind.TASK_ID: _matching(TASK_ID, "1 to 128 letters, digits, hyphens or underscores"),
     ParameterKind.PERSON: _person,
-    ParameterKind.NAME: _matching(_NAME, "a name of letters, digits, hyphens and underscores, 64 at most"),
+    ParameterKind.NAME: _matching(_NAME, "1 to 64 letters, digits, hyphens or underscores"),
     ParameterKind.CRON: _cron,
     ParameterKind.COMMAND: _text,
     ParameterKind.TOPIC: _text,
     ParameterKind.TEXT: _text,
-    ParameterKind.STATE: _matching(_STATE, "what a preview calls its state: 64 hexadecimal digits"),
+    ParameterKind.NOTE: _note,
+    ParameterKind.STATE: _matching(_STATE, "the state of a preview: 64 hexadecimal digits"),
 }
 
 _NUMBER = re.compile(r"\+?[0-9]+")
 _NUMBER_BEGUN = re.compile(r"[+-]?([0-9]{1,9})")
 _STARTS_LIKE_NUMBER = re.compile(r"[+-]?\d")
+_NUMBER_WORDS = re.compile(
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|fifty|hundred|thousand", re.IGNORECASE
+)
 _TASK_WORD = re.compile(r"task_[A-Za-z0-9_-]{1,123}")
 _OPTION = re.compile(r"--[^\W\d_]")
 
 
 def is_option(word: Word) -> bool:
-    """`--reset` and its like; a lone `--`, or one before a number, is text."""
+    """True for an option such as `--reset`; `--3` is text."""
     return not word.quoted and _OPTION.match(word.text) is not None
 
 
@@ -283,6 +298,8 @@ def is_task_word(text: str) -> bool:
 def looks_like(parameter: Parameter, word: Word) -> bool:
     """True for a word meant for this parameter: a wrong one is then an error, not a label."""
     match parameter.kind:
+        case ParameterKind.NUMBER if _NUMBER_WORDS.fullmatch(word.text):
+            return not word.quoted
         case ParameterKind.NUMBER | ParameterKind.DURATION:
             return not word.quoted and _STARTS_LIKE_NUMBER.match(word.text) is not None
         case ParameterKind.TASK_ID:
@@ -295,7 +312,7 @@ def looks_like(parameter: Parameter, word: Word) -> bool:
 
 
 def read_word(parameter: Parameter, word: Word) -> object:
-    """The value of one word; `GrammarError` with the nearest right word where it has none."""
+    """The value of one word; `GrammarError` with the closest valid word where it has none."""
     try:
         match parameter.kind:
             case ParameterKind.NUMBER:
@@ -310,7 +327,8 @@ def read_word(parameter: Parameter, word: Word) -> object:
         nearest = None if error.nearest is None else parameter.spelled(error.nearest)
         if nearest is not None and parameter.kind is ParameterKind.CRON:
             nearest = quote(nearest)
-        raise GrammarError(error.typed, instead=nearest) from None
+        kind = WrongNumber if parameter.kind is ParameterKind.NUMBER else GrammarError
+        raise kind(error.typed, instead=nearest) from None
 
 
 def _read_number(parameter: Parameter, text: str) -> int:
@@ -318,9 +336,9 @@ def _read_number(parameter: Parameter, text: str) -> int:
         return int(text)
     begun = _NUMBER_BEGUN.match(text)
     nearest = max(parameter.low, min(parameter.high, int(begun[1]))) if begun else None
-    raise GrammarError(
-        f"{parameter.word} must be a whole number from {parameter.low} to {parameter.high}, "
-        f"not {excerpt(text)}; a label that starts with a number goes into double quotes.",
+    raise WrongNumber(
+        f"{parameter.word} must be a whole number in digits, from {parameter.low} to {parameter.high}, "
+        f"not {excerpt(text)}. If it starts a label, put the label in double quotes.",
         instead=None if nearest is None else str(nearest),
     )
 
@@ -333,7 +351,6 @@ def _read_duration(parameter: Parameter, text: str) -> int:
     if nearest is not None:
         nearest = max(parameter.low, min(parameter.high, nearest))
     raise GrammarError(
-        f"{excerpt(text)} is no duration, which is {EXPECTED}. "
-        f"A reason that starts with a number goes into double quotes.",
+        f"{excerpt(text)} isn't a duration. Try 30m, 2h or 1w. If it starts a reason, put the reason in double quotes.",
         instead=None if nearest is None else parameter.spelled(nearest),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -18,6 +18,7 @@ TEAM = "team:"
 PATTERN = frozenset("*?[")
 MAX_PATTERN = 100  # characters; a worker id has at most 64
 NAMED = 8  # workers that an error lists before it says how many more there are
+NO_WORKERS = "No workers are configured."
 
 _NO_TEAMS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -35,25 +36,46 @@ class GrammarContext:
 
     @property
     def default(self) -> str | None:
-        """The worker that is meant when none is named: the only one, else the configured one."""
+        """The worker of a command that changes something and names none: the only one, else the configured one."""
         if len(self.workers) == 1:
             return self.workers[0]
         return self.default_worker if self.default_worker in self.workers else None
 
 
-def resolve(word: str, context: GrammarContext) -> tuple[str, ...] | None:
-    """The workers that a word means, in their configured order; None for a word that is no target.
+def canonical_target(word: str, context: GrammarContext) -> str:
+    """The target in the case in which it's configured; the word itself where that isn't clear."""
+    if word.casefold() == ALL and not find_name(word, context.workers):
+        return ALL
+    if word[: len(TEAM)].casefold() == TEAM:
+        name = word[len(TEAM) :]
+        return TEAM + (find_name(name, context.teams) or name)
+    return find_name(word, context.workers) or word
 
-    A team or a pattern that means nobody is a `GrammarError`: its writer meant somebody.
+
+def find_name(word: str, names: Iterable[str]) -> str | None:
+    """The name that a word is: exactly, else the only one that differs in case alone."""
+    known = tuple(names)
+    if word in known:
+        return word
+    folded = word.casefold()
+    found = [name for name in known if name.casefold() == folded]
+    return found[0] if len(found) == 1 else None
+
+
+def resolve(word: str, context: GrammarContext) -> tuple[str, ...] | None:
+    """The workers that a word means in any case, in their configured order; None for a word that isn't a target.
+
+    A team or a pattern without workers is a `GrammarError`, because its writer meant somebody.
     """
-    if word in context.workers:
-        return (word,)
-    if word == ALL:
-        return _somebody(context.workers, "There are no workers yet: none is configured.")
-    if word.startswith(TEAM):
-        return _team(word.removeprefix(TEAM), context)
-    if PATTERN.intersection(word):
-        return _pattern(word, context)
+    target = canonical_target(word, context)
+    if target in context.workers:
+        return (target,)
+    if target == ALL:
+        return _somebody(context.workers, NO_WORKERS)
+    if target.startswith(TEAM):
+        return _team(target.removeprefix(TEAM), context)
+    if PATTERN.intersection(target):
+        return _pattern(target, context)
     return None
 
 
@@ -61,62 +83,49 @@ def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None
     """`NearMiss` for a word that is almost a target: acting on a guess may act on the wrong worker."""
     names = tuple(name for name in context.workers if name.casefold() == word.casefold())
     names = names or nearly(word, context.workers)
-    if not names and word.casefold() == ALL:
-        names = (ALL,)
-    if not names and word.casefold().startswith(TEAM):
-        names = (TEAM + word[len(TEAM) :],)
     if names:
         choice = " or ".join(excerpt(name) for name in names[:NAMED])
+        closest = f"the closest is {choice}" if len(names) == 1 else f"the closest are {choice}"
         raise NearMiss(
-            f"{excerpt(word)} is no worker, but nearly {choice}. Write it exactly, "
-            f"or put it in double quotes where it is meant as text.",
+            f"There's no worker {excerpt(word)}; {closest}. If it's meant as text, put it in double quotes.",
             names,
             otherwise=otherwise,
         )
 
 
 def unknown_target(word: str, context: GrammarContext) -> GrammarError:
-    """A word that stands where only a target can stand, and is none."""
-    known = ", ".join(context.workers[:NAMED]) or "none is configured"
+    """The error for a word in the place of a target that doesn't name one."""
+    known = ", ".join(context.workers[:NAMED]) or "none are configured"
     more = len(context.workers) - NAMED
     known += f" and {more} more" if more > 0 else ""
     return GrammarError(
-        f"{excerpt(word)} is no target here. A target is a worker ({known}), team:NAME, a pattern such as a*, or all.",
+        f"{excerpt(word)} isn't a target. Use a worker ({known}), team:NAME, a pattern such as a*, or all.",
         instead=nearest(word, (*context.workers, *(TEAM + name for name in context.teams), ALL)),
     )
 
 
 def _team(name: str, context: GrammarContext) -> tuple[str, ...]:
     if name not in context.teams:
-        known = ", ".join(list(context.teams)[:NAMED]) or "there are none"
+        known = ", ".join(list(context.teams)[:NAMED])
+        teams = f"Teams: {known}." if known else "No teams are configured."
         found = nearest(name, context.teams)
-        raise GrammarError(f"There is no team {excerpt(name)}. Teams: {known}.", instead=found and TEAM + found)
+        raise GrammarError(f"There's no team {excerpt(name)}. {teams}", instead=found and TEAM + found)
     members = frozenset(context.teams[name])
     chosen = tuple(worker for worker in context.workers if worker in members)
-    return _somebody(chosen, f"The team {excerpt(name)} has no workers here.")
+    return _somebody(chosen, f"Team {excerpt(name)} has no workers on this host.")
 
 
 def _pattern(pattern: str, context: GrammarContext) -> tuple[str, ...]:
     if len(pattern) > MAX_PATTERN:
-        raise GrammarError(f"A pattern has at most {MAX_PATTERN} characters; this one has {len(pattern)}.")
-    chosen = tuple(worker for worker in context.workers if fnmatchcase(worker, pattern))
+        raise GrammarError(f"A pattern can have up to {MAX_PATTERN} characters; this one has {len(pattern)}.")
+    folded = pattern.casefold()
+    chosen = tuple(worker for worker in context.workers if fnmatchcase(worker.casefold(), folded))
     if chosen:
         return chosen
     raise GrammarError(
-        f"No worker matches {excerpt(pattern)}. If it is meant as text, put it in double quotes.",
-        instead=_alike(pattern, context),
+        f"No worker matches {excerpt(pattern)}. If it's meant as text, put it in double quotes.",
+        instead=nearest("".join(character for character in pattern if character not in "*?[]!"), context.workers),
     )
-
-
-def _alike(pattern: str, context: GrammarContext) -> str | None:
-    """The pattern in the case that the workers are written in, else the worker it comes nearest to."""
-    folded = pattern.casefold()
-    for worker in context.workers:
-        if fnmatchcase(worker.casefold(), folded):
-            start = min(pattern.find(character) for character in PATTERN if character in pattern)
-            recased = worker[:start] + pattern[start:]
-            return recased if fnmatchcase(worker, recased) else worker
-    return nearest("".join(character for character in pattern if character not in "*?[]!"), context.workers)
 
 
 def _somebody(workers: tuple[str, ...], otherwise: str) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ _NEVER_BARE = re.compile(f" |{_QUOTE}")
 _SINGLE = re.compile(rf"[{_OPENS}](?P<inside>.*?)[{_CLOSES}](?= |$)")
 _SINGLE_END = re.compile(rf"[{_CLOSES}](?= |$)")
 _DASH = re.compile("\\A[\N{EM DASH}\N{EN DASH}](?=[^\\W\\d_])")
+_NOTE = re.compile("(?:--|[\N{EM DASH}\N{EN DASH}])(?:\\s+(?P<text>.*)|$)", re.DOTALL)
 _MENTION = re.compile(r"<@([A-Za-z0-9]+)(?:\|[^<>]*)?>")
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
 _TAKEN_FOR_SLACKS = re.compile(r"&(?=(?:amp|lt|gt);)|<(?=[@#!A-Za-z])")
@@ -47,35 +48,49 @@ class Word:
     quoted: bool = False
     mention: str = ""
     """The user id, where the word is a mention of somebody."""
+    is_note: bool = False
+    """It's the text after ` -- `, which is always the last word."""
 
 
 def split_words(text: str) -> tuple[Word, ...]:
-    """The words of one line; `GrammarError` for what is no line, or has a quote that does not end."""
-    line = one_line(text)
+    """The words of one line and its note; `GrammarError` for several lines, or a quote that isn't closed."""
+    line = _limited(text)
     last_single = max((match.start() for match in _SINGLE_END.finditer(line)), default=-1)
-    words = []
+    words: list[Word] = []
     position = 0
     while position < len(line):
         if line[position] == " ":
             position += 1
             continue
+        if note := _NOTE.match(line, position):
+            _check_printable(line[:position], line[position:])
+            return (*words, *_note(note["text"] or ""))
         word = _single(line, position, last_single) or _word(line, position)
         words.append(word)
         position += len(word.source)
+    _check_printable(line)
     return tuple(words)
 
 
-def one_line(text: str) -> str:
-    """The text without what surrounds it; `GrammarError` where it is too long or not one printable line."""
+def _limited(text: str) -> str:
     line = text.strip().translate(_SPACES)
     if len(line) > MAX_TEXT:
-        raise GrammarError(f"A command has at most {MAX_TEXT:,} characters; this one has {len(line):,}.")
+        raise GrammarError(f"A command can have up to {MAX_TEXT:,} characters; this one has {len(line):,}.")
+    return line
+
+
+def _check_printable(line: str, note: str = "") -> None:
     odd = next((character for character in line if not character.isprintable()), None)
     if odd is None:
-        return line
+        return
     mended = "".join(character if character.isprintable() else " " for character in line)
     what = {"\n": "a line break", "\r": "a line break", "\t": "a tab"}.get(odd, f"the character U+{ord(odd):04X}")
-    raise GrammarError(f"A command is one line of printable characters; this one has {what} in it.", repair=mended)
+    raise GrammarError(f"A command can't contain {what}.", repair=mended + note)
+
+
+def _note(text: str) -> tuple[Word, ...]:
+    said = text.strip()
+    return (Word(_visible(said, doubled=False), f"-- {said}", quoted=True, is_note=True),) if said else ()
 
 
 def _single(line: str, start: int, last_end: int) -> Word | None:
@@ -96,9 +111,7 @@ def _word(line: str, start: int) -> Word:
     while position < len(line) and line[position] != " ":
         match = _PIECE.match(line, position)
         if match is None:
-            raise GrammarError(
-                f"A double quote is opened and not closed: {excerpt(line[position:])}.", repair=f'{line}"'
-            )
+            raise GrammarError(f"The closing double quote is missing: {excerpt(line[position:])}.", repair=f'{line}"')
         if match["inside"] is not None:
             quoted = True
             parts.append(_visible(match["inside"], doubled=True))
@@ -140,7 +153,7 @@ def _thing(body: str) -> str:
 
 
 def excerpt(text: str) -> str:
-    """Somebody's words inside an error: in quotes, and not more of them than help."""
+    """Quote a person's words in an error, cut to the part that helps."""
     return f"“{text if len(text) <= SHOWN else text[: SHOWN - 1] + '…'}”"
 
 

@@ -42,7 +42,7 @@ DAY = 24 * HOUR
 WEEK = 7 * DAY
 
 LONGEST = 3650 * DAY  # ten years: more than any audit trail, and far from what a datetime can't hold
-EXPECTED = "a number of m, h, d or w, such as 30m, 2h, 1d12h or 1w"
+EXPECTED = "a duration such as 30m, 2h, 1d12h or 1w"
 
 _DURATION = re.compile(r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?", re.IGNORECASE)
 _BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhm]?)", re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import CommandDefinition
-from supervisor_core.commands.labels import MAX_LABEL
+from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
 from supervisor_core.commands.manual import TITLES, argument_rows, remarks
 from supervisor_core.commands.words import MAX_TEXT
 from tests.reference.markdown import code, fill, sentence, table
@@ -17,6 +17,7 @@ def page() -> str:
             "overview": table(("command", "description"), (_row(each) for each in CATALOG.values())),
             "commands": "\n\n".join(map(_section, TITLES)),
             "longest label": str(MAX_LABEL),
+            "longest note": str(MAX_NOTE),
             "longest command": f"{MAX_TEXT:,}",
         },
     )
@@ -39,4 +40,5 @@ def _entry(definition: CommandDefinition) -> str:
         parts.append(table(("argument", "description"), arguments))
     if len(examples) > 1:
         parts.append("Examples:\n\n```text\n" + "\n".join(examples) + "\n```")
-    return "\n\n".join([*parts, " ".join(remarks(definition))])
+    recorded = f"Recorded as `{definition.audit_action}`." if definition.audit_action else ""
+    return "\n\n".join([*parts, " ".join(filter(None, [*remarks(definition), recorded]))])

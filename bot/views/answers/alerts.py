@@ -95,16 +95,20 @@ def _names(workers: Collection[str]) -> str:
 EFFECT = 300  # characters
 
 
-def pending_approvals(found: Sequence[ApprovalDetails], nonce: str = "", page: int = 0) -> Content:
-    """One page of the pending approvals, oldest first."""
+def pending_approvals(
+    found: Sequence[ApprovalDetails], nonce: str = "", page: int = 0, *, decides: bool = True, wanted: str = ""
+) -> Content:
+    """One page of the pending approvals, oldest first. `decides`: for an approver, not only a person's own requests;
+    `wanted`: the id that was asked for."""
     if not found:
-        return text_message(":white_check_mark: *Nothing needs approval*")
+        nothing = "*Nothing needs approval*" if decides else "You have no pending requests."
+        return text_message(f":white_check_mark: {f'No pending approval {escape(wanted)}.' if wanted else nothing}")
     part = list_page(found, SHOWN, page)
     blocks: list[Json] = []
     for details in part.items:
         blocks.append(section(_line(details)))
         if details.approval.state is ApprovalState.PENDING:
-            blocks.append(actions(details.approval.approval_id, buttons(details.approval, decides=True)))
+            blocks.append(actions(details.approval.approval_id, buttons(details.approval, decides=decides)))
     blocks += page_buttons(part, Command("approvals"), nonce)
     if part.pages > 1:
         blocks.append(context(f"Page {part.number + 1} of {part.pages}"))
@@ -122,6 +126,8 @@ def _line(details: ApprovalDetails) -> str:
     facts = [f"requested by {requester(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
+    if approval.command.note:
+        facts.append(f"note: {escape(approval.command.note)}")
     pending = approval.state is ApprovalState.PENDING
     facts.append(f"expires {ago(approval.expires_at)}" if pending else str(approval.state))
     return f"{title}\n{escape(fit(effect(approval.previews), EFFECT))}\n{' · '.join(facts)}"

@@ -22,13 +22,15 @@ TITLES: Mapping[Risk, str] = {
 }
 
 
-def help_message(topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE) -> Content:
-    """All about a topic; without one, these commands. `worker`: one of this host, for the examples."""
+def help_message(
+    topic: str, definitions: Sequence[CommandDefinition], worker: str = EXAMPLE, workers: int = 2
+) -> Content:
+    """Help on a topic or on these commands. `worker`: one of this host, for the examples; `workers`: their number."""
     definition = find(topic)
     if definition is not None:
-        return code_message(help_text(definition, worker))
+        return code_message(help_text(definition, worker, workers))
     if topic in FAMILIES:
-        return code_message("\n\n".join(help_text(each, worker) for each in FAMILIES[topic]))
+        return code_message("\n\n".join(help_text(each, worker, workers) for each in FAMILIES[topic]))
     said, blocks = ["What you can ask me for:"], []
     for risk, title in TITLES.items():
         lines = [_line(each) for each in definitions if each.risk is risk]
@@ -70,9 +72,10 @@ def mistake(
     meant: Sequence[str] = (),
     offered: Sequence[tuple[Command, bool]] = (),
     choice: TargetMenu | None = None,
+    use: str = "",
 ) -> Content:
-    """The message. `meant`: the nearest right commands as they are typed; `offered`: those with a button, and whether
-    each asks for an approval."""
+    """The message. `meant`: the nearest valid commands as they are typed; `offered`: those with a button, and whether
+    each asks for an approval; `use`: the text of the first button, instead of its command."""
     lines = [f":warning: {escape(fit(message, SAID))}"]
     if meant:
         lines.append("Did you mean: " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant))
@@ -80,7 +83,7 @@ def mistake(
         lines.append(f"{choice.left} more do not fit into the menu: type `/supervisor {choice.command.name} WORKER`.")
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if offered:
-        buttons = [_button(command, nonce, number, asks=asks) for number, (command, asks) in enumerate(offered)]
+        buttons = [_button(each, nonce, number, asks=asks, use=use) for number, (each, asks) in enumerate(offered)]
         blocks.append(actions("meant", buttons))
     if choice is not None:
         blocks.append(actions(choice.block_id, [_menu(choice)]))
@@ -94,9 +97,12 @@ def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Con
     return {"text": fit(text, LONGEST), "blocks": blocks}
 
 
-def _button(command: Command, nonce: str, number: int, *, asks: bool) -> dict[str, Any]:
-    text = fit(render(command), BUTTON)
-    return command_button(command, f"{nonce}{number}", text, about=text, asks=asks, part=str(number))
+def _button(command: Command, nonce: str, number: int, *, asks: bool, use: str = "") -> dict[str, Any]:
+    about = fit(render(command), BUTTON)
+    text, name = fit(use, BUTTON) if use and not number else about, command.name.capitalize()
+    return command_button(
+        command, f"{nonce}{number}", text, about=about, asks=asks, part=str(number), yes=name if use else ""
+    )
 
 
 def _menu(choice: TargetMenu) -> dict[str, Any]:

@@ -128,8 +128,8 @@ def votes_text(votes: Sequence[Vote]) -> str:
 
 
 def command_text(command: Command) -> str:
-    """The command without its target and its label: `rollback 3`."""
-    return render(replace(command, target="", label=None))
+    """The command without its target, label and note: `rollback 3`."""
+    return render(replace(command.without_words(), target=""))
 
 
 def _names(command: Command) -> str:
@@ -174,6 +174,8 @@ def _facts(details: ApprovalDetails) -> list[str]:
     facts = [f"asked by {requester(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {escape(approval.command.label)}")
+    if approval.command.note:
+        facts.append(f"note: {escape(approval.command.note)}")
     if approval.state is ApprovalState.PENDING:
         facts += [count_of(approval, details.votes), f"expires {moment(approval.expires_at)}"]
     elif approval.finished_at is not None:
@@ -242,6 +244,7 @@ def decision_form(approval: Approval) -> Json:
     """The form of a vote: the card's content, the choice, and a reason. It asks for no confirmation."""
     about = f"{_names(approval.command)}: {escape(command_text(approval.command))}"
     label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
+    label += f" · note: {escape(approval.command.note)}" if approval.command.note else ""
     facts = f"asked by {requester(approval.requester)}{label} · expires {moment(approval.expires_at)}"
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
     cut = [context("More than a form holds: all of it is in the thread of its card.")]

@@ -14,7 +14,7 @@ from bot.views.cards.progress import degraded_watch, progress_bar, step_lines, w
 from bot.views.text import escape, first_lines, fit, in_code, mention, requester, shorten
 from supervisor_core.code.change_plan import STATE_PARAM, count, short
 from supervisor_core.code.watch.rules import Bake
-from supervisor_core.commands.command import Command
+from supervisor_core.commands.command import NOTE_KEY, Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import one_line, sentence
@@ -133,6 +133,8 @@ def _facts(jobs: Sequence[Job], now: datetime) -> list[str]:
     facts = [f"asked by {requester(first.issuer)}"]
     if first.label:
         facts.append(f"label: {escape(first.label)}")
+    if note := str(first.params.get(NOTE_KEY) or ""):
+        facts.append(f"note: {escape(note)}")
     if _ended(jobs):
         facts.append(f"took {format_span(seconds_of(jobs, now))}")
     return [*facts, f"`{first.task_id}`"]

@@ -37,7 +37,7 @@ from supervisor_core.workers.worker import Search
 def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Answer a command that needs no worker's host: print what it asks for, or change what the ledger alone holds."""
     if command.name in ("help", "overview"):
-        print(_help(str(command.params.get("topic") or ""), example_worker(config)))
+        print(_help(str(command.params.get("topic") or ""), example_worker(config), len(config.workers)))
         return 0
     if command.name == "status":
         return status.show(str(config.path), command.target or None, "json" if as_json else "")
@@ -64,12 +64,12 @@ def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     return ANSWERS[first](command, config, as_json=as_json)
 
 
-def _help(topic: str, worker: str) -> str:
+def _help(topic: str, worker: str, workers: int) -> str:
     definition = find(topic)
     if definition is not None:
-        return help_text(definition, worker)
+        return help_text(definition, worker, workers)
     if topic in FAMILIES:
-        return "\n\n".join(help_text(each, worker) for each in FAMILIES[topic])
+        return "\n\n".join(help_text(each, worker, workers) for each in FAMILIES[topic])
     return help_overview(CATALOG.values())
 
 

@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.2
 def run(options: argparse.Namespace) -> int:
     """Understand, queue, wake the daemon, and wait if that was asked."""
     config = load_config(options.config)
-    command = parse(" ".join(options.text), grammar_context(config))
+    command = parse(" ".join([*options.text, options.note]), grammar_context(config))
     if options.preview:
         if options.if_state is not None:
             raise UsageError(

@@ -130,7 +130,7 @@ def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: P
     form.get_by_role("textbox", name="Commits back").fill("3")
     form.get_by_role("textbox", name="Label").fill("it's slow")
     form.get_by_role("button", name="Roll back").click()
-    form.get_by_text("A label is made of letters").wait_for()
+    form.get_by_text("isn't allowed in a label").wait_for()
     form.get_by_role("textbox", name="Label").fill("slow since noon")
     form.get_by_role("button", name="Roll back").click()
     row(page, "read: rollback team:archive 3 slow since noon").wait_for()

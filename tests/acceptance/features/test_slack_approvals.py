@@ -190,7 +190,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await operator.slash("/supervisor approvals")
         await operator.sees("is for approvers")
         await approver.slash("/supervisor approvals")
-        await approver.sees("Nothing waits for an approval")
+        await approver.sees("No pending approvals")
         assert home.actions()[:2] == [("APPROVAL_REQUESTED", "success"), ("EXPIRED", "failure")]
         assert home.started_from() == watcher(3)
 

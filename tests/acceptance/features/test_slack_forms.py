@@ -38,7 +38,7 @@ async def test_a_shortcut_opens_a_picker_the_picker_a_form_and_the_form_gives_th
     await operator.shortcut(SHORTCUT, in_="ops")
     modal = await operator.modal("What shall be done?")
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")
     await modal.shows("Where its card goes: [#ops]")
     await modal.menu("Worker").choose("South")
     await modal.fill("Label", "hotfix test")
@@ -59,12 +59,12 @@ async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_i
     await operator.shortcut(SHORTCUT, in_="ops")
     modal = await operator.modal()
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")
     await modal.menu("Worker").choose("all workers")
     await modal.fill("Label", "what's <!channel> this?")
     answer = await modal.submit()
     assert list(answer["errors"]) == ["label"]
-    await modal.shows("! A label is made of letters A-Z")
+    await modal.shows("isn't allowed in a label")
     assert home.rows("select * from jobs_t") == []
     assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
     await modal.fill("Label", "what is this")
@@ -82,7 +82,7 @@ async def test_a_shortcut_on_a_message_puts_the_card_into_its_thread(home: Slack
     await operator.shortcut(SHORTCUT_ON_MESSAGE, on=complaint)
     modal = await operator.modal("What comes of it is told in #ops, in the thread")
     await modal.menu("Choose a command").choose("Restart")
-    await modal.becomes("makes sure that it is gone")
+    await modal.becomes("wait until it's gone")
     await modal.menu("Worker").choose("North")
     await modal.submit()
     card = await slack.channel("ops").shows("North: restarted")
@@ -156,7 +156,7 @@ async def test_a_form_without_a_channel_is_told_in_the_direct_messages(home: Sla
     await operator.shortcut(SHORTCUT)
     modal = await operator.modal()
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")
     await modal.menu("Worker").choose("North")
     await modal.submit()
     card = await operator.dm().shows(1, "North: paused")
@@ -187,7 +187,7 @@ async def test_a_submission_that_comes_twice_is_one_command(home: SlackHome, sla
     await operator.shortcut(SHORTCUT, in_="ops")
     modal = await operator.modal()
     await modal.menu("Choose a command").choose("Restart")
-    await modal.becomes("makes sure that it is gone")
+    await modal.becomes("wait until it's gone")
     await modal.menu("Worker").choose("North")
     slack.fault("lose_ack", "socket")
     await modal.submit(expect="operation_timeout")
@@ -215,7 +215,7 @@ async def test_who_may_only_look_is_offered_that_and_a_right_that_was_lost_meanw
     await operator.shortcut(SHORTCUT, in_="ops")
     form = await operator.modal()
     await form.menu("Choose a command").choose("Pause")
-    await form.becomes("Pauses a worker")
+    await form.becomes("Stop a worker and keep it stopped")
     await form.menu("Worker").choose("North")
     slack.user("operator", deleted=True)
     await form.submit()
@@ -260,7 +260,7 @@ async def test_with_many_workers_the_menu_finds_them_by_what_is_typed(large: Sla
     await operator.shortcut(SHORTCUT, in_="ops")
     modal = await operator.modal()
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")
     assert len(await modal.menu("Worker").offers("")) == 100
     assert await modal.menu("Worker").offers("nor") == ["North"]
     assert await modal.menu("Worker").offers("N*") == ["N*", "North"][:1]

@@ -46,7 +46,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     card = await operator.slash('/supervisor schedule add nightly "daily 03:00" restart OrionMX nightly')
     await card.shows("Schedule nightly: every day at 03:00 (Europe/Berlin)")
     await card.shows("restart OrionMX nightly")
-    await card.shows("with their rights as they are each time")
+    await card.shows("with the rights that you have at each run")
     await operator.slash('/supervisor schedule add Nightly "hourly" status all')
     await operator.sees("There is a schedule nightly already")
     await operator.slash('/supervisor schedule add db "hourly" verify-db OrionMX')

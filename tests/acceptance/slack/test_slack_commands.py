@@ -38,7 +38,7 @@ async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSl
     await started(code, slack)
     operator, ops = slack.user("operator"), slack.channel("ops")
     await (await operator.slash("/supervisor status")).shows("OrionMX running")
-    await (await operator.slash("/supervisor help rollback")).shows("Takes the newest commits")
+    await (await operator.slash("/supervisor help rollback")).shows("Revert the newest commits")
     for command, outcome in (
         ("pause hotfix", "OrionMX: paused"),
         ("resume", "OrionMX: running again"),
@@ -112,7 +112,7 @@ async def test_who_names_no_worker_chooses_one_from_a_menu(home: SlackHome, slac
     operator = slack.user("operator")
     asked = await operator.slash("/supervisor pause hotfix")
     await asked.is_private()
-    await asked.shows("Which worker shall pause be for?")
+    await asked.shows("Pause which worker?")
     await asked.menu("pause: which worker?").use("South", confirm=True)
     await slack.channel("ops").shows("South: paused")
     await settled(home)

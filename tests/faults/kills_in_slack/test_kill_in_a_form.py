@@ -36,7 +36,7 @@ async def form_of_pause(slack: Playground) -> Modal:
     await operator.shortcut(SHORTCUT, in_="ops")
     modal: Modal = await operator.modal("What shall be done?")
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")
     await modal.fill("Label", "hotfix test")
     return modal
 
@@ -105,4 +105,4 @@ async def test_killed_before_the_choice_was_shown_the_form_comes_after_all(home:
     await modal.menu("Choose a command").choose("Pause")
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     await started(home, slack)
-    await modal.becomes("Pauses a worker")
+    await modal.becomes("Stop a worker and keep it stopped")

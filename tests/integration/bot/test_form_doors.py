@@ -146,7 +146,7 @@ async def test_of_two_choices_at_once_the_first_is_shown(slack: Playground, conf
 
     assert told(await chosen("pause")) == []
     assert len(told(await chosen("restart"))) == 1
-    await modal.shows("Pauses a worker")
+    await modal.shows("Stop a worker and keep it stopped")
     assert told(await chosen("nonsense")) == []
 
 

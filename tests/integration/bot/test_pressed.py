@@ -94,14 +94,14 @@ async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_
     desk.document["supervisor"]["default_worker"] = "South"
     desk.configure()
     room = SlackRoom(desk, slack)
-    (asked,) = (await room.slash("operator", "restart north slow since noon")).messages
+    (asked,) = (await room.slash("operator", "restart nort slow since noon")).messages
     content = (asked.payload or {})["content"]
     assert check_message(content) == []
     one, other = blocks_of(content)[-1]["elements"]
     await room.press("operator", one)
     await room.press("operator", other)
     found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
-    assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "north slow since noon")]
+    assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "nort slow since noon")]
 
 
 async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_are_missing(

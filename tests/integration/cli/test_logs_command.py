@@ -126,7 +126,7 @@ def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--since", "yesterday"], "--since 'yesterday' is no time: it is a number of m, h, d or w"),
+        (["--since", "yesterday"], "--since 'yesterday' is no time: it is a duration such as 30m"),
         (["--level", "loud"], "must be one of debug, info, warning, error, critical, not 'loud'"),
         (["-n", "-1"], "must be a number from 0 to 1000000"),
         (["-n", "some"], "must be a number from 0 to 1000000, not 'some'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,17 @@ def test_a_verb_waits_for_the_outcome_and_is_audited_like_any_command(home: Home
     assert home.worker("North")["paused"] is False
 
 
+@pytest.mark.parametrize("words", [("resume", "south", "hotfix"), ("send", "--wait", "resume SOUTH hotfix")])
+def test_all_that_follows_two_hyphens_is_the_note(home: Home, words: tuple[str, ...]) -> None:
+    done = home.supervisor(*words, "--", "it's broken,", "see #4711 --wait")
+    assert (done.returncode, done.stderr) == (0, "")
+    row = home.audit()[-1]
+    assert (row["target_id"], json.loads(row["details_json"])["params"]) == (
+        "South",
+        {"note": "it's broken, see #4711 --wait"},
+    )
+
+
 def test_a_verb_need_not_wait(home: Home) -> None:
     queued = home.json("restart", "South", "--no-wait")
     assert (queued["queued"], queued["workers"]) == (True, ["South"])
@@ -75,7 +87,7 @@ def test_a_schedule_and_a_mute_take_the_shells_quotes(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pause", "Nort"], "Did you mean: pause North"),
+        (["pause", "Nort"], "Did you mean: `supervisor pause North`"),
         (["pause"], "North, South"),
         (["pause", ""], "An argument of `supervisor pause` is empty."),
         (["stop", "North"], "Did you mean `supervisor pause North`?"),

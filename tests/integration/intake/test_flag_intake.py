@@ -139,12 +139,12 @@ def test_flags_of_other_workers_and_other_files_are_not_touched(scene: Scene) ->
 
 
 REJECTIONS: list[tuple[str, bytes, str]] = [
-    (NAME, b"[]", "must hold a JSON object"),
-    (NAME, b'{"handler": "resume"}', "its content says 'resume'"),
-    (NAME, b'{"worker_id": "West"}', "its content says 'West'"),
+    (NAME, b"[]", "must contain a JSON object"),
+    (NAME, b'{"handler": "resume"}', "the content has 'resume'"),
+    (NAME, b'{"worker_id": "West"}', "the content has 'West'"),
     (NAME, b'{"label": "a\\nb"}', "letters A-Z"),
     (NAME, b'{"params": {"n": 1}}', "no parameter"),
-    (NAME, b'{"issuer": {"id": "slack:T/U"}}', "only with a signature"),
+    (NAME, b'{"issuer": {"id": "slack:T/U"}}', "need a signature"),
     (NAME, b'{"handler": "\\ud800"}', r"\ud800"),
     (NAME, b"x" * (64 * 1024 + 1), "more than 65536 bytes"),
     ("supervisor_dance_OrionMX.flag", b"{}", "Handlers are"),
@@ -212,7 +212,7 @@ def test_a_flag_half_written_is_left_for_five_seconds_since_we_saw_it_and_then_j
     assert scene.trail() == []
     scene.wait(0.1)
     assert scene.sweep() == SweepResult(rejected=1)
-    assert "not JSON" in scene.rejected()[NAME]
+    assert "valid JSON" in scene.rejected()[NAME]
 
 
 def test_a_flag_that_goes_on_changing_gets_its_five_seconds_anew(scene: Scene) -> None:

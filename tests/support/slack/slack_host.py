@@ -8,20 +8,20 @@ from typing import Any, cast
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.checks import AccessChecks
+from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import People
-from bot.access.rules import AccessRules, configured_ids
+from bot.access.rules import APPROVALS, AccessRules, configured_ids
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.requests.alert_actions import AlertActions
-from bot.requests.commands import CommandRequests
+from bot.requests.commands import CommandRequests, reply_with
 from bot.requests.form_views import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
-from bot.requests.votes import Votes
+from bot.requests.votes import PendingApprovals, Votes
 from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
@@ -103,11 +103,14 @@ class SlackRoom:
 
     def _handlers(self) -> RequestHandlers:
         access = self._access()
-        commands = CommandRequests(self.desk.config, self.desk.gateway, access, {}, lambda: None)
+        allowed = AllowedCommands(self.desk.config, access)
+        pending = PendingApprovals(self._waiting, allowed.all_approvals)
+        queries = {APPROVALS: reply_with(pending.answer)}
+        commands = CommandRequests(self.desk.config, self.desk.gateway, access, queries, lambda: None)
         forms = FormActions(self._client, self.desk.config, self._offered, commands.handle)
         handlers = SimpleNamespace(
             commands=commands,
-            votes=Votes(self.desk.approvals, access, self._open, self._waiting),
+            votes=Votes(self.desk.approvals, access, self._open, pending),
             alerts=AlertActions(AlertService(self.desk.ledger), access),
             forms=forms,
             home=HomeActions(HomeRefresher(self.desk.ledger), forms, self.desk.config),

@@ -9,9 +9,9 @@ import pytest
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
-from supervisor_core.common.errors import UsageError
+from supervisor_core.common.errors import CommandText, UsageError, as_in_shell
 
 ONE = GrammarContext(("OrionMX",))
 SEVERAL = GrammarContext(("OrionMX", "VegaMX", "w.local"), {"archive": ("VegaMX", "OrionMX")})
@@ -46,7 +46,7 @@ GOOD = [
     ("help ROLLBACK_CODE", _command("help", "", topic="rollback")),
     ("help schedule add", _command("help", "", topic="schedule add")),
     ("? Schedule", _command("help", "", topic="schedule")),
-    ("status", _command("status")),
+    ("status", _command("status", "all")),
     ("STATUS all", _command("status", "all")),
     ("/supervisor pause", _command("pause")),
     ("/SUPERVISOR pause", _command("pause")),
@@ -100,12 +100,12 @@ GOOD = [
     ("undo task_1 task_2", _command("undo", label="task_2", task_id="task_1")),
     ('undo "task_1"', _command("undo", label="task_1", task_id=None)),
     ("undo task_", _command("undo", label="task_", task_id=None)),
-    ("logs", _command("logs", lines=20)),
-    ("logs 1000", _command("logs", lines=1000)),
+    ("logs", _command("logs", "all", lines=20)),
+    ("logs 1000", _command("logs", "all", lines=1000)),
     ("log VegaMX 5", _command("logs", "VegaMX", lines=5)),
-    ("history", _command("history", span="24h")),
+    ("history", _command("history", "all", span="24h")),
     ("history VegaMX 7D", _command("history", "VegaMX", span="7d")),
-    ("history 7d", _command("history", span="7d")),
+    ("history 7d", _command("history", "all", span="7d")),
     ("audit", _command("audit", "", by=None, since=None, limit=20)),
     ("audit VegaMX", _command("audit", "VegaMX", by=None, since=None, limit=20)),
     ("audit 50 since 48h by @ann all", _command("audit", "all", by="ann", since="2d", limit=50)),
@@ -146,9 +146,11 @@ GOOD = [
     ),
     (
         'schedule add n "* * * * *" /supervisor status',
-        Command("schedule add", params={"name": "n", "cron": "* * * * *", "command": "status OrionMX"}),
+        Command("schedule add", params={"name": "n", "cron": "* * * * *", "command": "status all"}),
     ),
-    ("approvals", Command("approvals")),
+    ("approvals", Command("approvals", params={"approval": None})),
+    ("Approve", Command("approvals", params={"approval": None})),
+    ("deny 3f2a", Command("approvals", params={"approval": "3f2a"})),
     ("alerts", Command("alerts")),
     ("teams", Command("teams")),
 ]
@@ -175,33 +177,35 @@ def test_a_parsed_command_has_no_issuer_and_no_id_yet() -> None:
 
 # What is wrong, what the message must mention, and the command that is suggested.
 BAD = [
-    ("rollback 3x", "whole number from 1 to 10", "rollback OrionMX 3"),
-    ("rollback 0", "1 to 10", "rollback OrionMX 1"),
-    ("rollback 11", "1 to 10", "rollback OrionMX 10"),
-    ("rollback -1", "1 to 10", "rollback OrionMX 1"),
-    ("rollback 2.5", "1 to 10", "rollback OrionMX 2"),
-    ("rollback 3rd time", "double quotes", "rollback OrionMX 3 time"),
-    ("rollback VegaMX 99 x", "1 to 10", "rollback VegaMX 10 x"),
-    ("rollback " + "9" * 1900, "1 to 10", "rollback OrionMX 10"),
+    ("rollback 3x", "in digits, from 1 to 10", None),
+    ("rollback 0", "1 to 10", None),
+    ("rollback 11", "1 to 10", None),
+    ("rollback -1", "1 to 10", None),
+    ("rollback 2.5", "1 to 10", None),
+    ("rollback 3rd time", "double quotes", None),
+    ("rollback VegaMX 99 x", "1 to 10", None),
+    ("rollback " + "9" * 1900, "1 to 10", None),
     ("rollback ٣", "1 to 10", None),
-    ("logs 0", "1 to 1000", "logs OrionMX 1"),
-    ("logs 1001", "1 to 1000", "logs OrionMX 1000"),
-    ("logs 5 6", "too many|no target", "logs OrionMX 5"),
-    ("logs VegaMX please", "too many", "logs VegaMX"),
+    ("rollback two", "in digits, from 1 to 10, not “two”", None),
+    ("rollback VegaMX Ten hotfix", "in digits, from 1 to 10", None),
+    ("logs 0", "1 to 1000", "logs all 1"),
+    ("logs 1001", "1 to 1000", "logs all 1000"),
+    ("logs 5 6", "isn't a target", "logs all 5"),
+    ("logs VegaMX please", "Unexpected", "logs VegaMX"),
     ("rolback 3", "rollback", "rollback OrionMX 3"),
-    ("rolback orionmx 12 it's", "rollback", "rollback OrionMX 10 its"),
+    ("rolback orionmx 12 it's", "rollback", None),
     ("stop VegaMX", "pause", "pause VegaMX"),
     ("frobnicate", "help", None),
-    ("\u0000", "one line", None),
+    ("\u0000", "U\\+0000", None),
     ("VegaMX", "is a worker", "status VegaMX"),
     ("VegaMX restart now", "is a worker", "restart VegaMX now"),
-    ('"restart" VegaMX', "not quoted", "restart VegaMX"),
-    ('"restart VegaMX now"', "not quoted", "restart VegaMX now"),
-    ("restart a\nb", "one line", "restart OrionMX a b"),
-    ("restart\tVegaMX", "one line", "restart VegaMX"),
+    ('"restart" VegaMX', "isn't quoted", "restart VegaMX"),
+    ('"restart VegaMX now"', "isn't quoted", "restart VegaMX now"),
+    ("restart a\nb", "a line break", "restart OrionMX a b"),
+    ("restart\tVegaMX", "a tab", "restart VegaMX"),
     ("restart Vega\u200bMX", "U\\+200B", "restart OrionMX Vega MX"),
-    ('restart "hot fix', "not closed", "restart OrionMX hot fix"),
-    ("restart “hot fix", "not closed", "restart OrionMX hot fix"),
+    ('restart "hot fix', "quote is missing", "restart OrionMX hot fix"),
+    ("restart “hot fix", "quote is missing", "restart OrionMX hot fix"),
     ("restart über", "'ü'", "restart OrionMX uber"),
     ("restart it's", '"\'"', "restart OrionMX its"),
     ("restart it’s", "label", "restart OrionMX its"),  # noqa: RUF001 (what phones make of it)
@@ -211,8 +215,7 @@ BAD = [
     ("restart " + "x" * 101, "100", "restart OrionMX " + "x" * 100),
     ("restart team:archiv", "no team", "restart team:archive"),
     ("restart team:", "no team", None),
-    ("restart orion*", "No worker matches", "restart Orion*"),
-    ("restart vega?x", "No worker matches", "restart VegaMX"),
+    ("restart vega?x2", "No worker matches", "restart VegaMX"),
     ("restart zz*", "No worker matches", None),
     ("restart --force", "no option", "restart OrionMX"),
     ("restart --help", "no option", "help restart"),
@@ -220,40 +223,40 @@ BAD = [
     ("update --no-reset", "--reset", "update OrionMX"),
     ("restart --keepgoing all", "--keep-going", "restart all --keep-going"),
     ("restart --no-keep-going", "--keep-going", "restart OrionMX"),
-    ("diagnostics --keep-going", "it has none", "diagnostics OrionMX"),
-    ("status foo", "no target", None),
-    ("logs Wset", "no target", None),
-    ("audit csv", "no target", None),
-    ("rollback HEAD~3", "'~' is none", None),
-    ("rollback it's late", "is none", "rollback OrionMX its late"),
-    ("status VegMX2", "no worker, but nearly", "status VegaMX"),
-    ("status VegaMX please", "too many", "status VegaMX"),
-    ('status "VegaMX"', "too many", None),
-    ("why 3", "no target", None),
-    ("teams all", "too many", "teams"),
+    ("diagnostics --keep-going", "has no options", "diagnostics all"),
+    ("status foo", "isn't a target", None),
+    ("logs Wset", "isn't a target", None),
+    ("audit csv", "isn't a target", None),
+    ("rollback HEAD~3", "'~' isn't allowed", None),
+    ("rollback it's late", "isn't allowed", "rollback OrionMX its late"),
+    ("status VegMX2", "no worker .*closest is", "status VegaMX"),
+    ("status VegaMX please", "Unexpected", "status VegaMX"),
+    ('status "VegaMX"', "Unexpected", None),
+    ("why 3", "isn't a target", None),
+    ("teams all", "Unexpected", "teams"),
     ("help rolback", "rolback", "help rollback"),
     ("help rollback 3", "rollback 3", "help rollback"),
     ("help me", "me", "help"),
-    ("history 12h", "24h or 7d", "history OrionMX 24h"),
+    ("history 12h", "24h or 7d", "history all 24h"),
     ("history foo", "24h or 7d", None),
     ("history VegaMX foo", "24h or 7d", "history VegaMX 24h"),
-    ("history 7d 7d", "too many|no target", "history OrionMX 7d"),
-    ("audit by", "comes @user", "audit"),
-    ("audit by since 2d", "comes @user", "audit since 2d"),
-    ("audit since", "comes 2d", "audit"),
+    ("history 7d 7d", "isn't a target", "history all 7d"),
+    ("audit by", "Add a value after “by”", "audit"),
+    ("audit by since 2d", "Add a value after “by”", "audit since 2d"),
+    ("audit since", "Add a value after “since”", "audit"),
     ("audit since yesterday", "since must be .* 2026-01-31", None),
     ("audit 51", "1 to 50", "audit 50"),
     ("audit by ann by bob", "twice", "audit by ann"),
-    ("audit foo", "no target", None),
-    ("audit VegaMX OrionMX", "too many", "audit VegaMX"),
-    ("mute 90", "no duration", "mute OrionMX 1h30m"),
-    ("mute 2hours x", "no duration", "mute OrionMX 2h x"),
+    ("audit foo", "isn't a target", None),
+    ("audit VegaMX OrionMX", "Unexpected", "audit VegaMX"),
+    ("mute 90", "isn't a duration", "mute OrionMX 1h30m"),
+    ("mute 2hours x", "isn't a duration", "mute OrionMX 2h x"),
     ("mute 0m", "1m to 30d", "mute OrionMX 1m"),
     ("mute 31d", "1m to 30d", "mute OrionMX 30d"),
     ("mute VegaMX " + "x" * 201, "200", "mute VegaMX " + "x" * 200),
     ("monitoring", "pause or resume", None),
     ("monitoring puase", "pause or resume", "monitoring pause"),
-    ("monitoring pause all", "too many", "monitoring pause"),
+    ("monitoring pause all", "Unexpected", "monitoring pause"),
     ("schedule", "add, list or remove", "schedule list"),
     ("schedule ad n", "add, list or remove", None),
     ("schedule remove", "NAME", None),
@@ -270,13 +273,13 @@ BAD = [
     ),
     ("schedule add n daily 03:00 restart", "double quotes", 'schedule add n "0 3 * * *" restart OrionMX'),
     ("schedule add n 0 3 * * * restart", "double quotes", 'schedule add n "0 3 * * *" restart OrionMX'),
-    ('schedule add n "* * * * *" rolback 30', "rollback", 'schedule add n "* * * * *" rollback OrionMX 10'),
-    ('schedule add n "* * * * *" "rolback 30"', "rollback", 'schedule add n "* * * * *" rollback OrionMX 10'),
+    ('schedule add n "* * * * *" rolback 30', "rollback", None),
+    ('schedule add n "* * * * *" "rolback 30"', "rollback", None),
     ('schedule add n "* * * * *" help', "can't be scheduled", None),
     ('schedule add n "* * * * *" schedule list', "can't be scheduled", None),
     ('schedule add n "* * * * *" undo', "can't be scheduled", None),
-    ('schedule add n "* * * * *" ""', "needs a command", None),
-    ('schedule add n "* * * * *" "status', "not closed", 'schedule add n "* * * * *" status OrionMX'),
+    ('schedule add n "* * * * *" ""', "Add the command to run", None),
+    ('schedule add n "* * * * *" "status', "quote is missing", 'schedule add n "* * * * *" status all'),
     ("x" * 2001, "2,000", None),
 ]
 
@@ -290,7 +293,7 @@ def test_a_mistake_says_what_was_expected_and_suggests_what_parses(
     with pytest.raises(GrammarError, match=said):
         raise error
     assert error.suggestion == suggestion
-    assert (suggestion or "") in str(error)
+    assert not suggestion or as_in_shell(CommandText(suggestion)) in str(error)
     if error.suggestion is not None:
         assert parse(render(parse(error.suggestion, DEFAULT)), DEFAULT) == parse(error.suggestion, DEFAULT)
 
@@ -304,10 +307,120 @@ def test_without_a_default_the_asker_chooses_the_worker() -> None:
     assert chosen == _command("rollback", "VegaMX", "hot fix", commits_back=3)
 
 
-def test_what_only_informs_can_as_well_be_about_all() -> None:
-    error = _mistake("status", SEVERAL)
-    assert isinstance(error, NeedsTarget)
-    assert error.suggestion == "status all"
+@pytest.mark.parametrize("name", ["status", "why", "logs", "history", "diagnostics", "verify-db"])
+def test_a_command_that_only_reads_is_for_all_workers_without_a_target(name: str) -> None:
+    for context in (SEVERAL, DEFAULT):
+        command = parse(name, context)
+        assert (command.target, command.workers) == ("all", SEVERAL.workers)
+    assert parse(name, ONE).target == "OrionMX"
+
+
+def test_the_audit_trail_is_that_of_the_whole_host_without_a_target() -> None:
+    assert parse("audit", SEVERAL).workers == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("restart", "Restart which worker?"),
+        ("mute", "Mute which worker?"),
+        ("rollback", "Roll back which worker?"),
+        ("undo", "Undo the last change of which worker?"),
+        ("update-deps", "Update which worker?"),
+    ],
+)
+def test_a_command_that_changes_something_asks_for_its_worker(name: str, question: str) -> None:
+    assert _mistake(name, SEVERAL).message == f"{question} Workers: OrionMX, VegaMX, w.local."
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("restart orionmx", "restart OrionMX"),
+        ("RESTART ORIONMX hotfix", "restart OrionMX hotfix"),
+        ("rollback vegaMX 3 x", "rollback VegaMX 3 x"),
+        ("restart ALL", "restart all"),
+        ("restart Team:Archive", "restart team:archive"),
+        ("restart vega*", "restart vega*"),
+        ("audit by ann orionmx", "audit OrionMX by ann 20"),
+        ('schedule add n "0 3 * * *" restart orionmx', 'schedule add n "0 3 * * *" restart OrionMX'),
+    ],
+)
+def test_commands_and_targets_match_in_any_case(text: str, canonical: str) -> None:
+    assert render(parse(text, DEFAULT)) == canonical
+
+
+def test_a_name_that_fits_several_workers_in_another_case_is_asked_about() -> None:
+    context = GrammarContext(("North", "NORTH"))
+    assert parse("restart North", context).workers == ("North",)
+    assert isinstance(_mistake("restart north", context), NearMiss)
+
+
+NOTE = "it's broken, see #4711"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (f"pause OrionMX hotfix -- {NOTE}", _command("pause", label="hotfix", note=NOTE)),
+        (f"pause -- {NOTE}", _command("pause", note=NOTE)),
+        ("rollback 3 \N{EM DASH} über 9000", _command("rollback", commits_back=3, note="über 9000")),
+        ('restart -- "a -- b', _command("restart", note='"a -- b')),
+        ("restart --\nfirst\n\tsecond", _command("restart", note="first  second")),
+        (
+            "restart -- \U0001f469\u200d\U0001f680 &lt;@U1&gt; <@U1|ann>",
+            _command("restart", note="\U0001f469\u200d\U0001f680 <@U1> @ann"),
+        ),
+        ("restart -- now --keep-going", _command("restart", note="now --keep-going")),
+        ("restart now --", _command("restart", label="now")),
+        (f"mute 2h -- {NOTE}", _command("mute", seconds=7200, reason=NOTE)),
+        ("mute 2h moving -- see #4", _command("mute", seconds=7200, reason="moving -- see #4")),
+        (
+            'schedule add n "0 3 * * *" restart VegaMX -- a (b)',
+            Command("schedule add", params={"name": "n", "cron": "0 3 * * *", "command": "restart VegaMX -- a (b)"}),
+        ),
+    ],
+)
+def test_a_note_is_any_text_after_two_hyphens(text: str, command: Command) -> None:
+    understood = parse(text, DEFAULT)
+    assert understood == command
+    assert parse(render(understood), DEFAULT) == understood
+
+
+def test_a_quoted_separator_begins_no_note() -> None:
+    assert parse('restart "now -- or never"', DEFAULT) == _command("restart", label="now -- or never")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "suggestion"),
+    [
+        ("pause -- " + "x" * 501, "A note can have up to 500 characters; this one has 501", None),
+        ("status OrionMX -- why", "status takes no note", "status OrionMX"),
+        ("help rollback -- why", "help takes no note", "help rollback"),
+        ("help -- why", "help takes no note", "help"),
+        ("audit by -- why", "Add a value after “by”", "audit"),
+        ("pause v1.2: fix -- see #4", "isn't allowed in a label.* as a note", "pause OrionMX v1-2 fix -- see #4"),
+        ("puase OrionMX -- see #4", "pause", "pause OrionMX -- see #4"),
+    ],
+)
+def test_a_mistake_beside_a_note_keeps_the_note(text: str, said: str, suggestion: str | None) -> None:
+    error = _mistake(text)
+    with pytest.raises(GrammarError, match=said):
+        raise error
+    assert error.suggestion == suggestion
+
+
+def test_a_label_that_is_not_valid_offers_the_cleaned_one() -> None:
+    error = _mistake("pause OrionMX v1.2: fix")
+    assert isinstance(error, LabelError)
+    assert (error.label, error.suggestion) == ("v1-2 fix", "pause OrionMX v1-2 fix")
+    assert "or put any text after -- as a note. Use “v1-2 fix”: `supervisor pause OrionMX v1-2 fix`" in str(error)
+
+
+@pytest.mark.parametrize("start", ["<@UBOT>: ", "<@UBOT>, ", "<@UBOT|supervisor>:", " <@UBOT>! ", "<@UBOT> : "])
+def test_punctuation_after_the_mention_is_no_part_of_the_command(start: str) -> None:
+    assert parse(f"{start}pause VegaMX", DEFAULT) == parse("pause VegaMX", DEFAULT)
+    assert parse(start, DEFAULT) == Command("overview")
 
 
 def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
@@ -329,20 +442,19 @@ def test_without_any_worker_there_is_nothing_to_do() -> None:
 @pytest.mark.parametrize(
     ("text", "names", "suggestion", "otherwise"),
     [
-        ("restart orionmx", ("OrionMX",), "restart OrionMX", "restart OrionMX orionmx"),
-        ("rollback vegaMX 3 x", ("VegaMX",), "rollback VegaMX 3 x", "rollback OrionMX vegaMX 3 x"),
-        ("restart ALL", ("all",), "restart all", "restart OrionMX ALL"),
-        ("restart Team:archive", ("team:archive",), "restart team:archive", "restart OrionMX Team archive"),
+        ("restart orinmx", ("OrionMX",), "restart OrionMX", "restart OrionMX orinmx"),
+        ("rollback vegMX 3 x", ("VegaMX",), "rollback VegaMX 3 x", "rollback OrionMX vegMX 3 x"),
         ("status vega-mx", ("VegaMX",), "status VegaMX", None),
         ("mute Orion 2h", ("OrionMX",), "mute OrionMX 2h", "mute OrionMX Orion 2h"),
-        ("audit by ann orionmx", ("OrionMX",), "audit OrionMX by ann", "audit by ann"),
+        ("audit by ann orinmx", ("OrionMX",), "audit OrionMX by ann", "audit by ann"),
+        ("rollback 3 vegamx", ("VegaMX",), "rollback VegaMX 3", "rollback OrionMX 3 vegamx"),
         ("rollback 3 VegaMX", ("VegaMX",), "rollback VegaMX 3", "rollback OrionMX 3 VegaMX"),
         ("undo task_1 VegaMX x", ("VegaMX",), "undo VegaMX task_1 x", "undo OrionMX task_1 VegaMX x"),
         (
-            'schedule add n "0 3 * * *" restart orionmx',
+            'schedule add n "0 3 * * *" restart orinmx',
             ("OrionMX",),
             'schedule add n "0 3 * * *" restart OrionMX',
-            'schedule add n "0 3 * * *" restart OrionMX orionmx',
+            'schedule add n "0 3 * * *" restart OrionMX orinmx',
         ),
     ],
 )

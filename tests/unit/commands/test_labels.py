@@ -50,7 +50,8 @@ def test_a_label_that_is_no_text_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "label"),
     [
-        ("it's über/slow!", "its uber slow"),
+        ("it's über/slow!", "its uber-slow"),
+        ("v1.2: fix", "v1-2 fix"),
         ("fix #12: (again)", "fix 12 again"),
         ("don\u2019t", "dont"),
         ("x" * 150, "x" * 100),

@@ -25,13 +25,18 @@ FLEET = GrammarContext(
         ("w?", ("w1",)),
         ("[vw]*", ("vega", "w1")),
         ("[!O]*", ("vega", "w1", "a.b-c")),
+        ("orionmx", ("OrionMX",)),
+        ("ORIONmx2", ("OrionMX2",)),
+        ("ALL", FLEET.workers),
+        ("Team:ARCHIVE", ("OrionMX", "vega")),
+        ("orion*", ("OrionMX", "OrionMX2")),
     ],
 )
 def test_a_target_means_workers_in_their_configured_order(word: str, workers: tuple[str, ...]) -> None:
     assert resolve(word, FLEET) == workers
 
 
-@pytest.mark.parametrize("word", ["hotfix", "orionmx", "ALL", "Team:archive", "3", "", "archive"])
+@pytest.mark.parametrize("word", ["hotfix", "orinmx", "3", "", "archive"])
 def test_any_other_word_is_no_target(word: str) -> None:
     assert resolve(word, FLEET) is None
 
@@ -40,12 +45,11 @@ def test_any_other_word_is_no_target(word: str) -> None:
     ("word", "nearest"),
     [
         ("team:archiv", "team:archive"),
-        ("team:Archive", "team:archive"),
         ("team:", None),
         ("team:nothing-like-it", None),
         ("team:empty", None),
         ("team:elsewhere", None),
-        ("orion*", "Orion*"),
+        ("orionmy*", "OrionMX"),
         ("ve*ga2", "vega"),
         ("zz*", None),
         ("[", None),
@@ -60,7 +64,7 @@ def test_a_team_or_pattern_that_means_nobody_is_an_error_with_the_nearest(word: 
 
 
 def test_all_of_no_workers_is_an_error() -> None:
-    with pytest.raises(GrammarError, match="none is configured"):
+    with pytest.raises(GrammarError, match="No workers are configured"):
         resolve("all", GrammarContext(()))
 
 
@@ -74,8 +78,6 @@ def test_all_of_no_workers_is_an_error() -> None:
         ("VEGA", "vega"),
         ("vgea", "vega"),
         ("w2", "w1"),
-        ("All", "all"),
-        ("TEAM:archive", "team:archive"),
     ],
 )
 def test_a_word_that_nearly_names_a_target_is_asked_about(word: str, name: str) -> None:

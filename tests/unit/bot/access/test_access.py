@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.access.rules import AccessRules, Person, may_see, refusal
+from bot.access.rules import AccessRules, Person, may_see, may_see_all_approvals, refusal
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
@@ -43,7 +43,7 @@ RULES = AccessRules(
     workspace=HOME,
 )
 
-# Who may: see (viewers), pause OrionMX, pause Other, pause both, ask for approvals.
+# Who may: see (viewers), pause OrionMX, pause Other, pause both, see the requests of others.
 TABLE = [
     (VIEWER, "yes no no no no"),
     (OPERATOR, "yes yes yes yes no"),
@@ -62,7 +62,6 @@ ASKED = (
     ("pause", ("OrionMX",)),
     ("pause", ("Other",)),
     ("pause", ("OrionMX", "Other")),
-    ("approvals", ()),
 )
 
 
@@ -74,7 +73,17 @@ def allowed(
 
 @pytest.mark.parametrize(("person", "answers"), TABLE, ids=lambda value: getattr(value, "id", None) or str(value))
 def test_the_table(person: Person | None, answers: str) -> None:
-    assert " ".join("yes" if allowed(person, *asked) else "no" for asked in ASKED) == answers
+    found = [*(allowed(person, *asked) for asked in ASKED), may_see_all_approvals(person, RULES)]
+    assert " ".join("yes" if each else "no" for each in found) == answers
+
+
+def test_approvers_of_one_team_and_those_listed_for_the_command_see_the_requests_of_others() -> None:
+    of_team = replace(RULES, teams={"archive": TeamSettings(approvers=("U0TEAM",))})
+    assert may_see_all_approvals(OF_TEAM, of_team)
+    access = RULES.slack.access.model_copy(update={"commands": {"approvals": ("U0VIEW",)}})
+    listed = replace(RULES, slack=RULES.slack.model_copy(update={"access": access}))
+    assert may_see_all_approvals(VIEWER, listed)
+    assert not may_see_all_approvals(APPROVER, listed)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOG))
@@ -96,10 +105,9 @@ def test_help_shows_what_one_may_do_at_all() -> None:
     def seen(person: Person | None) -> set[str]:
         return {name for name, definition in CATALOG.items() if may_see(person, definition, RULES)}
 
-    assert {"help", "status", "alerts", "teams", "why", "overview"} == seen(VIEWER)
+    assert {"help", "status", "alerts", "approvals", "teams", "why", "overview"} == seen(VIEWER)
     assert {"pause", "audit", "logs"} <= seen(OPERATOR)
     assert "pause" in seen(OF_TEAM), "for the workers of that team"
-    assert "approvals" in seen(APPROVER)
     assert "pause" not in seen(APPROVER)
     assert seen(GUEST) == seen(UNKNOWN) == seen(GONE) == set()
 

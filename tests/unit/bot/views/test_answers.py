@@ -45,7 +45,7 @@ def config(default: str = "") -> SupervisorConfig:
             "teams": {"archive": {"objective": "keep the archive flowing"}},
             "slack": {"access": {"operators": ["U0OPER"], "approvers": ["U0ADA"]}},
         },
-        context={"path": Path("config.yaml"), "environ": {}, "safe": {}, "folder": Path()},
+        context={"path": Path("config.yaml"), "text": "", "environ": {}, "safe": {}, "folder": Path()},
     )
 
 
@@ -64,8 +64,8 @@ def to_mistake(text: str, person: Person | None = OPERATOR, there: SupervisorCon
 
 MISTAKES = {
     "no_such_command": "rolback 2",
-    "nearly_a_worker": "pause orionmx",
-    "nearly_a_worker_of_a_rollback": "rollback orionmx 2 hotfix",
+    "nearly_a_worker": "pause orinmx",
+    "nearly_a_worker_of_a_rollback": "rollback orinmx 2 hotfix",
     "which_worker": "restart",
     "bad_number": "rollback OrionMX 11",
     "bad_label": "pause OrionMX because: of <!channel>",
@@ -110,8 +110,8 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "refused_by_list": text_message(lacking(BY_LIST, (), Membership.FULL, circles=False)[0]),
     "refused_nobody_may": text_message(lacking(NOBODY, (), Membership.STRANGER, circles=False)[0]),
     **{f"mistake_{name}": to_mistake(text) for name, text in MISTAKES.items()},
-    "mistake_nearly_a_worker_or_a_label": to_mistake("pause north", there=config("OrionMX")),
-    "mistake_of_a_viewer": to_mistake("pause orionmx", VIEWER),
+    "mistake_nearly_a_worker_or_a_label": to_mistake("pause nort", there=config("OrionMX")),
+    "mistake_of_a_viewer": to_mistake("pause orinmx", VIEWER),
     "mistake_of_somebody_unknown": to_mistake("restart", None),
 }
 
@@ -132,11 +132,26 @@ def buttons(name: str) -> list[str]:
 
 def test_a_worker_that_was_nearly_named_is_offered_each_way_that_may_be_meant() -> None:
     assert buttons("mistake_nearly_a_worker") == ["pause OrionMX"]
-    assert buttons("mistake_nearly_a_worker_or_a_label") == ["pause North", "pause OrionMX north"]
+    assert buttons("mistake_nearly_a_worker_or_a_label") == ["pause North", "pause OrionMX nort"]
     (row,) = [
         block["elements"] for block in blocks_of(CASES["mistake_nearly_a_worker_or_a_label"]) if "elements" in block
     ]
     assert [command_name(button["action_id"]) for button in row] == ["pause", "pause"]
+
+
+def test_a_label_that_is_not_valid_offers_the_cleaned_one_and_asks_before_it_does_anything() -> None:
+    assert buttons("mistake_bad_label") == ["Use `because of channel`?"]
+    (row,) = [block["elements"] for block in CASES["mistake_bad_label"]["blocks"] if "elements" in block]
+    assert row[0]["value"].endswith(" OrionMX because of channel")
+    assert row[0]["confirm"]["title"]["text"] == "pause OrionMX because of channel?"
+
+
+def test_a_number_out_of_bounds_offers_help_and_nothing_that_changes_anything() -> None:
+    for text in ("rollback 99", "rollback two", "rollback OrionMX 0", "rollback OrionMX 3x"):
+        told = to_mistake(text)
+        (row,) = [block["elements"] for block in told["blocks"] if "elements" in block]
+        assert [each["text"]["text"] for each in row] == ["help"], text
+        assert "from 1 to 10" in told["text"]
 
 
 def test_a_command_that_was_nearly_named_and_lacks_its_worker_is_asked_for_with_a_menu() -> None:

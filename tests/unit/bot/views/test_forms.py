@@ -191,19 +191,19 @@ def test_what_was_filled_in_becomes_the_canonical_text() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "block", "words"),
     [
-        ("pause", {}, "target", "Which worker shall pause be for"),
-        ("pause", {"target": "Vega"}, "target", "is no target here"),
-        ("pause", {"target": "team:empty"}, "target", "has no workers here"),
+        ("pause", {}, "target", "Choose a worker."),
+        ("pause", {"target": "Vega"}, "target", "isn't a target"),
+        ("pause", {"target": "team:empty"}, "target", "has no workers on this host"),
         ("pause", {"target": "x*"}, "target", "No worker matches"),
-        ("pause", {"target": "vega", "label": "it's"}, "label", "A label is made of letters"),
-        ("pause", {"target": "vega", "label": "l" * 101}, "label", "at most 100 characters"),
+        ("pause", {"target": "vega", "label": "it's"}, "label", "isn't allowed in a label"),
+        ("pause", {"target": "vega", "label": "l" * 101}, "label", "up to 100 characters"),
         ("rollback", {"target": "vega", "param_commits_back": "11"}, "param:commits_back", "1 to 10"),
         ("rollback", {"target": "vega", "param_commits_back": "3 --reset"}, "param:commits_back", "1 to 10"),
         ("undo", {"target": "vega", "param_task_id": "a b"}, "param:task_id", "letters, digits"),
-        ("undo", {"target": "vega", "param_task_id": "last"}, "param:task_id", "is not understood here"),
-        ("mute", {"target": "vega", "param_seconds": "soon"}, "param:seconds", "for how long"),
+        ("undo", {"target": "vega", "param_task_id": "last"}, "param:task_id", "isn't valid"),
+        ("mute", {"target": "vega", "param_seconds": "soon"}, "param:seconds", "isn't valid: duration"),
         ("mute", {"target": "vega", "param_reason": "a\nb"}, "param:reason", "one line of printable text"),
-        ("mute", {"target": "vega", "param_reason": "x" * 201}, "param:reason", "at most 200"),
+        ("mute", {"target": "vega", "param_reason": "x" * 201}, "param:reason", "up to 200"),
         ("audit", {"param_since": "yesterday"}, "param:since", "a date such as"),
         ("schedule add", {}, "param:name", "needs NAME"),
         (
@@ -218,7 +218,7 @@ def test_what_was_filled_in_becomes_the_canonical_text() -> None:
             "param:command",
             "can't be scheduled",
         ),
-        ("help", {"param_topic": "nonsense"}, "param:topic", "There is no command"),
+        ("help", {"param_topic": "nonsense"}, "param:topic", "There's no command"),
     ],
 )
 def test_a_mistake_stands_at_its_field(name: str, values: dict[str, str], block: str, words: str) -> None:
@@ -243,7 +243,7 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
 
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
     view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
-    assert "is no target here" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
+    assert "isn't a target" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
 
 
 WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)

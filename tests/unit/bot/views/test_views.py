@@ -104,7 +104,7 @@ def test_help_shows_the_commands_that_its_reader_may_give_by_what_they_do() -> N
         "• `/supervisor status [target]`",
         "• `/supervisor pause [target] [label…]`",
     ]
-    assert "• `/supervisor pause [target] [label…]`: Pauses a worker" in made["text"]
+    assert "• `/supervisor pause [target] [label…]`: Stop a worker and keep it stopped" in made["text"]
 
 
 def test_every_help_is_as_slack_takes_it() -> None:
