@@ -12,6 +12,7 @@ from supervisor_core.code.change_plan import CodePlan, describe_move, short
 from supervisor_core.code.checkout import Checkout, CodeRefused, check_unmoved
 from supervisor_core.code.git.changes import tidy
 from supervisor_core.code.git.history import resolve_commit
+from supervisor_core.code.git.hosting import commit_page_of
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
 from supervisor_core.common.text import sentence
@@ -242,6 +243,7 @@ def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerR
     dead = [turn for turn in turns if turn.error]
     details = {**made.details, "message": f"{made.message}. {_how_they_are(turns)}", "label": job.label}
     details |= {"checkout": str(site.top), "workers": _told(turns)}
+    details |= {"commit_page": commit_page_of(site.git, site.code.remote) or None}
     error = _in_words(made, turns, dead, job) if made.error or dead else None
     return Outcome(error is None, error, {**details, "success": error is None, "error": error})
 

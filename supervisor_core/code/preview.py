@@ -17,6 +17,7 @@ from typing import Any
 
 from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
 from supervisor_core.code.checkout import Checkout, checkout_of
+from supervisor_core.code.git.hosting import commit_page_of
 from supervisor_core.code.planning import make_plan, preview_state, try_plan
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -93,6 +94,8 @@ class Preview:
     """The hash of all that somebody relies on who says yes to this."""
     untried: str = ""
     """Why that trial could not be made."""
+    commit_page: str = ""
+    """The address of a commit's page on the hosting site up to its hash, where that is known."""
 
     @property
     def ok(self) -> bool:
@@ -111,6 +114,7 @@ class Preview:
             "untried": self.untried or None,
             "workers": [worker.as_json() for worker in self.workers],
             "state": self.state or None,
+            "commit_page": self.commit_page or None,
             **(self.plan.as_json() if self.plan else {}),
         }
 
@@ -250,6 +254,7 @@ def _preview(host: HostContext, site: Checkout, command: Command) -> Preview:
         conflict=shown.conflict,
         untried=shown.problem,
         state=preview_state(host, site, plan, command.params),
+        commit_page=commit_page_of(site.git, site.code.remote),
     )
 
 
