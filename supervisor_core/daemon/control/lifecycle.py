@@ -62,9 +62,9 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
         raise AlreadyRunningError(f"supervisor already running{f' (pid {holder})' if holder else ''}")
     said = runtime_file.read(state_dir)
     stale = said.get("pid") if said.get("running") else None
+    log, began_at = state_dir / log_name, _size(state_dir / log_name)
     child = _spawn(state_dir, [*(program or _ourselves()), "run", "--config", str(config), "--quiet"])
     identity = identify(child.pid)
-    log, began_at = state_dir / log_name, _size(state_dir / log_name)
     deadline, up_since = time.monotonic() + UP_SECONDS, None
     while time.monotonic() < deadline:
         status = _status(state_dir)

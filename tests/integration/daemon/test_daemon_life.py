@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from supervisor_core.daemon.control import lifecycle
 from supervisor_core.daemon.control.lifecycle import StartError, StillAliveError, start_daemon, stop_daemon
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.host.process_facts.signals import KILL, TERMINATE
 from tests.support.daemon.daemon_homes import Host
 from tests.support.homes import Home, a_home, demo_command
@@ -79,13 +81,25 @@ def test_one_that_fails_while_it_comes_up_says_why_and_is_not_called_dead_withou
     assert "supervisor.state=stopped\n" in status.stdout
 
 
-def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(home: Host) -> None:
+def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(
+    home: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dies = ["-c", "import logging, os; print(end='', flush=True); os.kill(os.getpid(), 9)"]
     home.state_dir.mkdir(mode=0o700)
     (home.state_dir / "supervisor.log").write_text("of an earlier life\n")
     logs = "import os, sys; open('var/supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
     with pytest.raises(StartError, match=r"exit code -9\. Its last words:\nthe disk is full$"), chdir(home.folder):
         start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, "-c", logs))
+
+    def identify_late(pid: int) -> ProcessIdentity | None:
+        wait_until(lambda: (home.state_dir / "supervisor.log").stat().st_size > written, message="it has logged")
+        return identify(pid)
+
+    written = (home.state_dir / "supervisor.log").stat().st_size
+    with monkeypatch.context() as slow, chdir(home.folder):
+        slow.setattr(lifecycle, "identify", identify_late)
+        with pytest.raises(StartError, match=r"Its last words:\nthe disk is full$"):
+            start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, "-c", logs))
     with pytest.raises(StartError, match=r"exit code -9\. It said nothing\."):
         start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, *dies))
 

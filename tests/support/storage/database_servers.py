@@ -13,12 +13,14 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from tests.support.storage.databases import mariadb_programs, mariadb_url, wait_until_it_listens
+from tests.support.waiting import wait_until
 
 STOP_SECONDS = 30.0
 
@@ -46,8 +48,10 @@ class Server(ABC):
         self._signal(signal.SIGKILL, wait=True)
 
     def freeze(self) -> None:
-        """SIGSTOP: it takes connections, and says nothing any more."""
+        """SIGSTOP: it takes connections, and says nothing any more. None of its threads runs when this returns."""
         self._signal(signal.SIGSTOP)
+        for process in self.processes():
+            wait_until(partial(_is_stopped, process.pid), STOP_SECONDS, f"{process} is frozen")
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -165,6 +169,15 @@ def _folder(prefix: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_stopped(pid: int) -> bool:
+    """True once the signal has reached every thread; until then one of them may still answer."""
+    states = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):  # a thread that has ended
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+    return set(states) <= {"T", "t", "Z", "X"}
 
 
 KINDS = {"mariadb": mariadb, "postgresql": postgresql}
