@@ -98,3 +98,9 @@ def test_a_template_must_use_every_text_and_no_other() -> None:
 )
 def test_a_duration_is_said_in_its_largest_unit(seconds: float, words: str) -> None:
     assert markdown.duration(seconds) == words
+
+
+def test_the_security_page_names_every_module_of_attacks() -> None:
+    page = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")
+    attacks = {path.name for path in (ROOT / "tests" / "faults" / "security").glob("test_*.py")}
+    assert {name for name in attacks if f"`{name}`" not in page} == set()
