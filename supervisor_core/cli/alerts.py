@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +14,7 @@ from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.table import folded_table, table
+from supervisor_core.cli.table import folded_table, table, terminal_width
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
@@ -100,7 +98,7 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     if not found:
         print("No alert is open.")
     else:
-        width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = terminal_width()
         print(folded_table(HEAD, [_row(alert) for alert in found], width))
     for worker_id, mute in sorted(muted.items()):
         why = f": {mute.reason}" if mute.reason else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
-from supervisor_core.cli.table import folded_table
+from supervisor_core.cli.table import folded_table, terminal_width
 from supervisor_core.common.errors import UsageError, in_shell
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import MINUTE, format_duration, to_text
@@ -62,7 +61,7 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     if not waiting:
         print("Nothing waits for an approval.")
         return 0
-    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     print(folded_table(HEAD, [_row(approval, votes) for approval, votes in waiting], width))
     return 0
 

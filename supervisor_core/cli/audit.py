@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.cli import audit_files
 from supervisor_core.cli.host import load_config, since_option
-from supervisor_core.cli.table import table
+from supervisor_core.cli.table import table, terminal_width
 from supervisor_core.code import change_plan as code
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import affected_in_words
@@ -157,7 +155,7 @@ def _heads(config: SupervisorConfig) -> list[ChainHead]:
 def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
     if not rows:
         return "Nothing in the audit trail fits."
-    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     lines = [
         [
             row["created_at"][:19].replace("T", " "),

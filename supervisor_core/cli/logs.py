@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import select
 import sys
 import time
 
 from supervisor_core.cli.options import LEVELS
 from supervisor_core.cli.status.command import read_quickly
+from supervisor_core.cli.table import wants_colour
 from supervisor_core.config.raw import state_dir_of
 from supervisor_core.host.logging.events import EventFiles
 
@@ -198,7 +198,7 @@ class _Printer:
 
     def __init__(self, search: LogSearch, *, as_json: bool) -> None:
         self._search = search
-        self._layout = None if as_json else LogLayout(coloured=_wants_colour())
+        self._layout = None if as_json else LogLayout(coloured=wants_colour())
         self._told = 0
 
     def show(self, found: list[LogLine]) -> None:
@@ -263,8 +263,3 @@ def _since(text: str | None) -> tuple[str, str]:
 def _stamp(moment: datetime) -> str:
     """As the lines have it: such texts sort as the moments do."""
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-
-
-def _wants_colour() -> bool:
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or sys.platform == "win32"
-    return sys.stdout.isatty() and not plain

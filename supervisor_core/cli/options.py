@@ -28,6 +28,7 @@ def status(parser: ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=JSON)
     form.add_argument("--plain", action="store_true", help="print key=value lines for scripts")
+    parser.add_argument("--services", action="store_true", help="show the internal services even when all are well")
     which = parser.add_mutually_exclusive_group()
     target = "a worker, team:NAME, a pattern or all; the exit code is then the health of those workers alone"
     which.add_argument("target", nargs="?", metavar="TARGET", help=target)

@@ -5,6 +5,8 @@ The steps of a command on a terminal: each is printed once, as soon as it is kno
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,7 +18,30 @@ TYPE_CHECKING = False
 GAP = "  "
 NARROWEST = 30  # characters: a last column with less is hard to read beside the others, and goes below them
 INDENT = 4  # of what stands below its row
+MAX_WIDTH = 100
 MOST_LINES = 4  # of one cell; whoever wants all of a long one asks for --plain or --json
+
+
+BOLD, DIM, RED, GREEN, AMBER = "1", "2", "31", "32", "33"
+"""Colors, as the terminal's SGR codes."""
+
+
+def terminal_width() -> int | None:
+    """The columns to use on a terminal, at most 100; None when the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return None
+    return min(os.get_terminal_size().columns or MAX_WIDTH, MAX_WIDTH)
+
+
+def wants_colour() -> bool:
+    """True on a terminal that shows colors, unless `NO_COLOR` is set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or sys.platform == "win32"
+    return sys.stdout.isatty() and not plain
+
+
+def paint(text: str, colour: str) -> str:
+    """The text in a color."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
@@ -31,14 +56,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None 
     return "\n".join(lines)
 
 
-def folded_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+def folded_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, colours: Sequence[str] = ()
+) -> str:
     """The same, but with `width` the last column is folded between words: beside the others, or below them where
-    it would be too narrow or too long. Of one that is longer still, the middle is left out."""
-    if width is None:
-        return table(head, rows)
+    it would be too narrow or too long. Of one that is longer still, the middle is left out. `colours` are those of
+    the first cell of each row; the head is dim then."""
     clean = [[printable(cell) for cell in row] for row in rows]
-    widths = _widths(head, clean)[:-1]
-    return "\n".join(line for row in (head, *clean) for line in _folded_row(row, widths, width))
+    if not any(row[-1] for row in clean):
+        head = (*head[:-1], "")
+    if width is None:
+        lines = [[line] for line in table(head, clean).split("\n")]
+    else:
+        widths = _widths(head, clean)[:-1]
+        lines = [_folded_row(row, widths, width) for row in (head, *clean)]
+    for row, own, colour in zip(clean, lines[1:], colours, strict=bool(colours)):
+        own[0] = paint(row[0], colour) + own[0][len(row[0]) :]
+    if colours:
+        lines[0] = [paint(line, DIM) for line in lines[0]]
+    return "\n".join(line for own in lines for line in own)
 
 
 def folded(text: str, width: int, indent: int = 0) -> list[str]:

@@ -153,7 +153,7 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, ledger = self._services, self._context.ledger
-        workers = await services.view.documents()
+        workers = await services.view.detailed_documents()
         return status_document(
             ledger,
             services.agent,

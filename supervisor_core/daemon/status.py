@@ -30,6 +30,7 @@ from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -229,6 +230,12 @@ class LiveView:
     async def documents(self) -> list[dict[str, Any]]:
         """A document for each worker, as `status` shows it."""
         return await self._blocking(worker_documents, self._context, self._reconciler, await self._look())
+
+    async def detailed_documents(self) -> list[dict[str, Any]]:
+        """The same with the commit, memory and CPU time of each."""
+        documents = await self.documents()
+        commits = await self.versions()  # after the look, which has found out whether the drive hangs
+        return await self._blocking(with_usage, documents, commits)
 
     async def statuses_in_motion(self) -> list[WorkerStatus]:
         """Each worker's status, with what is being done about it."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -12,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.status import command as status
-from supervisor_core.cli.table import folded_table
+from supervisor_core.cli.table import folded_table, terminal_width
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
@@ -88,7 +86,7 @@ def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     elif not found:
         print("There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in.")
     else:
-        width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = terminal_width()
         print(folded_table(HEAD, [_row(team, workers) for team in found], width))
     return 0
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from supervisor_core.cli.host import shell_issuer, wake
-from supervisor_core.cli.table import folded_table
+from supervisor_core.cli.table import folded_table, terminal_width
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
@@ -84,7 +83,7 @@ def _list(found: Sequence[ScheduleStatus], *, as_json: bool) -> None:
         return
     zone = zone_of(host_zone())
     head = ("NAME", "WHEN", "NEXT", "COMMAND", "OWNER", "LAST")
-    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal_width()
     print(folded_table(head, [_row(each, zone) for each in found], width))
 
 

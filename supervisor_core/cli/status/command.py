@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.raw import read_raw, state_dir_of
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -25,10 +21,10 @@ def run(options: argparse.Namespace) -> int:
     """Show the status; the exit code says whether everything is healthy."""
     form = "json" if options.json else "plain" if options.plain else ""
     target = options.worker or (options.target if options.target != EVERYBODY else None)
-    return show(options.config, target, form)
+    return show(options.config, target, form, services=options.services)
 
 
-def show(config: str | None, target: str | None, form: str = "") -> int:
+def show(config: str | None, target: str | None, form: str = "", *, services: bool = False) -> int:
     """Show the status of everything or of a target, as tables, `plain` lines or `json`."""
     raw = read_quickly(config)
     status = ask_status(state_dir_of(raw), config)
@@ -36,7 +32,7 @@ def show(config: str | None, target: str | None, form: str = "") -> int:
         from supervisor_core.cli.status.targets import narrow
 
         narrow(status, target, raw)
-    print(_form(status, form, services=not target))
+    print(_form(status, form, services=True if services else False if target else None))
     return 0 if status["healthy"] else 1
 
 
@@ -65,7 +61,7 @@ def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:
     return status_without_daemon(config, state)
 
 
-def _form(status: dict[str, Any], form: str, *, services: bool) -> str:
+def _form(status: dict[str, Any], form: str, *, services: bool | None) -> str:
     if form == "json":
         import json
 
@@ -74,11 +70,9 @@ def _form(status: dict[str, Any], form: str, *, services: bool) -> str:
         from supervisor_core.cli.status.views import plain_lines
 
         return "\n".join(plain_lines(status))
-    from supervisor_core.cli.status.views import StatusText
+    from datetime import UTC, datetime
 
-    terminal = sys.stdout.isatty()
-    width = os.get_terminal_size().columns or None if terminal else None
-    coloured = terminal and not (os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt")
-    return StatusText(width, time.strftime("%Y-%m-%d", time.gmtime()), coloured=coloured).status(
-        status, services=services
-    )
+    from supervisor_core.cli.status.views import StatusText
+    from supervisor_core.cli.table import terminal_width, wants_colour
+
+    return StatusText(terminal_width(), datetime.now(UTC), coloured=wants_colour()).status(status, services=services)

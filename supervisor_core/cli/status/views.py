@@ -2,190 +2,251 @@
 
 from __future__ import annotations
 
-from supervisor_core.cli.table import folded, folded_table, printable
+from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
+from supervisor_core.common.times import clock_time, format_span, from_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any
 
-WELL, UNWELL, LEFT = "ok", "!!", "--"
-NAMED = 5  # of those that are unwell, in the line above the tables
+NAMED = 5  # of the unhealthy workers, in the line above the tables
 NOTHING = "-"
-DEAD = ("stale", "unresponsive")
-"""A daemon that should be there. One that is stopped is nobody's fault: a host may live on passes."""
+COMMIT_CHARACTERS = 7
+MARK = "! "
+"""Begins a line above the tables that needs attention."""
 
-_RED = "\x1b[1;31m!!\x1b[0m"
-_STATUS_WORDS = {
-    "SPAWNING": ("it is coming up", ""),
+_UNWELL = ("stuck", "quarantined", "missing", "frozen", "down")
+_NOTES = {
+    "SPAWNING": ("Starting", ""),
     "PAUSED": (
-        f"{UNWELL} monitoring is paused",
-        "nothing is started, stopped or restarted by itself; `supervisor monitoring resume` ends that",
+        f"{MARK}Monitoring is paused",
+        "Nothing is restarted automatically. `supervisor monitoring resume` ends that.",
     ),
-    "FAILED": (f"{UNWELL} it has failed", "`supervisor restart` begins anew"),
+    "FAILED": (f"{MARK}The supervisor has failed", "Try `supervisor daemon restart`."),
 }
-"""By the status of its life: what that means, and what else to know. The reason goes between."""
+"""By the status of the daemon's life: a headline, and what else to know. The reason goes between."""
 
 
 class StatusText:
-    """How wide the terminal is (None: there is none), which day it is in UTC, and whether colours are wanted."""
+    """The status for people: `width` columns at most (None: lines aren't folded), by the clock `now`."""
 
-    __slots__ = ("_coloured", "_today", "_width")
+    __slots__ = ("_coloured", "_now", "_width")
 
-    def __init__(self, width: int | None, today: str, *, coloured: bool = False) -> None:
-        self._width, self._today, self._coloured = width, today, coloured
+    def __init__(self, width: int | None, now: datetime, *, coloured: bool = False) -> None:
+        self._width, self._now, self._coloured = width and min(width, MAX_WIDTH), now, coloured
 
-    def status(self, status: dict[str, Any], *, services: bool = True) -> str:
-        """All of it; the services only where somebody asked for more than some workers."""
+    def status(self, status: dict[str, Any], *, services: bool | None = None) -> str:
+        """All of it; the services when one of them isn't well, or as `services` says."""
         blocks = [self._head(status)]
         if "team" in status:
             blocks.append(self._team(status))
         elif status["workers"]:
-            blocks.append(self._workers(status["workers"]))
-        if services and status["services"] and status["supervisor"]["state"] == "running":
+            blocks.append(self._table(("STATE", "WORKER"), [self._worker(each) for each in status["workers"]]))
+        else:
+            blocks.append("No workers are configured. Add one under `workers` in the configuration.")
+        running = status["supervisor"]["state"] == "running"
+        unwell = running and any(_is_unwell(each) for each in status["services"])
+        if services or (services is None and unwell):
             blocks += self._services(status["services"])
-        text = "\n\n".join(blocks)
-        if not self._coloured:
-            return text
-        # Everything else begins with a name or is indented, so this is always the mark.
-        return "\n".join(_RED + line[2:] if line.startswith(UNWELL) else line for line in text.split("\n"))
+        return "\n\n".join(blocks)
 
     def _head(self, status: dict[str, Any]) -> str:
-        supervisor = status["supervisor"]
-        first = f"supervisor {supervisor['id']}: {supervisor['state']}"
-        if supervisor["pid"]:
-            first += f", pid {supervisor['pid']}"
-        if supervisor["started_at"]:
-            first += f", since {_in_full(supervisor['started_at'])} UTC"
-        configuration = supervisor.get("configuration") or {}
-        if configuration.get("version") is not None:
-            first += f", configuration {configuration['version']}"
-        notes = [*_notes(supervisor), *_notes_on(configuration), *_unwell(status)]
-        lines = [first, *notes]
-        if self._width:
-            lines = [line for each in lines for line in folded(printable(each), self._width, 3)]
-        return "\n".join(map(printable, lines))
+        supervisor, workers = status["supervisor"], status["workers"]
+        state = supervisor["state"]
+        first = f"{supervisor['id']}: {state}"
+        if state == "running" and supervisor["started_at"]:
+            first += f" for {self._since(supervisor['started_at'])}"
+        healthy = sum(bool(worker["fine"]) for worker in workers)
+        if workers:
+            all_of = f"{healthy} of " if healthy != len(workers) else "all " if len(workers) > 1 else ""
+            first += f", {all_of}{len(workers)} worker{'s' if len(workers) != 1 else ''} healthy"
+        notes = [*_notes(supervisor), *_notes_on(supervisor.get("configuration") or {}), *_unwell(workers)]
+        lines = [self._paint(line, BOLD) for line in self._folded(first)]
+        for note in notes:
+            own = self._folded(note)
+            lines += [self._paint(line, AMBER) for line in own] if note.startswith(MARK) else own
+        return "\n".join(lines)
 
-    def _workers(self, workers: list[dict[str, Any]]) -> str:
-        rows = [
-            [WELL if worker["fine"] else UNWELL, worker["id"], *self._state(worker), _why(worker, self._clock)]
-            for worker in workers
+    def _folded(self, text: str) -> list[str]:
+        return folded(printable(text), self._width, len(MARK)) if self._width else [printable(text)]
+
+    def _worker(self, worker: dict[str, Any]) -> list[str]:
+        return [state_word(worker), worker["id"], *self._measures(worker), self._why(worker)]
+
+    def _measures(self, worker: dict[str, Any]) -> list[str]:
+        started = worker.get("started_at") if worker["pid"] else None
+        return [
+            self._since(started) if started else NOTHING,
+            (worker.get("commit") or NOTHING)[:COMMIT_CHARACTERS],
+            in_megabytes(worker.get("memory_bytes")),
+            percent_of(worker, self._now),
         ]
-        return folded_table(("", "WORKER", "STATE", "HEALTH", "PID", "SEEN UTC", "WHY"), rows, self._width)
+
+    def _table(self, head: tuple[str, ...], rows: list[list[str]]) -> str:
+        heads = [*head, "UPTIME", "COMMIT", "MEMORY", "CPU", "WHY"]
+        for column in (-3, -2):  # numbers are read from their right end
+            size = max(len(row[column]) for row in [heads, *rows])
+            for row in [heads, *rows]:
+                row[column] = row[column].rjust(size)
+        colours = [colour_of(row[0]) for row in rows] if self._coloured else ()
+        return folded_table(heads, rows, self._width, colours)
 
     def _team(self, status: dict[str, Any]) -> str:
         team, live = status["team"], {worker["id"]: worker for worker in status["workers"]}
         left = team["member_count"] - team["active_members"]
-        head = f"team {team['team_name']}: {_words(team['objective']) or 'no objective is set'}"
+        head = f"Team {team['team_name']}: {_words(team['objective']) or 'no objective is set'}"
         size = f"{team['active_members']} active, {left} left" if left else f"{team['active_members']} active"
         if team["ended_at"]:
-            size += f"; the team ended at {_in_full(team['ended_at'])} UTC"
+            size += f"; the team ended at {self._clock(team['ended_at'])}"
         if not team["recorded"]:
-            size += "; as configured, for the ledger does not know it yet"
+            size += "; from the configuration, not in the ledger yet"
         lines = [line for each in (head, size) for line in folded(each, self._width or len(each), 3)]
         rows = [self._member(member, live.get(member["agent_id"])) for member in team["members"]]
-        if rows:
-            heads = ("", "MEMBER", "ROLE", "IN TEAM", "STATE", "HEALTH", "PID", "SEEN UTC", "WHY")
-            lines += ["", folded_table(heads, rows, self._width)]
-        return "\n".join([*map(printable, lines[:-1]), lines[-1]])
+        table = ["", self._table(("STATE", "MEMBER", "ROLE"), rows)] if rows else []
+        return "\n".join([*map(printable, lines), *table])
 
     def _member(self, member: dict[str, Any], worker: dict[str, Any] | None) -> list[str]:
-        first = [member["agent_id"], member["role"], "active" if member["active"] else "left"]
+        who = [member["agent_id"], member["role"]]
         if not member["active"]:
-            when = f"left at {_in_full(member['left_at'])} UTC" if member["left_at"] else ""
-            return [LEFT, *first, *[NOTHING] * 4, when]
+            when = f"left at {self._clock(member['left_at'])}" if member["left_at"] else ""
+            return ["left", *who, *[NOTHING] * 4, when]
         if worker is None:
-            return [LEFT, *first, *[NOTHING] * 4, "no worker of this supervisor"]
-        return [WELL if worker["fine"] else UNWELL, *first, *self._state(worker), _why(worker, self._clock)]
+            return [NOTHING, *who, *[NOTHING] * 4, "not a worker of this supervisor"]
+        state, _, *rest = self._worker(worker)
+        return [state, *who, *rest]
 
     def _services(self, services: list[dict[str, Any]]) -> list[str]:
-        heads = ("", "SERVICE", "STATE", "HEALTH", "SEEN UTC", "WHY")
         there = [service for service in services if service["state"] != "disabled"]
-        rows = [
-            [_mark(each), each["name"], each["state"], each["health"], self._clock(each["last_health_at"]), _why(each)]
-            for each in there
-        ]
-        blocks = [folded_table(heads, rows, self._width)] if rows else []
+        rows = [[_service_word(each), each["name"], self._why(each)] for each in there]
+        colours = [colour_of(row[0]) for row in rows] if self._coloured else ()
+        blocks = [folded_table(("STATE", "SERVICE", "WHY"), rows, self._width, colours)] if rows else []
         off = [f"{each['name']} ({_words(each['reason'])})" for each in services if each["state"] == "disabled"]
         if off:
-            said = printable(f"disabled: {', '.join(off)}")
-            blocks.append("\n".join(folded(said, self._width, 3) if self._width else [said]))
+            blocks.append("\n".join(self._folded(f"Disabled: {', '.join(off)}")))
         return blocks
 
-    def _state(self, worker: dict[str, Any]) -> list[str]:
-        seen = self._clock(worker["last_health_at"])
-        return [worker["state"], worker["health"], str(worker["pid"] or NOTHING), seen]
+    def _why(self, entry: dict[str, Any]) -> str:
+        """The reason, the next start, and the last error; nothing for a worker or service that simply runs."""
+        parts = [] if _is_plain(entry) else [_words(entry["reason"])]
+        restarts = entry.get("restarts_last_hour")
+        if restarts and entry["state"] != "quarantined":  # whose reason counts them
+            parts.append(f"restarted {restarts} time{'s' if restarts > 1 else ''} in the last hour")
+        if entry.get("due_at"):
+            seconds = (from_text(entry["due_at"]) - self._now).total_seconds()
+            parts.append(f"restarting in {format_span(max(seconds, 0))}")
+        if entry.get("muted_until"):
+            how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
+            parts.append(f"{how} until {self._clock(entry['muted_until'])}")
+        error = _last_line(entry["last_error"])
+        if error and not any(error in part for part in parts):
+            parts.append(error)
+        return "; ".join(filter(None, parts))
 
-    def _clock(self, moment: str | None) -> str:
-        """The time of day where it is today, else the day as well."""
-        if not moment:
-            return NOTHING
-        return moment[11:19] if moment[:10] == self._today else _in_full(moment)
+    def _since(self, moment: str) -> str:
+        return format_span(max((self._now - from_text(moment)).total_seconds(), 0))
+
+    def _clock(self, moment: str) -> str:
+        return clock_time(from_text(moment), self._now)
+
+    def _paint(self, text: str, colour: str) -> str:
+        return paint(text, colour) if self._coloured else text
+
+
+def state_word(worker: dict[str, Any]) -> str:
+    """A worker's state and health in one word or two."""
+    state, health = worker["state"].replace("_", " "), worker["health"]
+    if state == "running":
+        return "running" if health in ("healthy", "unknown") and worker["fine"] else _ill(health)
+    if state != "stopped":
+        return str(state)
+    return "paused" if worker["paused"] else "stopped" if worker["fine"] else "down"
+
+
+def _ill(health: str) -> str:
+    return "degraded" if health in ("healthy", "unknown") else health
+
+
+def colour_of(word: str) -> str:
+    """Green for what runs, amber for what is changing or limited, red for what needs somebody."""
+    if word in ("running", "healthy"):
+        return GREEN
+    return RED if word in _UNWELL else DIM if word in ("stopped", "left", NOTHING) else AMBER
+
+
+def in_megabytes(size: int | None) -> str:
+    """Memory for a table."""
+    if size is None:
+        return NOTHING
+    megabytes = size / 1_000_000
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.0f} MB"
+
+
+def percent_of(worker: dict[str, Any], now: datetime) -> str:
+    """The share of one CPU that a worker has used since it started; one that samples may say `cpu_percent`."""
+    share = worker.get("cpu_percent")
+    if share is None and worker.get("cpu_seconds") is not None and worker.get("started_at"):
+        share = 100 * worker["cpu_seconds"] / max((now - from_text(worker["started_at"])).total_seconds(), 1.0)
+    return NOTHING if share is None else f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def _is_plain(entry: dict[str, Any]) -> bool:
+    """It runs, or is just starting or stopping: its state says it all."""
+    if entry.get("fine") is False:
+        return False
+    return entry["health"] == "healthy" or entry["state"] in ("starting", "stopping")
 
 
 def _notes(supervisor: dict[str, Any]) -> list[str]:
-    """What is to be known of the supervisor itself: its life, why it is so, what was lost."""
+    """What people should know about the supervisor itself: its life, why it is so, what was lost."""
     reason = _words(supervisor.get("reason"))
-    words, more = _STATUS_WORDS.get(supervisor.get("status") or "", ("", ""))
-    said = [each for each in (words, reason, more) if each]
-    notes = [": ".join(said[:2]) + "".join(f"; {each}" for each in said[2:])] if said else []
-    if supervisor["state"] in DEAD:
-        notes = [f"{UNWELL} {reason}"]
+    words, more = _NOTES.get(supervisor.get("status") or "", ("", ""))
+    headline = ": ".join(filter(None, [words, reason]))
+    notes = [f"{headline}. {more}".rstrip() if words else reason] if headline else []
+    if supervisor["state"] in ("stale", "unresponsive"):
+        notes = [f"{MARK}{reason}"]
     if problem := (supervisor.get("ledger") or {}).get("problem"):
-        notes.append(f"{UNWELL} {_words(problem)}")
-    lost = supervisor.get("lost_events")
-    if lost:
-        notes.append(f"events that a slow subscriber lost: {lost}")
+        notes.append(f"{MARK}{_words(problem)}")
+    if lost := supervisor.get("lost_events"):
+        notes.append(f"Events lost because a subscriber was slow: {lost}")
     return notes
 
 
 def _notes_on(configuration: dict[str, Any]) -> list[str]:
     notes = []
     if configuration.get("problem"):
-        notes.append(f"{UNWELL} the configuration on the disk is not in force: {_words(configuration['problem'])}")
+        notes.append(f"{MARK}The configuration file isn't in use: {_words(configuration['problem'])}")
     if configuration.get("needs_restart"):
         keys = ", ".join(configuration["needs_restart"])
-        notes.append(f"changed, and in force after `supervisor restart`: {keys}")
+        notes.append(f"Changed, in force after `supervisor daemon restart`: {keys}")
     return notes
 
 
-def _unwell(status: dict[str, Any]) -> list[str]:
-    """Who is unwell, by name: among hundreds a mark is easily missed."""
-    ill = [worker["id"] for worker in status["workers"] if not worker["fine"]]
-    everybody = len(status["workers"])
-    if not ill or everybody == 1:
+def _unwell(workers: list[dict[str, Any]]) -> list[str]:
+    """The unhealthy workers by name: among hundreds a row is easily missed."""
+    ill = [worker["id"] for worker in workers if not worker["fine"]]
+    if not ill or len(workers) == 1:
         return []
     more = f" and {len(ill) - NAMED} more" if len(ill) > NAMED else ""
-    are = "is" if len(ill) == 1 else "are"
-    return [f"{UNWELL} {len(ill)} of {everybody} workers {are} unwell: {', '.join(ill[:NAMED])}{more}"]
+    return [f"{MARK}Unhealthy: {', '.join(ill[:NAMED])}{more}"]
 
 
-def _mark(service: dict[str, Any]) -> str:
-    return WELL if service["health"] == "healthy" else ".." if service["state"] == "starting" else UNWELL
+def _is_unwell(service: dict[str, Any]) -> bool:
+    return service["state"] not in ("disabled", "starting") and service["health"] != "healthy"
 
 
-def _why(entry: dict[str, Any], clock: Any = None) -> str:  # noqa: ANN401 (a function of a moment)
-    """Why it is so, what is about to happen, and its last error."""
-    parts = [_words(entry["reason"])]
-    restarts = entry.get("restarts_last_hour")
-    if restarts:
-        parts.append(f"{restarts} restart{'s' if restarts > 1 else ''} in the last hour")
-    if entry.get("due_at"):
-        parts.append(f"next start at {clock(entry['due_at'])} UTC")
-    if entry.get("muted_until"):
-        how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
-        parts.append(f"{how} until {clock(entry['muted_until'])} UTC")
-    error = _words(entry["last_error"])
-    if error and error not in parts[0]:
-        parts.append(f"error: {error}")
-    return "; ".join(filter(None, parts))
-
-
-def _in_full(moment: str) -> str:
-    return moment[:19].replace("T", " ")
+def _service_word(service: dict[str, Any]) -> str:
+    return str(service["health"] if service["state"] == "running" and _is_unwell(service) else service["state"])
 
 
 def _words(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+def _last_line(error: str | None) -> str:
+    """An error in a line: of a traceback, the last one."""
+    lines = (error or "").strip().splitlines()
+    return _words(lines[-1] if lines and lines[0].startswith("Traceback") else error)
 
 
 ONE_OF = {"services": "service", "workers": "worker", "members": "member"}

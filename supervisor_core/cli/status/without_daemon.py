@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor_core.cli.host import load_config
+from supervisor_core.code.git.head import versions
 from supervisor_core.common.service_names import SERVICES
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import daemon_holder
+from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.workers.context import open_doors
@@ -70,7 +72,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
         ],
-        "workers": [seen.as_json() for seen in looked],
+        "workers": with_usage([seen.as_json() for seen in looked], versions(host, list(config.workers.values()))),
     }
 
 

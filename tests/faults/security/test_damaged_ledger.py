@@ -82,7 +82,7 @@ def test_a_damaged_ledger_is_named_by_everybody_and_stops_no_worker(tmp_path: Pa
             wait_until(lambda: not home.json("status")["healthy"], 10, "the daemon found out")
             shown = home.supervisor("status")
             assert (shown.returncode, shown.stderr) == (1, "")
-            assert "!! The ledger" in shown.stdout
+            assert "! The ledger" in shown.stdout
             assert "is damaged" in shown.stdout
             services = {each["name"]: each for each in home.json("status")["services"] if each["state"] == "running"}
             assert {each["health"] for each in services.values()} == {"degraded"}

@@ -62,7 +62,7 @@ async def test_a_full_disk_is_said_answered_and_survived(home: SlackHome, disk: 
 
     shown = await asyncio.to_thread(home.supervisor, "status")
     assert shown.returncode == 1
-    assert "!! The ledger" in shown.stdout
+    assert "! The ledger" in shown.stdout
     running = [each for each in home.status()["services"] if each["state"] == "running"]
     assert {"slack", "scheduler"} <= {each["name"] for each in running}
     assert {each["health"] for each in running} == {"degraded"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from supervisor_core.cli.status.views import StatusText, plain_lines
 from supervisor_core.cli.table import folded, folded_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-TODAY, SEEN = "2026-02-05", "2026-02-05T14:30:15.234567Z"
+NOW, SEEN = datetime(2026, 2, 5, 14, 30, 20, tzinfo=UTC), "2026-02-05T14:30:15.234567Z"
 
 
 def worker(worker_id: str = "OrionMX", **values: Any) -> dict[str, Any]:
@@ -32,8 +34,12 @@ def worker(worker_id: str = "OrionMX", **values: Any) -> dict[str, Any]:
         "quarantined": False,
         "muted_until": None,
         "team": "archive",
+        "started_at": "2026-02-05T14:18:00.000000Z" if values.get("pid", 1) else None,
         "last_health_at": SEEN,
         "last_error": None,
+        "commit": "1a2b3c4d5e6f7890" * 2 + "12345678",
+        "memory_bytes": 41_300_000 if values.get("pid", 1) else None,
+        "cpu_seconds": 2.2 if values.get("pid", 1) else None,
         **values,
     }
 
@@ -84,7 +90,14 @@ ILL = status(
             reason="quarantined after 5 restarts in an hour; resume or restart ends that",
             last_health_at="2026-02-04T23:59:59.000000Z",
         ),
-        worker("West", state="stopped", health="unknown", pid=None, reason="paused by Ada - hotfix since 14:00 UTC"),
+        worker(
+            "West",
+            state="stopped",
+            health="unknown",
+            pid=None,
+            paused=True,
+            reason="paused by Ada - hotfix since 14:00 UTC",
+        ),
     ],
     [
         service("queue_processor"),
@@ -144,7 +157,7 @@ LOG_LINES = (
 
 
 def view(document: dict[str, Any], width: int | None) -> str:
-    return StatusText(width, TODAY).status(document)
+    return StatusText(width, NOW).status(document)
 
 
 def logs() -> str:
@@ -188,29 +201,31 @@ def test_no_line_is_wider_than_the_terminal(document: dict[str, Any], width: int
 
 def test_workers_keep_their_order_and_the_unwell_are_marked_and_named() -> None:
     lines = view(ILL, 80).split("\n")
-    rows = [line for line in lines if line.startswith(("ok  ", "!!  "))]
-    shown = [row.split()[:2] for row in rows[:4]]
-    assert shown == [["ok", "OrionMX"], ["!!", "Backs-Off"], ["!!", "Rests"], ["ok", "West"]]
-    assert "!! 2 of 4 workers are unwell: Backs-Off, Rests" in lines
+    rows = [line for line in lines if any(f"  {name} " in line for name in ("OrionMX", "Backs-Off", "Rests", "West"))]
+    shown = [re.split("  +", row)[:2] for row in rows]
+    assert shown == [["running", "OrionMX"], ["backing off", "Backs-Off"], ["quarantined", "Rests"], ["paused", "West"]]
+    assert "! Unhealthy: Backs-Off, Rests" in lines
+    assert lines[0] == "TestHost: running for 1 d 2 h, 2 of 4 workers healthy"
 
 
 def test_among_hundreds_the_first_of_the_unwell_are_named() -> None:
     many = status([worker(f"W{number}", fine=number % 50 != 0) for number in range(500)], [])
-    assert "!! 10 of 500 workers are unwell: W0, W50, W100, W150, W200 and 5 more" in view(many, None)
+    assert "! Unhealthy: W0, W50, W100, W150, W200 and 5 more" in view(many, None)
 
 
 def test_a_daemon_that_tells_no_more_than_it_must_is_shown_as_well() -> None:
     text = view(status([worker()], [service("queue_processor")]), 120)
-    assert text.split("\n")[0] == "supervisor TestHost: running, pid 4242, since 2026-02-04 12:00:00 UTC"
+    assert text.split("\n")[0] == "TestHost: running for 1 d 2 h, 1 worker healthy"
     assert "None" not in text
-    assert "!!" not in text
+    assert "!" not in text
 
 
-def test_only_marks_are_coloured_and_only_where_that_is_wanted() -> None:
-    bare, coloured = view(ILL, 80), StatusText(80, TODAY, coloured=True).status(ILL)
+def test_the_state_is_green_amber_or_red_and_only_where_that_is_wanted() -> None:
+    bare, coloured = view(ILL, 80), StatusText(80, NOW, coloured=True).status(ILL)
     assert "\x1b" not in bare
-    assert coloured.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == bare
-    assert coloured.count("\x1b[1;31m!!") == sum(line.startswith("!!") for line in bare.split("\n"))
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == bare
+    for code, word in (("32", "running"), ("33", "backing off"), ("31", "quarantined"), ("33", "paused")):
+        assert f"\x1b[{code}m{word}\x1b[0m" in coloured, word
 
 
 def test_what_a_worker_says_neither_moves_the_cursor_nor_makes_a_line() -> None:
@@ -251,5 +266,13 @@ def test_a_reason_stands_beside_where_it_fits_and_below_where_it_would_be_too_lo
     assert lines[lines.index(next(line for line in lines if line.startswith("c"))) + 1].startswith("    word word")
 
 
-def test_the_services_are_left_out_where_workers_were_asked_for() -> None:
-    assert "SERVICE" not in StatusText(80, TODAY).status(ILL, services=False)
+def test_services_are_shown_when_one_is_not_well_or_when_asked_for() -> None:
+    assert "SERVICE" in view(ILL, 80)
+    assert "SERVICE" not in StatusText(80, NOW).status(ILL, services=False)
+    assert "SERVICE" not in view(WELL, 80)
+    assert "SERVICE" in StatusText(80, NOW).status(WELL, services=True)
+
+
+def test_a_traceback_is_never_in_a_table() -> None:
+    assert "Traceback" not in view(ILL, 80)
+    assert "ModuleNotFoundError: No module named 'scan'" in view(ILL, None)
