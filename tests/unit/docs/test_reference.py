@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from bot.outbound.messages import KINDS
 from supervisor_core.cli import ALIASES, COMMANDS
 from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS
 from supervisor_core.commands.catalog import CATALOG
@@ -104,3 +105,8 @@ def test_the_security_page_names_every_module_of_attacks() -> None:
     page = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")
     attacks = {path.name for path in (ROOT / "tests" / "faults" / "security").glob("test_*.py")}
     assert {name for name in attacks if f"`{name}`" not in page} == set()
+
+
+def test_the_page_about_slack_has_every_kind_of_message() -> None:
+    page = (ROOT / "docs" / "explanation" / "slack.md").read_text(encoding="utf-8")
+    assert [kind for kind in KINDS if f"`{kind}`" not in page] == []
