@@ -49,9 +49,11 @@ def page() -> str:
     for notes in NOTES.iterdir():
         if notes.stem.replace("-", " ") not in OWN:
             raise ValueError(f"{notes} is about a subcommand that doesn't exist: delete the file")
-    overview = (
-        (title, _linked(names), sentence(text)) for title, group in GROUPS.items() for names, text in group.items()
-    )
+    overview = [
+        ("" if place else title, _linked(names), sentence(text))
+        for title, group in GROUPS.items()
+        for place, (names, text) in enumerate(group.items())
+    ]
     return fill(
         "command-line.md",
         {
