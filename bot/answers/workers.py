@@ -43,7 +43,8 @@ class WorkerAnswers:
         command, request = query.command, query.request
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
         team, rests = await self._team(command.target), await self._rests()
-        content = status(command, workers, request.nonce, page_number(request.page), team, rests=rests)
+        host, page = self._config.supervisor.id, page_number(request.page)
+        content = status(command, workers, request.nonce, page, team, rests=rests, host=host)
         return Response(messages=(answer(request, content),))
 
     async def teams(self, query: Query) -> Response:

@@ -160,7 +160,7 @@ async def resume(guide: Guide) -> None:
 
 async def restart(guide: Guide) -> None:
     """The overview has buttons, and they ask before they do anything"""
-    overview = await guide.asks(OPERATOR, "/supervisor", "all is well")
+    overview = await guide.asks(OPERATOR, "/supervisor", "running")
     before = await guide.processes()
     mark = guide.stage.slack.mark()
     guide.page.presses(OPERATOR, "Restart", f"{WORKER}? Yes, restart it.")

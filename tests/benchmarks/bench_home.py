@@ -106,7 +106,7 @@ async def _with(folder: Path, size: int) -> tuple[list[float], list[float]]:
             await started(home, slack)
             pages = [await slack.user(name).opens_home() for name in READERS]
             for page in pages:
-                await page.shows("all is well")
+                await page.shows("running")
             for number in range(min(ROUNDS, size, FEW)):
                 await asyncio.sleep(APART_SECONDS)
                 seen = await _killed(home, slack, f"W{number:03}", number + 1)

@@ -1,4 +1,4 @@
-"""App Home: trouble and pending approvals first, then all workers by team, page by page. Pure."""
+"""App Home: approvals and alerts first, then all workers by team, page by page. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from bot.views.home.sections import (
     alert_block,
     approval_block,
     command_button,
-    in_trouble_first,
     plain_words,
     recent_line,
     team_line,
     worker_blocks,
-    worker_counts,
 )
-from bot.views.text import escape, fit, moment
+from bot.views.text import escape, fit, minute
+from bot.views.workers import counts, headline, unhealthy_first
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
 """The `action_id` of the filter menu, of the buttons between pages, and of the refresh button."""
@@ -41,6 +40,14 @@ ON_TOP = 5
 COMMANDS = ("restart", "pause", "update", "rollback", "status", "alerts", "teams")
 MOST_COMMANDS = 4
 """The buttons for commands about no worker in particular: the first few that the reader has a right to."""
+
+TRY_FIRST = """*Five things to try*
+• `/supervisor status`: every worker at a glance
+• `/supervisor why NAME`: what's wrong with a worker, and what to do about it
+• `/supervisor pause NAME`, then press *Resume*
+• `/supervisor update NAME`: preview, approve, watch, undo
+• `/supervisor schedule add nightly "daily 03:00" restart all`"""
+"""For a page on which nothing has happened yet."""
 
 TEAMS, TEAM_NAME = 50, 60
 """Teams in the menu, and characters of a name in it; longer ones are found by their page."""
@@ -64,11 +71,13 @@ def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePositi
     blocks += [section(monitoring_paused(picture.rests))] if picture.rests else []
     if buttons := _commands(reader):
         blocks.append(actions("commands", buttons))
-    blocks += _on_top("Waiting for you", [approval_block(each) for each in picture.approvals], "approvals")
+    blocks += _on_top("Needs your approval", [approval_block(each) for each in picture.approvals], "approvals")
     blocks += _on_top("Open alerts", [alert_block(each) for each in picture.alerts], "alerts")
     if picture.recent and page == 0:
         said = "\n".join(["*Recent commands*", *(recent_line(each) for each in picture.recent)])
         blocks += [{"type": "divider"}, section(said)]
+    if not picture.recent and reader.forms:
+        blocks += [{"type": "divider"}, section(TRY_FIRST)]
     blocks.append({"type": "divider"})
     if not shown:
         blocks.append(section(_nobody(picture, place.only)))
@@ -94,14 +103,13 @@ def refused_home(words: str, picture: HomeData) -> Json:
 
 def plain_home(picture: HomeData) -> Json:
     """The least there is to say, where the whole can't be shown."""
-    said = f"{worker_counts(picture.workers)}. The whole page can't be shown; `/supervisor` says the same in a channel."
+    said = f"{counts(picture.workers).capitalize()}. Slack can't show the whole page; try `/supervisor` in a channel."
     return {"type": "home", "blocks": [_title(picture.host), section(said), footer(picture)]}
 
 
 def footer(picture: HomeData) -> Json:
     """The time of the page and of its last update. Pages that differ in it alone are the same."""
-    again = "then open it anew, or press *Refresh*"
-    said = f"As of {moment(picture.at)}. It follows every change until {moment(picture.until)}; {again}."
+    said = f"As of {minute(picture.at)} · updates itself until {minute(picture.until)}"
     return {**context(said), "block_id": "footer"}
 
 
@@ -111,15 +119,11 @@ def _title(host: str) -> Json:
 
 def _summary(picture: HomeData, only: str) -> Json:
     workers = picture.workers
-    said = (
-        f"*{worker_counts(workers)[0].upper()}{worker_counts(workers)[1:]}*"
-        if workers
-        else "*There are no workers yet.*"
-    )
+    text, _ = headline(picture.host, workers, monitoring_paused=bool(picture.rests))
     if not workers:
-        return section(f"{said}\nWhoever runs the supervisor adds them in its configuration, under `workers`.")
-    unwell = sum(1 for worker in workers if not worker["fine"])
-    options = [option("All workers", EVERYTHING), option(f"Only in trouble ({unwell})", TROUBLE)]
+        return section(f"{text}\nAdd the first one to the configuration, under `workers`.")
+    unhealthy = sum(1 for worker in workers if not worker["fine"])
+    options = [option("All workers", EVERYTHING), option(f"Needs attention ({unhealthy})", TROUBLE)]
     names = sorted({worker["team"] for worker in workers if 0 < len(worker["team"]) <= TEAM_NAME})
     options += [option(f"Team {name}", f"{OF_TEAM}{name}") for name in names[:TEAMS]]
     if only not in [each["value"] for each in options]:
@@ -127,7 +131,7 @@ def _summary(picture: HomeData, only: str) -> Json:
     chosen = next(each for each in options if each["value"] == only[:150])
     menu: Json = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
     menu["placeholder"] = plain_text("What to show")
-    return section(said) | {"block_id": "summary", "accessory": menu}
+    return section(text) | {"block_id": "summary", "accessory": menu}
 
 
 def _commands(reader: HomeReader) -> list[Json]:
@@ -138,11 +142,11 @@ def _commands(reader: HomeReader) -> list[Json]:
 
 
 def _on_top(title: str, found: Sequence[Json], command: str) -> list[Json]:
-    """A section at the top of the page; none where it is empty."""
+    """A section at the top of the page; nothing where it would be empty."""
     if not found:
         return []
     more = len(found) - ON_TOP
-    rest = [context(f"… and {more} more: `/supervisor {command}` shows them.")] if more > 0 else []
+    rest = [context(f"… and {more} more: `/supervisor {command}`")] if more > 0 else []
     return [{"type": "divider"}, section(f"*{title}* ({len(found)})"), *found[:ON_TOP], *rest]
 
 
@@ -160,10 +164,10 @@ def _of_team(workers: Sequence[Mapping[str, Any]], team: str) -> list[Mapping[st
 
 def _nobody(picture: HomeData, only: str) -> str:
     if only == TROUBLE:
-        return ":white_check_mark: Nobody is in trouble."
+        return ":white_check_mark: No worker needs attention."
     if only.startswith(OF_TEAM):
-        return f"The team {plain_words(fit(only.removeprefix(OF_TEAM), TEAM_NAME))} has no workers any more."
-    return f"{escape(picture.host)} looks after nobody yet."
+        return f"The team {plain_words(fit(only.removeprefix(OF_TEAM), TEAM_NAME))} has no workers."
+    return f"{escape(picture.host)} has no workers yet."
 
 
 def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_TeamPart]]:
@@ -179,7 +183,7 @@ def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_TeamPart]]:
     for name in ordered:
         begun: list[Mapping[str, Any]] = []
         goes_on = False
-        for worker in in_trouble_first(teams[name]):
+        for worker in unhealthy_first(teams[name]):
             cost = (1 if worker["fine"] else 2) + (0 if begun else 1)
             if cost > room:
                 if begun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 from bot.views.blocks import Json, actions, button, option, section
 from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit_text
-from bot.views.text import UNSTYLED, ago, escape, fit, mention, moment, requester, shorten
-from supervisor_core.code.change_plan import count, short
+from bot.views.text import UNSTYLED, ago, escape, fit, mention, requester, shorten
+from bot.views.workers import counts, worker_line
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.jobs.model import CommandSummary
@@ -88,9 +88,9 @@ approval's id. Of several in a row each has its command's name added."""
 MENU = 5  # commands of one worker: what an overflow menu holds, and as many buttons as stand in a row
 WHY, EFFECT, TEAM, OBJECTIVE, LABEL = 200, 200, 80, 150, 60  # characters
 
-FOR_THE_WELL = ("restart", "pause", "update", "rollback", "logs", "why", "mute", "status")
-FOR_THE_PAUSED = ("resume", "why", "update", "rollback", "logs", "status")
-FOR_THE_UNWELL = ("why", "restart", "resume", "logs", "rollback", "mute", "diagnostics", "pause", "status")
+FOR_HEALTHY = ("restart", "pause", "update", "rollback", "logs", "why", "mute", "status")
+FOR_PAUSED = ("resume", "why", "update", "rollback", "logs", "status")
+FOR_UNHEALTHY = ("why", "restart", "resume", "logs", "rollback", "mute", "diagnostics", "pause", "status")
 """The commands of a worker's menu, the likely ones first; only those that the reader has a right to are shown."""
 
 
@@ -108,54 +108,24 @@ def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeRead
     return [line, actions(f"about:{worker['id']}", row)]
 
 
-def worker_line(worker: Mapping[str, Any], version: str) -> str:
-    """The state of one worker: a sign, words, its start, its commit, and what is wrong."""
-    why = fit(escape(worker["last_error"] if worker["last_error"] and not worker["fine"] else worker["reason"]), WHY)
-    rests = worker["fine"] and worker["state"] == "stopped" and not worker["pid"]
-    words = why.removeprefix("stopped, ") if rests else f"{worker['state'].replace('_', ' ')}, {worker['health']}"
-    facts = [f"{status_sign(worker)} *{escape(worker['id'])}* {words}"]
-    if worker["pid"] and worker.get("started_at"):
-        facts.append(f"started {ago(datetime.fromisoformat(worker['started_at']))}")
-    if version:
-        facts.append(f"`{short(version)}`")
-    said = " · ".join(facts)
-    return said if rests or (worker["fine"] and not worker["paused"]) else f"{said}\n{why}"
-
-
-def status_sign(worker: Mapping[str, Any]) -> str:
-    """The sign beside the words."""
-    if not worker["fine"]:
-        return ":x:"
-    if worker["paused"]:
-        return ":double_vertical_bar:"
-    return ":hourglass_flowing_sand:" if worker["state"] in ("starting", "stopping") else ":white_check_mark:"
-
-
 def team_line(name: str, workers: Sequence[Mapping[str, Any]], objective: str, *, goes_on: bool) -> str:
     """The heading of a team: all of its workers count, whichever of them are on this page."""
     title = f"*{plain_words(fit(name, TEAM))}*" if name else "*No team*"
     title += " (continued)" if goes_on else ""
-    said = f"{title} · {worker_counts(workers)}"
+    said = f"{title} · {counts(workers)}"
     return f"{said}\n{plain_words(fit(objective, OBJECTIVE))}" if objective and not goes_on else said
 
 
-def worker_counts(workers: Sequence[Mapping[str, Any]]) -> str:
-    """The number of workers, and their state."""
-    unwell = sum(1 for worker in workers if not worker["fine"])
-    paused = sum(1 for worker in workers if worker["paused"])
-    said = f"{count(len(workers), 'worker')}, "
-    said += f"{unwell} need{'s' if unwell == 1 else ''} a look" if unwell else "all is well"
-    return said + (f", {paused} paused" if paused else "")
-
-
 def approval_block(details: ApprovalDetails) -> Json:
-    """One that waits for its reader."""
+    """A pending approval that its reader may decide."""
     approval = details.approval
     names = shorten([escape(name) for name in approval.command.workers], 3)
-    about = f"*{names}: {escape(fit(command_text(approval.command), WHY))}*"
+    title = _titled(details.link, f"{names}: {escape(fit(command_text(approval.command), WHY))}")
+    facts = [f"requested by {requester(approval.requester)}"]
+    if approval.command.label:
+        facts.append(f"label: {escape(approval.command.label)}")
+    facts.append(f"expires {ago(approval.expires_at)}")
     does = escape(fit(effect(approval.previews), EFFECT))
-    facts = f"asked by {requester(approval.requester)} · expires {moment(approval.expires_at)}"
-    said = f":raised_hand: {about}: {does}\n{facts}"
     decide = button(
         DECIDE,
         "Decide…",
@@ -163,13 +133,18 @@ def approval_block(details: ApprovalDetails) -> Json:
         label=f"Decide about {command_text(approval.command)}",
         style="primary",
     )
-    return section(said + _linked(details.link)) | {"accessory": decide}
+    return section(f":raised_hand: {title}\n{does}\n{' · '.join(facts)}") | {"accessory": decide}
 
 
 def alert_block(alert: OpenAlert) -> Json:
-    """One that is open."""
-    said = f":rotating_light: *{escape(alert.worker_id)}* {plain_words(fit(alert.word, WHY))} since {ago(alert.since)}"
-    return section(said + _linked(alert.link, "its message"))
+    """An open alert."""
+    words = f"{escape(alert.worker_id)} {plain_words(fit(alert.word, WHY))}"
+    return section(f":rotating_light: {_titled(alert.link, words)} · {ago(alert.since)}")
+
+
+def _titled(link: str, words: str) -> str:
+    """Words in bold, which lead to a message where there is one."""
+    return f"*<{link}|{words.replace('|', '/')}>*" if link else f"*{words}*"
 
 
 def recent_line(told: RecentCommand) -> str:
@@ -180,10 +155,10 @@ def recent_line(told: RecentCommand) -> str:
     names = ", ".join(escape(each) for each in one.workers)
     more = one.count - len(one.workers)
     about = f"{names}{f' and {more} more' if more > 0 else ''}"
-    mark, word = _outcome(one)
+    mark, outcome = _outcome(one)
     label = f" · {escape(fit(one.label, LABEL))}" if one.label else ""
-    said = f"{mark} *{escape(name)}* {about}: {word}{label} · {mention(one.issuer)}, {ago(one.filed_at)}"
-    return said + _linked(told.link)
+    title = _titled(told.link, f"{escape(name)} {about}")
+    return f"{mark} {title}: {outcome}{label} · {mention(one.issuer)}, {ago(one.filed_at)}"
 
 
 def command_button(name: str, worker_id: str = "") -> Json:
@@ -197,29 +172,21 @@ def plain_words(text: str) -> str:
     return escape(" ".join(text.translate(UNSTYLED).split()))
 
 
-def in_trouble_first(workers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The order within a team."""
-    return sorted(workers, key=lambda worker: bool(worker["fine"]))
-
-
 def _fitting(worker: Mapping[str, Any]) -> Sequence[str]:
+    muted = ("unmute",) if worker.get("muted_until") else ()
     if worker["paused"]:
-        return FOR_THE_PAUSED
+        return (*muted, *FOR_PAUSED)
     if worker["fine"]:
-        return FOR_THE_WELL
+        return (*muted, *FOR_HEALTHY)
     unfit = "resume" if worker["pid"] else "restart"
-    return [name for name in FOR_THE_UNWELL if name != unfit]
+    return [*muted, *(name for name in FOR_UNHEALTHY if name != unfit)]
 
 
 def _outcome(one: CommandSummary) -> tuple[str, str]:
     """In a sign and in words."""
     if one.ended < one.count:
-        return ":hourglass_flowing_sand:", f"under way, {one.ended} of {one.count} done" if one.ended else "under way"
+        return ":hourglass_flowing_sand:", f"running, {one.ended} of {one.count} done" if one.ended else "running"
     if not one.failed:
         return ":white_check_mark:", "done"
-    word = "was interrupted" if one.interrupted else "failed"
+    word = "interrupted" if one.interrupted else "failed"
     return ":x:", f"{word} on {one.failed} of {one.count}" if one.count > 1 else word
-
-
-def _linked(link: str, words: str = "its card") -> str:
-    return f" · <{link}|{words}>" if link else ""

@@ -152,7 +152,7 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     beat(home, "Silent")
     await card.becomes("Silent was stuck for")
     await operator.slash("/supervisor mute Silent 2h moving disks")
-    await slack.channel("ops").shows("Silent is muted until")
+    await slack.channel("ops").shows("Muted Silent")
     worker = (await asked(home, "status"))["workers"][1]
     assert worker["muted_until"] is not None
     wait = time.monotonic() + 20
@@ -163,7 +163,7 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
 
     await asyncio.to_thread(wait_until, quiet, 20, "it is quiet")
     await operator.slash("/supervisor unmute Silent")
-    await slack.channel("ops").shows("Alerts about Silent are told again")
+    await slack.channel("ops").shows("Unmuted Silent")
     await slack.channel("ops").shows(1, "Silent is silent")
     await settled(home)
     assert [row["action"] for row in home.trail()] == ["MUTED", "UNMUTED"]

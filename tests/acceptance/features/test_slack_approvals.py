@@ -190,7 +190,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await operator.slash("/supervisor approvals")
         await operator.sees("is for approvers")
         await approver.slash("/supervisor approvals")
-        await approver.sees("No pending approvals")
+        await approver.sees("Nothing needs approval")
         assert home.actions()[:2] == [("APPROVAL_REQUESTED", "success"), ("EXPIRED", "failure")]
         assert home.started_from() == watcher(3)
 
@@ -204,7 +204,7 @@ async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide_also_
     await card.shows("needs an approval")
     listed = await approver.slash("/supervisor approvals")
     await listed.is_private()
-    await listed.shows("1 command waits for an approval")
+    await listed.shows("1 command needs approval")
     assert home.supervisor("stop").returncode == 0
     await slack.connected(0)
     await started(home, slack)

@@ -36,7 +36,7 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
     await started(home, slack)
     operator, viewer = slack.user("operator"), slack.user("viewer")
     page, looking = await operator.opens_home(), await viewer.opens_home()
-    await page.shows("2 workers, all is well")
+    await page.shows("all 2 workers running")
     await page.shows("South running, healthy")
     await looking.shows("North running, healthy")
     await looking.button("Restart…").is_gone()
@@ -44,8 +44,8 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
     (pid,) = home.running_copies("South")
     os.kill(pid, signal.SIGKILL)
     begun = time.monotonic()
-    await page.shows("2 workers, 1 needs a look")
-    await looking.shows("2 workers, 1 needs a look")
+    await page.shows("1 of 2 workers needs attention")
+    await looking.shows("1 of 2 workers needs attention")
     assert time.monotonic() - begun < LATE_SECONDS
 
     await page.button("Resume… South").click()
@@ -54,7 +54,7 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
     await modal.shows("Where its card goes: [#ops]")
     await modal.submit()
     await slack.channel("ops").shows("South: running again")
-    await page.shows("2 workers, all is well")
+    await page.shows("all 2 workers running")
     await page.shows("resume South: done")
 
     await sent_by_shell(home, "pause North")
@@ -86,7 +86,7 @@ async def test_pages_are_turned_approvals_decided_and_all_of_it_outlasts_an_outa
     await page.shows("W069")
     await page.lacks("W000")
     await page.menu("What to show").choose("trouble")
-    await page.shows("Nobody is in trouble")
+    await page.shows("No worker needs attention")
 
     await page.button("Pause…").click()
     modal = await operator.modal("an approver must agree to it first")
@@ -95,15 +95,15 @@ async def test_pages_are_turned_approvals_decided_and_all_of_it_outlasts_an_outa
     await modal.submit()
     card = await slack.channel("ops").shows("North: pause needs an approval")
     theirs = await approver.opens_home()
-    await theirs.shows("Waiting for you (1)")
-    assert "Waiting for you" not in page.text
+    await theirs.shows("Needs your approval (1)")
+    assert "Needs your approval" not in page.text
     await theirs.button("Decide…").click()
     vote = await approver.modal("asked by @operator")
     await vote.fill("What do you say?", "approve")
     await vote.fill("Why?", "it may rest")
     await vote.submit()
     await card.becomes("North: paused")
-    await theirs.lacks("Waiting for you")
+    await theirs.lacks("Needs your approval")
     await theirs.shows("pause North: done")
     await settled(large)
 
@@ -116,6 +116,6 @@ async def test_pages_are_turned_approvals_decided_and_all_of_it_outlasts_an_outa
     slack.server.world.faults.clear()
     await started(large, slack)
     await page.shows("North stopped, missing")
-    await theirs.shows("71 workers, 1 needs a look")
+    await theirs.shows("1 of 71 workers needs attention")
     await settled(large)
     assert "W000" not in page.text, "the choice of those in trouble is kept"

@@ -118,8 +118,8 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
         "why OrionMX": "OrionMX is paused by Operator since",
         "logs OrionMX": "OrionMX has written nothing yet",
         "audit OrionMX": "pause OrionMX: succeeded",
-        "mute OrionMX 2h": "OrionMX is muted until",
-        "unmute OrionMX": "Alerts about OrionMX are told again",
+        "mute OrionMX 2h": "Muted OrionMX",
+        "unmute OrionMX": "Unmuted OrionMX",
         "history OrionMX": "OrionMX in the last 24 hours",
     }
     for command, words in said.items():

@@ -59,7 +59,7 @@ def is_told(slack: Playground, who: Person, words: str, times: int) -> bool:
 async def refused_by_every_door(home: SlackHome, slack: Playground, who: Person, words: str, missing: str) -> None:
     """By slash command, mention, button and with a mistake: told alone; nothing done; a row for each."""
     everybodys = await slack.user("operator").says("@bot")
-    await everybodys.shows("2 workers, all is well")
+    await everybodys.shows("all 2 workers running")
     before = len(refusals(home))
     doors: list[tuple[str, Callable[[], Awaitable[object]]]] = [
         ("slash command", lambda: who.slash("/supervisor pause North")),
@@ -113,7 +113,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
     await started(home, slack)
     operator = slack.user("operator")
     overview = await operator.says("@bot")
-    await overview.shows("2 workers, all is well")
+    await overview.shows("all 2 workers running")
     slack.fault("error", "users.info", times=0, error="user_not_found")
     said = "Slack does not say who you are"
     doors: list[Callable[[], Awaitable[object]]] = [

@@ -57,7 +57,7 @@ async def test_killed_while_a_storm_becomes_one_message_it_is_one_and_holds_all(
     digest = await slack.channel("ops").shows("4 workers are unhealthy")
     await settled(home)
     about = [each for each in slack.channel("ops").messages() if not each.get("thread_ts")]
-    assert len([each for each in about if "in trouble" in each["text"]]) == 1, slack.story()
+    assert len([each for each in about if "have problems" in each["text"]]) == 1, slack.story()
     # The first, and those that were on record before the digest, where the start after the kill took over a second.
     alone = [each for each in about if "is down" in each["text"]]
     assert len(alone) <= 3, slack.story()

@@ -43,7 +43,7 @@ async def test_a_full_disk_is_said_answered_and_survived(home: SlackHome, disk: 
     daemon = await started(home, slack)
     operator = slack.user("operator")
     overview = await operator.says("@bot")
-    await overview.shows("all is well")
+    await overview.shows("running")
     (pid,) = home.running_copies("OrionMX")
     await settled(home)
 

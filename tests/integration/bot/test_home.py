@@ -338,7 +338,7 @@ async def test_a_page_that_slack_refuses_is_told_in_words(host: Host, slack: Pla
     slack.fault("error", "views.publish", error="view_too_large")
     await host.open(OPERATORS[0])
     await host.deliver()
-    assert "200 workers, all is well" in host.shown(OPERATORS[0])
+    assert "200 workers, none needs attention" in host.shown(OPERATORS[0])
     assert "can't be shown" in host.shown(OPERATORS[0])
     assert host.row(OPERATORS[0])["state"] == "sent"
 
@@ -372,4 +372,4 @@ async def test_what_another_process_did_is_known_by_the_card_that_tells_of_it(ho
     host.now += 60
     await asyncio.to_thread(host.homes.order_all)
     await host.deliver()
-    assert "*pause* W000: under way" in host.shown(OPERATORS[0])
+    assert "pause W000" in host.shown(OPERATORS[0])

@@ -90,10 +90,10 @@ async def test_who_decides_in_the_list_that_only_they_see_has_it_told_anew_there
         (told,) = (await room.press("approver", {"action_id": "approval:approve", "value": approval_id})).messages
         payload = told.payload or {}
         assert payload["replace"] is True
-        assert payload["content"]["text"].startswith("2 commands wait for an approval")
+        assert payload["content"]["text"].startswith(":raised_hand: *2 commands need approval*")
     assert not (await room.press("ann", {"action_id": "approval:deny", "value": first})).messages
     (told,) = (await room.send("ann", room.forms[-1], reason="not tonight")).messages
     payload = told.payload or {}
     assert payload["replace"] is True
-    assert payload["content"]["text"].startswith("1 command waits for an approval")
+    assert payload["content"]["text"].startswith(":raised_hand: *1 command needs approval*")
     assert desk.approvals.find(first)[0].reason == "not tonight"

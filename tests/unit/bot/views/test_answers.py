@@ -45,7 +45,7 @@ def config(default: str = "") -> SupervisorConfig:
             "teams": {"archive": {"objective": "keep the archive flowing"}},
             "slack": {"access": {"operators": ["U0OPER"], "approvers": ["U0ADA"]}},
         },
-        context={"path": Path("config.yaml"), "text": "", "environ": {}, "safe": {}, "folder": Path()},
+        context={"path": Path("config.yaml"), "environ": {}, "safe": {}, "folder": Path(), "text": ""},
     )
 
 
@@ -188,5 +188,5 @@ def test_workers_stand_as_they_are_configured_those_in_trouble_first() -> None:
     """One order everywhere: that of menus and of the shell."""
     names = ("Zulu", "Mid", "Alpha")
     workers = [{**(UNWELL if name == "Mid" else worker()), "id": name} for name in names]
-    text = overview("Host", workers, dict.fromkeys(names, ()), NONCE)["text"]
+    text = str(blocks_of(overview("Host", workers, dict.fromkeys(names, ()), NONCE)))
     assert text.index("Mid") < text.index("Zulu") < text.index("Alpha")

@@ -295,4 +295,4 @@ def test_a_team_and_how_its_workers_are(said: str, reason: str) -> None:
     team = TeamPicture(said, said, members, (TeamMember(said, said, NOW),))
     known = {each: worker(each, reason=reason, last_error=said, fine=each == "A") for each in ("A", "B")}
     is_harmless(teams(Command("teams"), [team] * 9, known, "nonce"))
-    is_harmless(status(Command("status", "team:x"), [*known.values()] * 20, "nonce", 0, team))
+    is_harmless(status(Command("status", "team:x"), [*known.values()] * 20, "nonce", 0, team, host="Host"))

@@ -136,10 +136,14 @@ CASES: Mapping[str, Callable[[], Content]] = {
         Command("teams"), [TEAM, TeamPicture("empty", "", ())], KNOWN, NONCE
     ),
     "teams_none": lambda: teams(Command("teams"), [], {}, NONCE),
-    "status": lambda: status(Command("status", "all"), [worker(), ILL], NONCE),
-    "status_of_a_team": lambda: status(Command("status", "team:archive"), [worker(), ILL], NONCE, 0, TEAM),
+    "status": lambda: status(Command("status", "all"), [worker(), ILL], NONCE, host="Host"),
+    "status_of_a_team": lambda: status(Command("status", "team:archive"), [worker(), ILL], NONCE, 0, TEAM, host="Host"),
     "status_of_many": lambda: status(
-        Command("status", "all"), [worker(f"W{number:03}", fine=number != 60) for number in range(61)], NONCE, 1
+        Command("status", "all"),
+        [worker(f"W{number:03}", fine=number != 60) for number in range(61)],
+        NONCE,
+        1,
+        host="Host",
     ),
 }  # fmt: skip
 
@@ -210,7 +214,7 @@ def test_the_longest_teams_and_workers_fit() -> None:
     ill = {each.agent_id: worker(each.agent_id, fine=False, reason=WIDE) for each in members}
     for page in (0, 2, 99):
         assert check_message(teams(Command("teams"), many, ill, NONCE, page), update=True) == []
-        made = status(Command("status", "team:" + "&" * 64), list(ill.values()), NONCE, page, many[0])
+        made = status(Command("status", "team:" + "&" * 64), list(ill.values()), NONCE, page, many[0], host="Host")
         assert check_message(made, update=True) == []
 
 
@@ -222,11 +226,12 @@ def test_the_longest_list_of_approvals_fits() -> None:
 
 def test_workers_in_trouble_stand_on_the_first_page() -> None:
     many = [worker(f"W{number:03}") for number in range(200)] + [worker("Zero", fine=False)]
-    made = status(Command("status", "all"), many, NONCE)
-    assert ":x: *Zero*" in made["text"]
-    assert "*201 workers, 1 in trouble*: 1 to 25" in made["text"]
-    beyond = status(Command("status", "all"), many, NONCE, 99)
-    assert "201 to 201" in beyond["text"]
+    made = status(Command("status", "all"), many, NONCE, host="Host")
+    assert made["text"] == ":red_circle: *Host*: 1 of 201 workers needs attention"
+    assert blocks_of(made)[0]["text"]["text"].startswith(":red_circle: *Zero*")
+    assert "1 to 25 of 201" in str(made)
+    beyond = status(Command("status", "all"), many, NONCE, 99, host="Host")
+    assert "201 to 201 of 201" in str(beyond)
     assert [button["value"] for button in blocks_of(beyond)[-2]["elements"]] == [f"{NONCE} back:7 all"]
 
 

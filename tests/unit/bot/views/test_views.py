@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.views.answers.help import help_message
-from bot.views.answers.overview import BUTTONS, SHOWN, line, overview, pressed_button
-from bot.views.blocks import code_message, text_message, with_hint, without_blocks
+from bot.views.answers.overview import BUTTONS, SHOWN, overview, pressed_button
+from bot.views.blocks import blocks_of, code_message, text_message, with_hint, without_blocks
 from bot.views.buttons import EFFECTS
 from bot.views.cards.notices import connection_gap_notice, other_connection_notice
+from bot.views.workers import worker_line
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 
@@ -30,7 +31,7 @@ def shown(workers: list[dict[str, Any]], allowed: tuple[str, ...] = tuple(BUTTON
 
 
 def buttons(message: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = [block for block in message["blocks"] if block["type"] == "actions"]
+    rows = [block for block in blocks_of(message) if block["type"] == "actions"]
     return [(button["action_id"], button["value"]) for row in rows for button in row["elements"]]
 
 
@@ -38,8 +39,9 @@ def test_each_worker_has_the_buttons_that_make_sense_for_it() -> None:
     paused = worker("B", paused=True, pid=None, state="stopped")
     down = worker("C", pid=None, state="stopped", fine=False)
     assert buttons(shown([worker("A"), paused, down])) == [
-        ("command:pause", f"{NONCE} C"),
+        ("command:why", f"{NONCE} C"),
         ("command:resume", f"{NONCE} C"),
+        ("command:pause", f"{NONCE} C"),
         ("command:pause", f"{NONCE} A"),
         ("command:restart", f"{NONCE} A"),
         ("command:resume", f"{NONCE} B"),
@@ -47,7 +49,7 @@ def test_each_worker_has_the_buttons_that_make_sense_for_it() -> None:
 
 
 def test_every_button_asks_first_and_says_what_it_will_do_to_whom() -> None:
-    (row,) = [block for block in shown([worker()])["blocks"] if block["type"] == "actions"]
+    (row,) = [block for block in blocks_of(shown([worker()])) if block["type"] == "actions"]
     for button in row["elements"]:
         assert "OrionMX" in button["confirm"]["title"]["text"]
         assert button["confirm"]["text"]["text"] in EFFECTS.values()
@@ -67,12 +69,11 @@ def test_for_whom_there_is_a_form_there_is_one_more_button_below_all_workers() -
 def test_those_in_trouble_come_first_and_the_rest_is_counted() -> None:
     many = [worker(f"W{number:03}") for number in range(50)] + [worker("Z", fine=False, last_error="No such program.")]
     message = shown(many)
-    title, first, *others = message["text"].split("\n")
-    assert title == "Host: 51 workers, 1 needs a look"
-    assert first == line(worker("Z", fine=False, last_error="No such program."))
-    assert len(others) == SHOWN - 1, "a notification, and whoever has it read aloud, learns the same"
-    assert "*Z*" in message["blocks"][1]["text"]["text"]
-    assert "No such program." in message["blocks"][1]["text"]["text"]
+    assert message["text"] == ":red_circle: *Host*: 1 of 51 workers needs attention"
+    texts = [block["text"]["text"] for block in blocks_of(message) if block["type"] == "section"]
+    lines = "\n".join(texts).split("\n")
+    assert "\n".join(lines[:2]) == worker_line(worker("Z", fine=False, last_error="No such program."))
+    assert len(lines) == SHOWN + 1
     assert f"and {51 - SHOWN} more" in json.dumps(message, ensure_ascii=False)
 
 
@@ -81,7 +82,8 @@ def test_the_longest_overview_fits() -> None:
 
 
 def test_no_workers_at_all_is_said() -> None:
-    assert shown([])["text"] == "Host: 0 workers, nothing to look after"
+    assert shown([])["text"] == ":white_circle: *Host*: no workers"
+    assert "`workers`" in str(shown([]))
 
 
 def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
