@@ -21,7 +21,7 @@ IN_MOTION = ("starting", "stopping")
 
 def worker_line(worker: Worker, version: str = "") -> str:
     """The state of one worker: a sign, words, since when, its commit, a mute, and its problem on a second line."""
-    facts = [f"{status_sign(worker)} *{escape(worker['id'])}*  {_state(worker)}"]
+    facts = [f"{status_sign(worker)} *{escape(worker['id'])}* {_state(worker)}"]
     if worker["fine"] and worker["pid"] and not worker["paused"] and worker.get("started_at"):
         facts[0] += f", started {ago(datetime.fromisoformat(worker['started_at']))}"
     if version:
@@ -72,7 +72,14 @@ def counts(workers: Sequence[Worker]) -> str:
 
 
 def headline(host: str, workers: Sequence[Worker], *, monitoring_paused: bool = False) -> tuple[str, Color]:
-    """The state of all workers in a line, and its color. Only where nothing is paused or muted is all well."""
+    """The state of all workers of a host in a line, and its color."""
+    words, color = summary(workers, monitoring_paused=monitoring_paused)
+    sign, _, rest = words.partition(" ")
+    return f"{sign} *{escape(host)}*: {rest}", color
+
+
+def summary(workers: Sequence[Worker], *, monitoring_paused: bool = False) -> tuple[str, Color]:
+    """The same without the host. Only where nothing is paused or muted is all well."""
     color, sign = Color.GOOD, ":white_check_mark:"
     if any(not each["fine"] for each in workers):
         color, sign = Color.CRITICAL, ":red_circle:"
@@ -82,8 +89,7 @@ def headline(host: str, workers: Sequence[Worker], *, monitoring_paused: bool = 
         color, sign = Color.ACTIVE, ":hourglass_flowing_sand:"
     elif not workers:
         color, sign = Color.QUIET, ":white_circle:"
-    tail = ", monitoring paused" if monitoring_paused else ""
-    return f"{sign} *{escape(host)}*: {counts(workers)}{tail}", color
+    return f"{sign} {counts(workers)}{', monitoring paused' if monitoring_paused else ''}", color
 
 
 def _state(worker: Worker) -> str:

@@ -25,7 +25,8 @@ from bot.views.home.sections import (
     worker_blocks,
 )
 from bot.views.text import escape, fit, minute
-from bot.views.workers import counts, headline, unhealthy_first
+from bot.views.workers import counts, summary, unhealthy_first
+from supervisor_core.common.text import capitalize
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
 """The `action_id` of the filter menu, of the buttons between pages, and of the refresh button."""
@@ -119,7 +120,9 @@ def _title(host: str) -> Json:
 
 def _summary(picture: HomeData, only: str) -> Json:
     workers = picture.workers
-    text, _ = headline(picture.host, workers, monitoring_paused=bool(picture.rests))
+    text, _ = summary(workers, monitoring_paused=bool(picture.rests))
+    sign, _, words = text.partition(" ")
+    text = f"{sign} *{capitalize(words)}*"
     if not workers:
         return section(f"{text}\nAdd the first one to the configuration, under `workers`.")
     unhealthy = sum(1 for worker in workers if not worker["fine"])

@@ -272,13 +272,13 @@ async def test_another_process_on_the_same_token_is_named_in_the_alert_channel_a
 ) -> None:
     async with another_process(slack):
         await started(home, slack, connections=2)
-        await slack.channel("alerts").shows(1, "I may not be alone")
+        await slack.channel("alerts").shows(1, "Another process may be using this app's token")
         told = await asyncio.to_thread(home.supervisor, "status")
         assert "another process uses the same token" in " ".join(told.stdout.split())
         assert told.returncode == 1
         await slack.disconnect("refresh", 2)
         await settled(home)
-    await slack.channel("alerts").shows(1, "I may not be alone")
+    await slack.channel("alerts").shows(1, "Another process may be using this app's token")
 
 
 @asynccontextmanager

@@ -33,9 +33,9 @@ async def test_the_overview_s_buttons_ask_first_and_then_do_it_with_a_card(home:
     await overview.button("Restart South").click(confirm=False)
     assert slack.calls("chat.postMessage") == []
     await overview.button("Restart South").click(confirm=True)
-    await overview.shows("South: restart is asked for")
+    await overview.shows("South: restart requested")
     await slack.channel("ops").shows("South: restarted")
-    await overview.button("Show the workers").click()
+    await overview.button("Show workers").click()
     await overview.button("Pause North").click(confirm=True)
     await slack.channel("ops").shows("North: paused")
     assert home.running_copies("North") == []
@@ -56,7 +56,7 @@ async def test_after_a_press_the_overview_shows_how_it_is_now_and_its_buttons_co
     await overview.button("Pause North").click(confirm=True)
     await slack.channel("ops").shows("North: paused")
     await overview.button("Pause North").is_gone()
-    await overview.button("Show the workers").click()
+    await overview.button("Show workers").click()
     await overview.shows("2 workers, 1 paused")
     await overview.shows("North paused by")
     await overview.button("Resume North").click(confirm=True)
@@ -132,8 +132,8 @@ async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(ho
     heard = home.state_dir / "slack_heard.json"
     heard.write_text('{"heard_at": "2026-02-05T14:30:00.000000Z"}')
     await started(home, slack)
-    notice = await slack.channel("ops").shows(1, "The supervisor on TestHost was not there")
-    await notice.shows("can give it again")
+    notice = await slack.channel("ops").shows(1, "The supervisor on TestHost was not running")
+    await notice.shows("check the channel before you repeat it")
 
 
 async def test_a_second_process_on_the_token_is_said_at_once(home: Home, slack: Playground, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_a_second_process_on_the_token_is_said_at_once(home: Home, slack: 
         other.slack = slack.environment
         await asyncio.to_thread(other.start_daemon)
         await slack.connected(2)
-        await slack.channel("ops").shows(1, "I may not be alone")
+        await slack.channel("ops").shows(1, "Another process may be using this app's token")
         (service,) = [each for each in (await asked(other, "status"))["services"] if each["name"] == "slack"]
         assert "another process uses the same token" in service["reason"]
 
