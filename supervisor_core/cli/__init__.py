@@ -26,7 +26,7 @@ GROUPS = {
         "undo": "Reverse one update or rollback",
     },
     "Look": {
-        "status": "Show the workers and their health",
+        "status, top": "Show the workers and their health, once or live",
         "logs": "Show a worker's output, or the supervisor's own events",
         "why": "Explain why a worker is in trouble, and what to do",
         "history": "Show a worker's last 24 hours or 7 days",

@@ -35,6 +35,11 @@ def status(parser: ArgumentParser) -> None:
     which.add_argument("--worker", metavar="ID", help="only this worker, also for the exit code")
 
 
+def top(parser: ArgumentParser) -> None:
+    """The options of `top`."""
+    parser.add_argument("--services", action="store_true", help="show the internal services even when all are well")
+
+
 def logs(parser: ArgumentParser) -> None:
     """The options of `logs`."""
     parser.add_argument("target", nargs="?", metavar="TARGET", help="show the output of this worker, team:NAME or all")
@@ -209,6 +214,7 @@ SUBCOMMANDS = {
     "status": Subcommand(
         "status.command:run", status, "Show the workers and their health, verified now.", "status OrionMX"
     ),
+    "top": Subcommand("top:run", top, "Show the workers live, with their current CPU and memory. `q` quits.", "top"),
     "logs": Subcommand(
         "logs:run", logs, "Show a worker's output, or without a target the supervisor's own events.", "logs OrionMX -f"
     ),

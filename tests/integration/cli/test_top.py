@@ -1,0 +1,120 @@
+"""`supervisor top` on a real pseudo-terminal: a live view that leaves the terminal as it found it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from supervisor_core.cli.top import ENTER, LEAVE, CpuRates, fit
+from tests.support.homes import SUPERVISOR, Home, a_home
+
+COLOURS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    with a_home(tmp_path_factory.mktemp("top") / "home") as made:
+        made.start_daemon()
+        yield made
+
+
+class Terminal:
+    def __init__(self, home: Home, columns: int = 80, rows: int = 24) -> None:
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        env = {**home.environ, "TERM": "xterm"}
+        words = [*SUPERVISOR, "top"]
+        self.program = subprocess.Popen(
+            words, cwd=home.folder, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave
+        )
+        self.said = ""
+
+    def wait_for(self, text: str, seconds: float = 30) -> None:
+        deadline = time.monotonic() + seconds
+        while text not in self.said:
+            assert time.monotonic() < deadline, f"{text!r} did not come: {self.said!r}"
+            self.said += os.read(self.master, 65536).decode()
+
+    def type(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+
+@contextmanager
+def top(home: Home) -> Iterator[Terminal]:
+    terminal = Terminal(home)
+    try:
+        yield terminal
+    finally:
+        terminal.program.kill()
+        terminal.program.wait()
+        os.close(terminal.master)
+        os.close(terminal.slave)
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_it_shows_the_workers_and_a_key_quits(home: Home, key: str) -> None:
+    with top(home) as terminal:
+        terminal.wait_for("q quits")
+        assert terminal.said.startswith(ENTER)
+        shown = COLOURS.sub("", terminal.said).replace("\r", "").split("\n")
+        assert max(map(len, shown)) <= 80
+        assert any(line.startswith("running  OrionMX") for line in shown)
+        terminal.type(key)
+        terminal.wait_for(LEAVE)
+        assert terminal.program.wait(10) == 0
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_a_change_is_shown_at_once(home: Home) -> None:
+    with top(home) as terminal:
+        terminal.wait_for("running  ".strip())
+        assert home.supervisor("pause", "OrionMX").returncode == 0
+        terminal.wait_for("paused", 15)
+        assert home.supervisor("resume", "OrionMX").returncode == 0
+
+
+def test_a_signal_restores_the_terminal(home: Home) -> None:
+    with top(home) as terminal:
+        terminal.wait_for("q quits")
+        terminal.program.send_signal(signal.SIGTERM)
+        terminal.wait_for(LEAVE)
+        terminal.program.wait(10)
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_piped_it_prints_once(home: Home) -> None:
+    done = home.supervisor("top")
+    assert (done.returncode, "\x1b" in done.stdout) == (0, False)
+    assert "OrionMX" in done.stdout
+
+
+def test_cpu_is_the_share_between_two_looks() -> None:
+    rates = CpuRates()
+    first, second, third = (
+        [{"id": "A", "pid": pid, "cpu_seconds": seconds}] for pid, seconds in ((1, 5.0), (1, 6.0), (2, 0.1))
+    )
+    rates.add(first, 100.0)
+    rates.add(second, 102.0)
+    rates.add(third, 104.0)
+    assert "cpu_percent" not in first[0]
+    assert second[0]["cpu_percent"] == 50.0
+    assert "cpu_percent" not in third[0], "it was restarted"
+    rates.add([{"id": "A", "pid": None, "cpu_seconds": None}], 106.0)
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    text = "\n".join(map(str, range(10)))
+    assert fit(text, 20) == text.split("\n")
+    assert fit(text, 6) == ["0", "1", "2", "3", "… 6 more lines: `supervisor status` shows all"]
