@@ -72,7 +72,7 @@ class Daemon:
             await self._services.runtime_file.write(running=False)  # else it would seem to have died without a word
             raise
         stopping, agent = self._services.stopping, self._services.agent
-        log.info("supervisor %s is up, pid %d", agent.supervisor_id, os.getpid())
+        log.info("supervisor %s started (pid %d)", agent.supervisor_id, os.getpid())
         systemd.ready()
         watchdog = asyncio.create_task(systemd.Watchdog().run(stopping, self._services.problem))
         await stopping.wait()
@@ -95,13 +95,13 @@ class Daemon:
     async def _end(self) -> int:
         services, config = self._services, self._context.host.config
         systemd.stopping()
-        workers = "end" if self._with_workers else "go on"
+        workers = "stop, too" if self._with_workers else "keep running"
         log.info("supervisor %s is stopping; its workers %s", services.agent.supervisor_id, workers)
         services.waiter.notify()
         try:
             await services.agent.stop()  # before the forwarder's last round, which tells the others
         except Exception:  # the edge: whatever it is, the rest must end
-            log.exception("that supervisor %s stops could not be written down", services.agent.supervisor_id)
+            log.exception("the stop of supervisor %s couldn't be recorded", services.agent.supervisor_id)
         laggards = await services.listed.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
         for group in (services.background, services.outbound):
             laggards += await group.stop(STOP_MARGIN_SECONDS)
@@ -114,7 +114,7 @@ class Daemon:
         await self._control.stop()
         services.bus.close()
         await services.runtime_file.write(running=False)
-        log.info("supervisor %s has stopped", services.agent.supervisor_id)
+        log.info("supervisor %s stopped", services.agent.supervisor_id)
         if laggards:
             return FAILED
         return INTERRUPTED if self._interrupted else 0
@@ -130,14 +130,14 @@ class Daemon:
         try:
             report = stop_watcher_gracefully(self._context.host.processes, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
-            log.error("%s could not be ended: %s", worker.id, error)  # noqa: TRY400
+            log.error("%s couldn't be stopped: %s", worker.id, error)  # noqa: TRY400
             return
         self._services.runtime_file.ended_workers[worker.id] = report
         level = logging.INFO if report.stopped else logging.ERROR
-        log.log(level, "%s %s", worker.id, "is ended" if report.stopped else f"is stuck: {report.survivors}")
+        log.log(level, "%s %s", worker.id, "stopped" if report.stopped else f"is stuck: {report.survivors}")
 
     def _stop_by_signal(self, name: str) -> None:
-        log.info("told to stop by %s", name)
+        log.info("received %s, stopping", name)
         self._interrupted = self._interrupted or name == "SIGINT"
         self._services.stopping.set()
 

@@ -38,7 +38,7 @@ def prepare_state_dir(config: SupervisorConfig) -> None:
     except OSError as error:
         raise StateFolderError(
             f"The state folder {config.state_dir} can't be used: {error.strerror}.",
-            remedy="It must lie on a local disk and belong to the user who runs this (supervisor.state_dir).",
+            remedy="It must be on a local disk and belong to the user who runs this (supervisor.state_dir).",
         ) from None
 
 
@@ -119,7 +119,7 @@ def _usable(key: str, root: Path, folder: Path) -> Iterator[str]:
     try:
         drive_files.make_folder(root, folder)
     except OSError as error:
-        yield f"The folder {folder} ({key}) can't be made: {error.strerror}."
+        yield f"The folder {folder} ({key}) can't be created: {error.strerror}."
         return
     yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
 
@@ -129,4 +129,4 @@ def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iter
         with opening() as opened:
             opened.probe()
     except OSError as error:
-        yield f"Nothing can be written in {folder} ({key}): {error.strerror}. Let this user write there."
+        yield f"{folder} ({key}) isn't writable: {error.strerror}. Give this user write access."

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class OutcomeNotWritten(TemporaryError):
-    """What came of a job could not be written down; it is left as started."""
+    """The outcome of a job couldn't be recorded; the job stays started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _execute(
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
         return None
-    log.info("%s of %s started, asked for by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
+    log.info("%s of %s started, requested by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
     begun = time.monotonic()
     outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
     duration = time.monotonic() - begun
@@ -98,7 +98,7 @@ def _execute(
 def _handle(job: Job, host: HostContext) -> Outcome:
     handler = HANDLERS.get(job.handler)
     if handler is None:
-        return Outcome.failed(f"{job.handler} is unknown to this version; nothing was done.")
+        return Outcome.failed(f"This version doesn't know {job.handler}. Nothing was done.")
     crashpoints.reach("handler:before")
     try:
         return handler(host, job)
@@ -106,7 +106,7 @@ def _handle(job: Job, host: HostContext) -> Outcome:
         return Outcome.failed(str(error))
     except Exception as error:  # the edge: a handler's mistake must end as an outcome, not as a job without end
         log.exception("the handler %s raised", job.handler)
-        return Outcome.failed(f"Unexpected {describe(error)}. The log has the details.")
+        return Outcome.failed(f"Unexpected {describe(error)}. See the log for details.")
 
 
 def _write_down(
@@ -124,15 +124,15 @@ def _write_down(
         except Exception as error:
             problem = describe(error)
             if not refused:  # what can't be written as it is must still end, as a failure that says so
-                log.exception("the outcome of %s can't be written as it is", job.task_id)
-                written, refused = Outcome.failed(f"Its outcome could not be written: {error}"), True
+                log.exception("the outcome of %s can't be stored", job.task_id)
+                written, refused = Outcome.failed(f"Its outcome couldn't be stored: {error}"), True
                 step = jobs.finish(job, written, _now(), duration)
                 continue
         else:
             on_trouble("")
             return written
-        log.critical("the outcome of %s waits to be written: %s", job.task_id, problem)
-        on_trouble(f"the outcome of {job.task_id} waits to be written: {problem}")
+        log.critical("the outcome of %s is waiting to be recorded: %s", job.task_id, problem)
+        on_trouble(f"the outcome of {job.task_id} is waiting to be recorded: {problem}")
         if not _wait(limit, deadline):
             raise _given_up(job, outcome, problem)
 
@@ -150,9 +150,9 @@ def _wait(limit: RetryLimit, deadline: float) -> bool:
 def _given_up(job: Job, outcome: Outcome, problem: str) -> OutcomeNotWritten:
     came = "succeeded" if outcome.success else f"failed ({outcome.error})"
     return OutcomeNotWritten(
-        f"{job.handler} of {job.worker_id} {came}, and that could not be written down: {problem.rstrip('.')}. It "
+        f"{job.handler} of {job.worker_id} {came}, but the outcome couldn't be recorded: {problem.rstrip('.')}. It "
         "will be reported as interrupted, and is not run again.",
-        remedy="Look at the ledger and its disk (supervisor.state_dir).",
+        remedy="Check the ledger and its disk (supervisor.state_dir).",
     )
 
 

@@ -27,11 +27,11 @@ LOOK_SECONDS = 1.0
 
 
 class AlreadyRunningError(SupervisorError):
-    """A supervisor runs already."""
+    """A supervisor is already running."""
 
 
 class BusyError(SupervisorError):
-    """Somebody else does this already; nothing was done."""
+    """Another process is already doing this. Nothing was done."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -
         try:
             held.enter_context(passes.acquire(timeout=wait_seconds))
         except LockedError:
-            raise BusyError(f"A pass is still at work after {wait_seconds:g} s; try again when it is done.") from None
+            raise BusyError(f"A pass is still running after {wait_seconds:g} s. Try again when it's done.") from None
         yield
 
 
@@ -71,7 +71,7 @@ def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
             held.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
         except LockedError as error:
             who = f" ({error.holder})" if error.holder else ""
-            raise BusyError(f"The daemon looks after {worker_id}{who}; this pass did nothing.") from None
+            raise BusyError(f"The daemon supervises {worker_id}{who}. This pass did nothing.") from None
         held.enter_context(worker_ownership(state_dir, worker_id))
         yield
 
@@ -85,7 +85,7 @@ def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
         lock = FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire()
     except LockedError as error:
         who = f" ({error.holder})" if error.holder else ""
-        raise BusyError(f"Another pass for {worker_id} is under way{who}; this one did nothing.") from None
+        raise BusyError(f"Another pass for {worker_id} is running{who}. This one did nothing.") from None
     with lock:
         yield
 
@@ -121,6 +121,6 @@ def with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopRepor
             continue
         gone = {"state": str(WorkerState.STOPPED), "pid": None, "started_at": None, "health": str(Health.UNKNOWN)}
         stuck = {"state": str(WorkerState.STUCK), "pid": next((each.pid for each in report.survivors), None)}
-        now = {**gone, "reason": "ended with the daemon"} if report.stopped else stuck
+        now = {**gone, "reason": "stopped with the daemon"} if report.stopped else stuck
         told[worker_id] = {**told[worker_id], "actual": {**told[worker_id]["actual"], **now, "pending": []}}
     return told

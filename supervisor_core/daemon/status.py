@@ -102,7 +102,7 @@ def worker_documents(
         actor = reconciler.actor(seen.worker.id)
         noted = starts.read_starts(parts.host.config.state_dir, seen.worker.id)
         if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:
-            words = "it runs, and is not in the configuration any more"
+            words = "running, but no longer in the configuration"
             document |= {"fine": False, "reason": words}
         document["restarts_last_hour"] = automatic_starts(noted, now)
         if actor is None:
@@ -115,12 +115,12 @@ def worker_documents(
                 "state": str(moving),
                 "health": str(Health.UNKNOWN),
                 "fine": not (actor.problem or again),
-                "reason": f"{moving}, this is under way",
+                "reason": str(moving),
             }
         elif document["pid"] is None:
             document |= _waiting(actor)
         elif actor.start_error:
-            words = f"it runs with older settings, for with the new ones it would not start: {actor.start_error}"
+            words = f"running with older settings, because it can't start with the new ones: {actor.start_error}"
             document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
@@ -212,7 +212,7 @@ def _at_rest(seen: WorkerStatus) -> str:
     if seen.pause is not None:
         return str(seen.pause)
     if not seen.worker.enabled:
-        return "not enabled in the configuration any more"
+        return "disabled in the configuration"
     return "quarantined in the configuration" if seen.worker.quarantined else ""
 
 
@@ -319,7 +319,7 @@ class RuntimeFileWriter(Service):
         try:
             await self._blocking(ownership.write, config.state_dir, document)
         except OSError as error:
-            log.error("%s could not be written: %s", ownership.RUNTIME_FILE, error)  # noqa: TRY400
+            log.error("%s couldn't be written: %s", ownership.RUNTIME_FILE, error)  # noqa: TRY400
 
     def _version(self) -> object:
         """Differs once there is something new to write."""

@@ -72,10 +72,10 @@ class Watchdog:
     @staticmethod
     def _tell(problem: str) -> None:
         if problem:
-            log.error("the watchdog is told nothing more, so that systemd starts the daemon anew: %s", problem)
+            log.error("watchdog pings are stopped so that systemd restarts the daemon: %s", problem)
         else:
-            log.info("all is well again, and the watchdog is told so")
-        status(f"not well: {problem}" if problem else "")
+            log.info("watchdog pings are resumed: all services are healthy")
+        status(f"unhealthy: {problem}" if problem else "")
 
 
 def _half_the_interval(environ: Mapping[str, str]) -> float:

@@ -147,6 +147,6 @@ def installed_chat() -> ChatPlugin:
         plugin: ChatPlugin = entry.load()()
         return plugin
     raise SupervisorError(
-        f"No chat is installed: no distribution has the entry point {CHAT} in the group {GROUP}.",
-        remedy="Install supervisor-chatops again. In a checkout: python -m pip install --no-deps --editable .",
+        f"No chat is installed: no package provides the entry point {CHAT} in the group {GROUP}.",
+        remedy="Reinstall supervisor-chatops. In a checkout: python -m pip install --no-deps --editable .",
     )

@@ -179,11 +179,11 @@ class Verification:
 
 
 class _Unreachable(Exception):
-    """There is no connection to ask in."""
+    """The database can't be reached."""
 
 
 class _Wrong(Exception):
-    """The answer is not what it should be."""
+    """The result isn't as expected."""
 
 
 def verify(url: str, tables: Sequence[str], query_timeout: float, whole_seconds: float = WHOLE_SECONDS) -> Verification:
@@ -222,7 +222,7 @@ class _Questions:
     def _answer(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[bool, str, Any]:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            return False, "not asked: the time for all questions was over", None
+            return False, "skipped: out of time", None
         most = min(self._timeout + GRACE_SECONDS + (0 if self.asked else CONNECT_SECONDS), left)
         future = _start(partial(self._in_a_session, question))
         try:
@@ -230,10 +230,10 @@ class _Questions:
         except FutureTimeout:
             self._cut()
             if not self.asked:
-                self._no_use = "not asked: there is no connection"
-            return False, f"no answer within {most:.3g} s", None
+                self._no_use = "skipped: no connection"
+            return False, f"no response within {most:.3g} s", None
         except _Unreachable as error:
-            self._no_use = "not asked: there is no connection"
+            self._no_use = "skipped: no connection"
             return False, str(error), None
         except _Wrong as error:
             return False, str(error), None
@@ -287,13 +287,13 @@ def _start(work: Callable[[], Any]) -> Future[Any]:
 
 def _check_connection(connection: Connection) -> tuple[str, None]:
     ping(connection)
-    return "the database answers", None
+    return "the database responds", None
 
 
 def _describe_session(connection: Connection) -> tuple[str, Session]:
     found = read_session(connection)
     ahead = (found.time - datetime.now(UTC)).total_seconds()
-    compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's"
     return f"{found.name}; its time is {to_text(found.time)}, {compared}", found
 
 
@@ -308,8 +308,8 @@ def _count_rows(connection: Connection, name: str) -> tuple[str, int]:
 def _check_zone(connection: Connection) -> tuple[str, str]:
     zone = read_session(connection).zone
     if zone != ZERO:
-        raise _Wrong(f"the session is at {zone}, not at {ZERO}: times would be misread")
-    return f"the session is at {ZERO}", zone
+        raise _Wrong(f"the session's time zone is {zone}, not {ZERO}: times would be misread")
+    return f"the session's time zone is {ZERO}", zone
 
 
 def _words(error: Exception) -> str:

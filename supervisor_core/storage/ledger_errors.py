@@ -12,11 +12,14 @@ from supervisor_core.common.errors import LedgerUnavailable
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space. It retries automatically."),
-    sqlite3.SQLITE_IOERR: ("the disk fails", "Check the disk, and whether it's full. It retries automatically."),
-    sqlite3.SQLITE_CANTOPEN: ("it can't be opened", "Check the state folder: is it away, or somebody else's?"),
-    sqlite3.SQLITE_READONLY: ("it is read-only", "Check the rights of the state folder, and how its disk is mounted."),
-    sqlite3.SQLITE_BUSY: ("it is locked", "Another program holds it. It retries automatically."),
-    sqlite3.SQLITE_LOCKED: ("it is locked", "Another program holds it. It retries automatically."),
+    sqlite3.SQLITE_IOERR: ("the disk has an error", "Check the disk, and whether it's full. It retries automatically."),
+    sqlite3.SQLITE_CANTOPEN: ("it can't be opened", "Check that the state folder exists and belongs to this user."),
+    sqlite3.SQLITE_READONLY: (
+        "it's read-only",
+        "Check the permissions of the state folder and how its disk is mounted.",
+    ),
+    sqlite3.SQLITE_BUSY: ("it's locked", "Another program holds it. It retries automatically."),
+    sqlite3.SQLITE_LOCKED: ("it's locked", "Another program holds it. It retries automatically."),
 }
 _LOST_TABLE = ("no such table", "malformed database schema", "unsupported file format")
 """Words for damage of the schema, which has no code of its own. The tables were there when the ledger was opened."""
@@ -31,7 +34,7 @@ class LedgerDamaged(LedgerUnavailable):
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
             f"The ledger {path} is damaged: {what}.",
-            remedy="Workers and pauses aren't affected. `supervisor doctor` says how to restore it.",
+            remedy="Workers and pauses aren't affected. Run `supervisor doctor` for how to restore it.",
         )
 
 

@@ -31,15 +31,15 @@ _LOCK_SECONDS = 5
 
 
 class SchemaError(SupervisorError):
-    """The database has tables of another version."""
+    """The database's tables have another version."""
 
 
 class ForeignTables(SchemaError):
-    """The database has another program's tables under our names."""
+    """The database has another program's tables with the same names."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"The database isn't the supervisor's: {what}. Nothing was changed in it.",
+            f"The database isn't the supervisor's: {what}. Nothing was changed.",
             remedy="Create a database of its own for the supervisor, and name it in database.url.",
         )
 
@@ -60,8 +60,8 @@ def unknown_revision(found: str) -> SchemaError:
             "shared database, name an empty one in database.url.",
         )
     return SchemaError(
-        f"The database is at version {found}, which this program does not know: it was made by a newer one.",
-        remedy="Install that version again, or point to another database.",
+        f"The database is at version {found}, which is newer than this program.",
+        remedy="Install the newer version, or use another database.",
     )
 
 
@@ -82,7 +82,7 @@ def check_ours(connection: Connection) -> str | None:
         missing = [column for column in ours if column not in theirs]
         if len(missing) > (0 if found == HEAD else len(ours) // 2):
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-            raise ForeignTables(f"its table {name} has no {', '.join(missing[:NAMED])}{more}")
+            raise ForeignTables(f"its table {name} lacks {', '.join(missing[:NAMED])}{more}")
     return found
 
 
@@ -109,7 +109,7 @@ def _lock(connection: Connection) -> Iterator[None]:
     # The connection's, whatever becomes of its transaction, until it is let go of or the connection is closed.
     locked = text("SELECT GET_LOCK('supervisor_schema', :seconds)")
     if not connection.execute(locked, {"seconds": _LOCK_SECONDS}).scalar():
-        raise SchemaError("Somebody else is upgrading the database at the moment.", remedy="Try again in a minute.")
+        raise SchemaError("Another process is upgrading the database.", remedy="Try again in a minute.")
     try:
         yield
     finally:

@@ -157,7 +157,7 @@ class Ledger:
         try:
             kept = self._heads.read(self.supervisor_id)
         except (OSError, SupervisorError):
-            log.exception("the head of the audit trail can't be read; it stays where it was")
+            log.exception("the head of the audit trail can't be read and stays unchanged")
             return None
         if kept is None:
             log.error("the head of the audit trail is missing: run `supervisor audit verify`")
@@ -177,7 +177,7 @@ class Ledger:
                 if self._heads.read(self.supervisor_id) is None:
                     self._heads.keep(ChainHead(self.supervisor_id, 0, GENESIS))
             except Exception:  # whatever it is, the trail itself can be written
-                log.exception("the head of the audit trail can't be noted")
+                log.exception("the head of the audit trail can't be saved")
 
     def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, frozenset[str]]:
         return self._new_head(connection), frozenset(connection.info.pop(steps.ORDERED, ()))

@@ -50,7 +50,7 @@ class SupervisorMove(StrEnum):
 
 
 class IllegalSupervisorMove(SupervisorError):
-    """The supervisor can't do that from where it stands."""
+    """The supervisor's status doesn't allow this."""
 
 
 _S, _M = SupervisorStatus, SupervisorMove
@@ -79,11 +79,11 @@ ALIVE = frozenset({SupervisorStatus.ACTIVE, SupervisorStatus.PAUSED})
 
 _INSTEAD: Mapping[tuple[SupervisorStatus, SupervisorMove], str] = MappingProxyType(
     {
-        (_S.PAUSED, _M.START): "It is up, and rests because somebody paused it; `resume` ends that.",
-        (_S.SPAWNING, _M.PAUSE): "It is just coming up; try again in a moment.",
-        (_S.SPAWNING, _M.RESUME): "It is just coming up; try again in a moment.",
-        (_S.FAILED, _M.RESUME): "Nothing rests; `start` brings it back.",
-        (_S.PAUSED, _M.FAIL): "Only one that is spawning or active fails; stop it, or resume it first.",
+        (_S.PAUSED, _M.START): "It's running, but paused. `resume` ends the pause.",
+        (_S.SPAWNING, _M.PAUSE): "It's starting. Try again in a moment.",
+        (_S.SPAWNING, _M.RESUME): "It's starting. Try again in a moment.",
+        (_S.FAILED, _M.RESUME): "It isn't paused. `start` restarts it.",
+        (_S.PAUSED, _M.FAIL): "Only a spawning or active supervisor can fail. Stop or resume it first.",
     }
 )
 
@@ -94,7 +94,7 @@ def next_status(status: SupervisorStatus, move: SupervisorMove) -> SupervisorSta
         return MOVES[status][move]
     except KeyError:
         can = [str(each) for each, to in MOVES[status].items() if to is not status]
-        usual = f"From there it can {' or '.join(can)}." if can else "Only a new process begins a new life."
+        usual = f"From there it can {' or '.join(can)}." if can else "Only a new process can start again."
         raise IllegalSupervisorMove(
             f"A supervisor that is {status} can't {move}.", remedy=_INSTEAD.get((status, move), usual)
         ) from None
@@ -148,9 +148,9 @@ class Unresponsive:
         """For a log or a person."""
         row = self.row
         said = (
-            f"its last heartbeat came at {to_text(row.last_heartbeat_at)}"
+            f"its last heartbeat was at {to_text(row.last_heartbeat_at)}"
             if row.last_heartbeat_at
-            else f"it has sent none since it started at {to_text(row.started_at)}"
+            else f"none since it started at {to_text(row.started_at)}"
         )
         return (
             f"Supervisor {row.supervisor_id} on {row.hostname} (pid {row.pid}) is unresponsive: "
@@ -181,10 +181,10 @@ def begin_life(
     else:
         again = _step(before, tuple(SupervisorStatus), SupervisorStatus.SPAWNING, values)
         if not take(connection, supervisor_id, again, now):
-            raise RuntimeError(f"another process has begun a life as {supervisor_id} at this very moment")
+            raise RuntimeError(f"another process just started as {supervisor_id}")
     row = find(connection, supervisor_id)
     if row is None:  # pragma: no cover (it was written in this transaction)
-        raise RuntimeError(f"the row of {supervisor_id} is gone")
+        raise RuntimeError(f"the row of {supervisor_id} is missing")
     return row, before
 
 
@@ -210,7 +210,7 @@ def take_moves(
         for number, step in enumerate(path):
             if not take(connection, row.supervisor_id, step, now):
                 if number:
-                    raise RuntimeError(f"no move leads to where {step.name} begins")
+                    raise RuntimeError(f"no move leads to the start of {step.name}")
                 return False, find(connection, row.supervisor_id)
         return True, find(connection, row.supervisor_id)
 

@@ -114,7 +114,7 @@ class Writer:
         trouble = ledger_error(self._path, problem, "written")
         if trouble is None and isinstance(problem, OSError):
             trouble = LedgerUnavailable(
-                f"The ledger {self._path} can't be written: {problem}.", remedy="Is the state folder away?"
+                f"The ledger {self._path} can't be written: {problem}.", remedy="Check that the state folder exists."
             )
         if trouble is None:
             return problem
@@ -126,7 +126,7 @@ class Writer:
         try:
             self._after_commit(note)
         except Exception:
-            log.exception("what follows a commit went wrong; the commit holds")
+            log.exception("a step after a commit failed; the commit is kept")
 
 
 def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseException | None]:

@@ -193,7 +193,7 @@ def test_a_second_pass_for_the_same_worker_does_nothing_and_says_who_is_at_it(sl
     running = pausing(slow)
     done = slow.supervisor("once", "--worker-id", "OrionMX")
     assert done.returncode == 0
-    assert f"Another pass for OrionMX is under way (pid {running.pid}" in done.stdout
+    assert f"Another pass for OrionMX is running (pid {running.pid}" in done.stdout
     assert running.poll() is None, "it is still at work"
     assert running.wait(30) == 0
     assert [row["action"] for row in slow.audit()] == ["PAUSE"]
@@ -220,7 +220,7 @@ def test_a_signal_lets_the_handler_in_hand_finish_and_the_rest_wait(slow: Home, 
     assert result["success"]
     said = heartbeat(slow)
     assert (said["success"], said["actions"]) == (False, ["pause"])
-    assert f"Told to stop by {name}" in said["error"]
+    assert f"Received {name}, stopping" in said["error"]
     assert once(slow) == 0, "the next pass does what waited"
     assert [row["task_id"] for row in slow.audit()] == ["t1", "t2"]
 
@@ -228,7 +228,7 @@ def test_a_signal_lets_the_handler_in_hand_finish_and_the_rest_wait(slow: Home, 
 def test_the_second_look_decides_and_the_log_tells_of_both(home: Home) -> None:
     home.drop_flag("supervisor_resume_OrionMX.flag", {})
     assert once(home) == 0
-    assert "OrionMX was stopped, missing before this pass, and is running, healthy now" in logged(home)
+    assert "OrionMX was stopped, missing before this pass and is now running, healthy" in logged(home)
     (pid,) = home.running_copies("OrionMX")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: home.running_copies("OrionMX") == [], message="it is gone")

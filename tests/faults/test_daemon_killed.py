@@ -43,7 +43,7 @@ def settled(home: Host) -> dict[str, int | None]:
 
 def as_before(home: Host, pids: dict[str, int | None]) -> None:
     """All is as it was: the same processes, the same rest, nobody twice."""
-    starts = home.log().count(" started as pid ")
+    starts = home.log().count(" started (pid ")
     already = home.json("send", "resume South", "--wait")  # the whole road of a command, and the round that follows it
     assert (already["success"], already["details"]["already_running"]) == (True, True)
     assert home.pids() == pids
@@ -51,13 +51,13 @@ def as_before(home: Host, pids: dict[str, int | None]) -> None:
     assert home.worker("Paused")["paused"]
     assert home.worker("Broken")["quarantined"]
     assert (home.worker("Paused")["state"], home.worker("Broken")["state"]) == ("stopped", "quarantined")
-    assert home.log().count(" started as pid ") == starts
+    assert home.log().count(" started (pid ") == starts
 
 
 @pytest.mark.parametrize("command", ["start", "restart"])
 def test_the_next_one_says_that_it_took_over_and_adopts_exactly_the_same(home: Host, command: str) -> None:
     pids = settled(home)
-    starts = home.log().count(" started as pid ")
+    starts = home.log().count(" started (pid ")
     killed = home.kill_daemon()
     said = runtime_file.read(home.state_dir)
     assert (said["running"], said["pid"]) == (True, killed)
@@ -65,7 +65,7 @@ def test_the_next_one_says_that_it_took_over_and_adopts_exactly_the_same(home: H
     assert (done.returncode, done.stderr) == (0, "")
     assert f"The daemon before (pid {killed}) had died without a word; its place is taken over." in done.stdout
     as_before(home, pids)
-    assert home.log().count(" started as pid ") == starts
+    assert home.log().count(" started (pid ") == starts
     said = runtime_file.read(home.state_dir)
     assert (said["running"], said["pid"]) == (True, home.daemon())
     again = home.supervisor("restart")

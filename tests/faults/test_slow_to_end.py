@@ -180,7 +180,7 @@ def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_runn
     program.write_text(UNKILLABLE)
     done = home.supervisor("stop", program=(sys.executable, str(program)))
     assert done.returncode == 1
-    assert f"The daemon (pid {home.daemon()}) could not be ended" in done.stderr
+    assert f"The daemon (pid {home.daemon()}) couldn't be stopped" in done.stderr
     assert "stopped" not in done.stdout
     assert runtime_file.read(home.state_dir)["running"] is True
     status = home.supervisor("status", "--plain")

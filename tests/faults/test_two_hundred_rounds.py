@@ -230,7 +230,7 @@ def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(hom
     assert min(readers.looks.values()) >= ROUNDS, readers.looks
     assert belonging_to(home) == set(pids.values())
     log = home.log().splitlines()
-    started = Counter(name for name in WORKERS for line in log if f"{name} started as pid" in line)
+    started = Counter(name for name in WORKERS for line in log if f"{name} started (pid" in line)
     assert started == dict.fromkeys(WORKERS, 1), "each was started once"
 
 

@@ -45,7 +45,7 @@ CONFIG_CHANGE_FILE = "config_change.json"
 SETTINGS = "config_settings.json"
 """Digests of the settings that the last daemon began with, by name: those take effect with a start alone."""
 
-AWAY = "changed while no supervisor ran"
+AWAY = "changed while the supervisor wasn't running"
 MOST_ERRORS = 4000  # characters
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class ConfigRecord:
         try:
             self._change = ConfigChange.from_json(document) if document and document.get("config_id") else None
         except (KeyError, TypeError, ValueError):
-            log.warning("%s can't be used, and is written anew", self._path)
+            log.warning("%s can't be read and is rewritten", self._path)
         await self._careful(self._compare_settings)
 
     def _compare_settings(self) -> None:
@@ -239,7 +239,7 @@ class ConfigRecord:
         try:
             await self._writing(work)
         except Exception:  # the edge: the configuration is in force, whatever becomes of its record
-            log.exception("a change of the configuration could not be written down")
+            log.exception("a configuration change couldn't be recorded")
 
 
 def _new_id() -> str:
@@ -259,7 +259,7 @@ def _named(diff: ConfigDiff) -> tuple[str, ...]:
     return (
         *(f"{each}: added" for each in diff.added),
         *(f"{each}: removed" for each in diff.removed),
-        *(f"{each}: not enabled any more" for each in diff.stopped),
+        *(f"{each}: disabled" for each in diff.stopped),
         *(f"{each}: enabled" for each in diff.started),
         *(f"{each.worker_id}: {list_names(each.keys)}" for each in (*diff.restarted, *diff.changed)),
         *([f"teams: {list_names(diff.teams)}"] if diff.teams else []),

@@ -57,7 +57,7 @@ class ConfigVersion:
 
 
 class _Stopped(Exception):
-    """The service was asked to stop while it waited for a look."""
+    """The service was told to stop while it waited to read the configuration."""
 
 
 class ConfigService(Service):
@@ -101,9 +101,9 @@ class ConfigService(Service):
 
     def problem(self) -> str:
         """What is wrong with the file, in a line, and which version is in force; empty while all is well."""
-        stays = f"version {self.current.number} stays in force"
+        stays = f"version {self.current.number} stays active"
         if self._hangs:
-            return f"the folder of the configuration, {self._files.path.parent}, does not answer; {stays}"
+            return f"the configuration's folder, {self._files.path.parent}, isn't responding; {stays}"
         if not self._bad:
             return ""
         first, *more = self._bad.splitlines()
@@ -138,7 +138,7 @@ class ConfigService(Service):
             await asyncio.wait({self._asked}, timeout=CHECK_SECONDS)
             if self._asked.done():
                 return self._asked.result()
-        return f"{path}: a folder does not answer; is it on a drive that hangs?"
+        return f"{path}: a folder isn't responding; is it on a hanging drive?"
 
     async def initialise(self) -> None:
         """Begin anew: the file may have changed since the program read it, so the first look knows nothing."""
@@ -191,7 +191,7 @@ class ConfigService(Service):
                 log.error("%s", self.problem())
                 await wait_until(call, stopping)
                 if call.done():
-                    log.info("the folder of the configuration answers again")
+                    log.info("the configuration's folder responds again")
             if not call.done():
                 raise _Stopped
             self._hangs = False
@@ -205,27 +205,27 @@ class ConfigService(Service):
         except ConfigError as error:
             return str(error)
         except Exception as error:  # the edge: whatever a file may do to its reader, the last good one holds
-            log.exception("the configuration could not be read")
-            return f"{path} could not be read ({type(error).__name__}); the log has the details."
+            log.exception("the configuration couldn't be read")
+            return f"{path} couldn't be read ({type(error).__name__}). See the log for details."
 
     def _take(self, found: SupervisorConfig | str) -> None:
         """Put it in force where it is right, and say so; else say what is wrong, once."""
         version = self.current
         if isinstance(found, str):
             self._bad = found
-            log.error("the configuration can't be used; version %d stays in force:\n%s", version.number, found)
+            log.error("the configuration can't be used; version %d stays active:\n%s", version.number, found)
             self.refused(found, version.number)
             return
         if self._bad:
             self._bad = ""
-            log.info("the configuration %s is right again", self._files.path)
+            log.info("the configuration %s is valid again", self._files.path)
         diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
         if not diff.live:
             return
         new = ConfigVersion(version.number + 1, in_force(version.config, found), diff, datetime.now(UTC))
         self.current = new
-        log.info("version %d of the configuration is in force", new.number)
+        log.info("configuration version %d is active", new.number)
         for words in replace(diff, needs_restart=()).in_words():
             log.info("configuration: %s", words)
         self._publish(new)
@@ -234,7 +234,7 @@ class ConfigService(Service):
         if keys and keys != self.needs_restart:
             log.warning("configuration: %s: %s", list_names(keys), RESTART_WORDS)
         elif self.needs_restart and not keys:
-            log.info("configuration: nothing waits for a restart of the daemon any more")
+            log.info("configuration: a restart of the daemon is no longer needed")
         self.needs_restart = keys
 
     def _publish(self, version: ConfigVersion) -> None:
@@ -242,7 +242,7 @@ class ConfigService(Service):
             try:
                 callback(version)
             except Exception:  # the edge: one who can't deal with it must not keep it from the others
-                log.exception("version %d of the configuration could not be told to everybody", version.number)
+                log.exception("configuration version %d didn't reach every service", version.number)
 
 
 def _keep(found: SupervisorConfig | str) -> None:
@@ -252,7 +252,7 @@ def _keep(found: SupervisorConfig | str) -> None:
     try:
         last_good.keep(found)
     except OSError as error:
-        log.warning("the last good configuration could not be kept: %s", error)
+        log.warning("the last valid configuration couldn't be saved: %s", error)
 
 
 AT_REST = frozenset({Why.PAUSED, Why.NOT_ENABLED, Why.NOT_CONFIGURED, Why.ENDED})
@@ -290,11 +290,11 @@ class Rollout:
         """Beforehand, and each set of workers once."""
         if len(changed) > 1 and not changed <= self._announced:
             self._announced |= changed
-            words = "version %d of the configuration restarts %d workers, one by one: %s"
+            words = "configuration version %d restarts %d workers, one at a time: %s"
             log.warning(words, self._version, len(changed), ", ".join(sorted(changed)))
 
     def _tell_halt(self, failed: Collection[str], changed: Collection[str]) -> None:
         if self.waits_for != frozenset(failed):
-            words = "%s does not run with version %d of the configuration, so with older settings go on: %s"
+            words = "%s fails with configuration version %d, so these keep their older settings: %s"
             log.error(words, ", ".join(failed), self._version, ", ".join(sorted(changed)))
         self.waits_for = frozenset(failed)

@@ -104,15 +104,15 @@ ANSWER_BYTES = 64 * 1024
 
 
 class ControlError(SupervisorError):
-    """The daemon could not answer."""
+    """The daemon couldn't answer."""
 
 
 class NotRunningError(Exception):
-    """Nobody listens."""
+    """The daemon isn't running."""
 
 
 class UnresponsiveError(Exception):
-    """Somebody listens and does not answer."""
+    """The daemon isn't responding."""
 
 
 def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[s
         raise NotRunningError  # it ended while we asked, or while it answered
     document: dict[str, Any] = json.loads(answer)
     if "error" in document:
-        raise ControlError(f"The daemon could not answer: {document['error']}")
+        raise ControlError(f"The daemon couldn't answer: {document['error']}")
     return document
 
 

@@ -39,7 +39,7 @@ WORKERS_SECONDS = 30.0
 
 
 class StartError(SupervisorError):
-    """The daemon did not come up."""
+    """The daemon didn't start."""
 
 
 class StartedDaemon(NamedTuple):
@@ -74,11 +74,11 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
             return StartedDaemon(child.pid, _problems(status), stale if isinstance(stale, int) else None)
         if identity is None or wait_exit(identity, LOOK_SECONDS):
             code = child.wait()
-            raise StartError(f"The daemon ended with exit code {code}. {_last_words(state_dir, log, began_at)}")
+            raise StartError(f"The daemon exited (code {code}). {_last_words(state_dir, log, began_at)}")
     raise StartError(
-        f"The daemon (pid {child.pid}) is not up after {UP_SECONDS:g} s, and goes on trying. "
+        f"The daemon (pid {child.pid}) isn't ready after {UP_SECONDS:g} s and keeps trying. "
         f"{_last_words(state_dir, log, began_at)}",
-        remedy="`supervisor status` says how it is, `supervisor stop` ends it.",
+        remedy="Check `supervisor status`, or stop it with `supervisor stop`.",
     )
 
 
@@ -129,7 +129,7 @@ def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
         with log.open("rb") as file:
             file.seek(began_at if _size(log) >= began_at else 0)  # else it was rotated meanwhile
             text = file.read().decode("utf-8", errors="replace").strip()
-    return f"Its last words:\n{text[-LAST_WORDS:]}" if text else "It said nothing."
+    return f"Its last output:\n{text[-LAST_WORDS:]}" if text else "It had no output."
 
 
 MARGIN_SECONDS = 15.0
@@ -143,7 +143,7 @@ SAY_SECONDS, LOOK_AGAIN_SECONDS = 1.0, 0.02
 
 
 class StillAliveError(SupervisorError):
-    """The daemon could not be ended."""
+    """The daemon couldn't be stopped."""
 
 
 class StoppedDaemon(NamedTuple):
@@ -188,7 +188,7 @@ class DaemonProcess:
                 if error.holder is not None:
                     return error.holder.identity
                 if time.monotonic() >= deadline:
-                    raise StillAliveError("Somebody has the daemon's lock and does not say who.") from None
+                    raise StillAliveError("Another process holds the daemon's lock; its pid is unknown.") from None
                 time.sleep(LOOK_AGAIN_SECONDS)
             else:
                 return None
@@ -222,6 +222,6 @@ def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | N
         if door.wait(who, seconds):
             return StoppedDaemon(who.pid, how, answer)
     raise StillAliveError(
-        f"The daemon (pid {who.pid}) could not be ended, not even by KILL. It is still the supervisor of this host.",
-        remedy="A process that survives KILL waits inside the kernel, mostly for a drive: look there.",
+        f"The daemon (pid {who.pid}) couldn't be stopped, even with SIGKILL. It still supervises this host.",
+        remedy="A process that survives SIGKILL waits inside the kernel, usually for a drive. Check the drives.",
     )

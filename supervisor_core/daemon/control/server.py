@@ -88,11 +88,11 @@ class ControlServer:
             request = json.loads(line)
             token, what = str(request.get("token", "")), str(request.get("do", ""))
         except (ValueError, AttributeError, RecursionError):
-            return {"error": "a request is a JSON object on one line"}
+            return {"error": "expected a JSON object on one line"}
         if not hmac.compare_digest(token.encode("utf-8", "backslashreplace"), self._token.encode()):
             return {"error": "wrong token"}
         if what not in self._answers:
-            return {"error": f"unknown request {what!r}; there are {', '.join(self._answers)}"}
+            return {"error": f"unknown request {what!r}; expected {', '.join(self._answers)}"}
         try:
             return await self._answers[what](request)
         except SupervisorError as error:  # its words say it all

@@ -167,7 +167,7 @@ class WorkerActor:
         """Follow an observation; nothing was begun since."""
         state, pid = process_state(found), found.identity.pid if found.identity else None
         if not self.planned and pid is not None:
-            log.info("%s runs already, as pid %d", self.worker.id, pid)
+            log.info("%s is already running (pid %d)", self.worker.id, pid)
         lifecycle = self.lifecycle if state is self.lifecycle.seen else self.lifecycle.see(state)
         if quarantined != lifecycle.quarantined and not lifecycle.in_hand:  # else what is in hand reads it at its end
             lifecycle = lifecycle.give_up() if quarantined else lifecycle.release()
@@ -209,7 +209,7 @@ class WorkerActor:
                     try:
                         idle = await self._work_once(stopping)
                     except Exception as error:
-                        log.exception("the actor of %s could not work", self.worker.id)
+                        log.exception("the actor of %s failed", self.worker.id)
                         self.problem = describe(error)
                         self._abandon()
                         await wait_until(None, stopping, PAUSE_AFTER_TROUBLE_SECONDS)
@@ -219,7 +219,7 @@ class WorkerActor:
                         await wait_until(self._woken, stopping, self._longest_sleep())
         except asyncio.CancelledError:
             if self.lifecycle.in_hand:
-                words = "%s of %s is still under way and is left"
+                words = "%s of %s is still running and is abandoned"
                 log.error(words, self.lifecycle.in_hand, self.worker.id)  # noqa: TRY400 (nothing else to say)
             raise
 

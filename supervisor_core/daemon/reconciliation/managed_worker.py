@@ -173,7 +173,7 @@ class ManagedWorkers(dict[str, ManagedWorker]):
             if task is not None and task.done():
                 managed.task = None
                 if not task.cancelled() and (error := task.exception()) is not None:
-                    log.error("the actor of %s broke and is begun anew", worker_id, exc_info=error)
+                    log.error("the actor of %s failed and is restarted", worker_id, exc_info=error)
             if managed.task is None and managed.actor.gone:
                 gone.append(worker_id)
             elif managed.task is None:

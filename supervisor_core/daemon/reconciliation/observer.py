@@ -216,7 +216,7 @@ def log_health_changes(earlier: Mapping[str, WorkerStatus | None], looked: Mappi
             continue
         was_unwell = before is not None and before.found.identity is not None and not before.verdict.fine
         if seen.verdict.fine and was_unwell:
-            log.info("%s is well again: %s", worker_id, seen.verdict.reason, extra=about)
+            log.info("%s recovered: %s", worker_id, seen.verdict.reason, extra=about)
         same = before is not None and before.verdict.health is seen.verdict.health
         if not seen.verdict.fine and not (was_unwell and same):
             log.warning("%s is %s: %s", worker_id, seen.verdict.health, seen.verdict.reason, extra=about)

@@ -42,7 +42,7 @@ StopRequested = Callable[[], bool]
 
 
 class OperationCancelled(Exception):
-    """This program was asked to stop before the operation could begin; the next one plans anew."""
+    """The supervisor is stopping, so the operation didn't start; the next run plans it again."""
 
 
 class OperationResult(NamedTuple):
@@ -145,7 +145,7 @@ class WorkerOperations:
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
-        log.info("%s started as pid %d", self._worker_id, identity.pid)
+        log.info("%s started (pid %d)", self._worker_id, identity.pid)
         self.error = None
         return self._look(asked=not automatic)
 
@@ -183,7 +183,7 @@ class WorkerOperations:
             now = self._parts.host.now()
             count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now)
             if count >= worker.restart.max_per_hour:
-                words = f"quarantined: it hangs again, and was started by itself {count} times within the last hour"
+                words = f"quarantined: it hangs again after {count} automatic restarts in the last hour"
                 self._parts.host.quarantines.begin(worker.id, words, now)
                 log.error("%s is %s", worker.id, words)
                 return self._look()
@@ -191,8 +191,8 @@ class WorkerOperations:
             check_alone(found)
             check_startable(self._parts.host, worker)
         except (SupervisorError, OSError) as error:
-            return self._failed(error, what="is not restarted, and goes on as it is")
-        log.warning("%s is restarted: %s", worker.id, why)
+            return self._failed(error, what="isn't restarted and keeps running")
+        log.warning("restarting %s: %s", worker.id, why)
         result = self._ended(self._adapter.stop(worker.id, why))
         self._automatic = why is Why.HUNG
         if result.state is not WorkerState.STOPPED:
@@ -245,8 +245,8 @@ class WorkerOperations:
         code = self._exit_code(identity)
         ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
         if history.ended(found.record, code, now, ago) is not None:
-            known = "not known" if code is None else code
-            log.warning("%s (pid %d) has ended by itself, exit code %s", self._worker_id, identity.pid, known)
+            known = "unknown" if code is None else code
+            log.warning("%s (pid %d) exited, code %s", self._worker_id, identity.pid, known)
         return True
 
     def _recent_search(self) -> FoundWorker | None:
@@ -266,12 +266,12 @@ class WorkerOperations:
 
     def _log_stop(self, report: StopReport) -> None:
         if report.stopped:
-            log.info("%s is stopped (%s)", report.worker_id, report.ending)
+            log.info("%s stopped (%s)", report.worker_id, report.ending)
         else:
             survivors = ", ".join(map(str, report.survivors))
-            log.error("%s is stuck: %s could not be ended", report.worker_id, survivors)
+            log.error("%s is stuck: %s can't be stopped", report.worker_id, survivors)
 
-    def _failed(self, error: Exception, *, again: bool = False, what: str = "could not be started") -> OperationResult:
+    def _failed(self, error: Exception, *, again: bool = False, what: str = "can't start") -> OperationResult:
         if str(error) != self.error:
             log.error("%s %s: %s", self._worker_id, what, error)
         self.error = str(error)

@@ -224,7 +224,7 @@ class Reconciler(Service):
         self._schedule.forget(worker_id)
         self.observer.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
-        log.info("%s is removed: it is not in the configuration any more", worker_id)
+        log.info("%s is removed: no longer in the configuration", worker_id)
         worker = self._parts.host.config.workers.get(worker_id)
         if worker is not None:  # it was put back while it ended
             self._add(worker)
@@ -255,7 +255,7 @@ class Reconciler(Service):
                     self.wake()  # it may be somebody's turn now
         except Exception as error:
             log.exception("a round of the reconciler failed")
-            self._trouble = f"its last round failed: {describe(error)}"
+            self._trouble = f"the last round failed: {describe(error)}"
             self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
         else:
             self._trouble = ""
@@ -349,11 +349,9 @@ class Reconciler(Service):
 
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, an observation will tell, and what follows, the plan."""
-        code = "not known" if ended.exit_code is None else ended.exit_code
+        code = "unknown" if ended.exit_code is None else ended.exit_code
         about = {"worker_id": ended.worker_id}
-        log.info(
-            "a process of %s, pid %d, has ended, exit code %s", ended.worker_id, ended.identity.pid, code, extra=about
-        )
+        log.info("a process of %s (pid %d) exited, code %s", ended.worker_id, ended.identity.pid, code, extra=about)
         if ended.worker_id in self.managed:
             self.managed[ended.worker_id].note_end(ended)
             self.plan_again(ended.worker_id)

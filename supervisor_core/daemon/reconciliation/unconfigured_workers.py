@@ -32,7 +32,7 @@ def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
         try:
             record = read_record(config.state_dir, path.stem)
         except (SupervisorError, OSError) as error:
-            log.warning("%s is about no worker of this configuration, and can't be read: %s", path, error)
+            log.warning("%s belongs to no configured worker and can't be read: %s", path, error)
             continue
         if record is not None:
             worker = WorkerSettings.model_construct(command=record.command or ("unknown",))
@@ -73,7 +73,7 @@ def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
                 _refused(host, ledger, stray)
     for job, first in held:
         with command_context(job.task_id, job.label, job.worker_id):
-            log.info("%s of %s waits: it is the turn of %s", job.handler, worker_id, first.worker_id)
+            log.info("%s of %s is waiting for %s", job.handler, worker_id, first.worker_id)
 
 
 def _refused(host: HostContext, ledger: Ledger, worker_id: str) -> list[Job]:

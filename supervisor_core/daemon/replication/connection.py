@@ -81,7 +81,7 @@ WORDS = 300
 
 
 class DatabaseUnavailable(TemporaryError):
-    """The shared database can't be used at the moment."""
+    """The shared database can't be used right now."""
 
 
 class SharedDatabase:

@@ -50,7 +50,7 @@ class ReplicationRound:
 
 def waiting_rows_text(waiting: int) -> str:
     """How many rows wait, in words."""
-    return f"{waiting} row{' waits' if waiting == 1 else 's wait'}"
+    return f"{waiting} row{'' if waiting == 1 else 's'} waiting"
 
 
 def disabled_reason(config: SupervisorConfig) -> str:
@@ -126,15 +126,15 @@ class ReplicationRounds:
     def so_far(self) -> str:
         """What the database did in a round that has not ended."""
         if not self.answered.is_set():
-            return "said nothing"
-        return "was not upgraded" if self.upgrading.is_set() and not self.ready.is_set() else "did not take all"
+            return "didn't respond"
+        return "wasn't upgraded" if self.upgrading.is_set() and not self.ready.is_set() else "didn't accept all rows"
 
     def waiting(self) -> int:
         """How many rows wait; 0 where even the ledger can't be asked."""
         try:
             return self._forwarding.waiting()
         except Exception:
-            log.exception("what waits for the shared database can't be counted")
+            log.exception("the rows waiting for the shared database can't be counted")
             return 0
 
 
@@ -155,7 +155,7 @@ def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_
     else:
         rounds.halt.set()
         waited = time.monotonic() - begun
-        words = f"The shared database {rounds.so_far()} in {waited:.1f} s; the rest is left for the next time."
+        words = f"The shared database {rounds.so_far()} in {waited:.1f} s. The rest follows next time."
         done = ReplicationRound(0, rounds.waiting(), words)
     if done.problem:
         log.warning("%s %s", done.problem, waiting_rows_text(done.waiting))

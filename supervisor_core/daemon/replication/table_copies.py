@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 
 class DivergedHistory(SupervisorError):
-    """The shared database has an audit trail of this name that is not the ledger's."""
+    """The shared database has a different audit trail under this name."""
 
 
 @dataclass(slots=True)
@@ -191,23 +191,23 @@ def _common_end(scope: CopyScope, chain: str) -> int | None:
     if own and anchor and newest.audit_id < anchor.audit_id:
         # A shared database that was put back from a copy may lack rows that this ledger no longer has.
         raise DivergedHistory(
-            f"The shared database ends at row {newest.audit_id} of the audit trail of {chain}, and this ledger has "
+            f"The shared database has the audit trail of {chain} only up to row {newest.audit_id}, but this ledger "
             f"archived its rows up to {anchor.audit_id}.",
-            remedy="Restore a newer backup of the shared database. A supervisor.id of its own lets this host forward "
-            "again, too.",
+            remedy="Restore a newer backup of the shared database, or give this host its own supervisor.id to forward "
+            "again.",
         )
     if audit.hash_of(scope.local, chain, newest.audit_id) == newest.hash:
         return newest.audit_id
-    words = f"The shared database has another row {newest.audit_id} in the audit trail of {chain} than this ledger."
+    words = f"Row {newest.audit_id} of the audit trail of {chain} differs between the shared database and this ledger."
     if own:
         raise DivergedHistory(
             words,
             remedy="Another host has the same supervisor.id, or the ledger was replaced or altered. "
-            "`supervisor audit verify` checks the ledger; a supervisor.id of its own lets this host forward again.",
+            "Check it with `supervisor audit verify`. To forward again, give this host a supervisor.id of its own.",
         )
     if chain not in scope.told:
         scope.told.add(chain)
-        log.warning("%s It is left as it is; this host is called %s now.", words, scope.supervisor_id)
+        log.warning("%s It's left unchanged; this host is now called %s.", words, scope.supervisor_id)
     return None
 
 
@@ -294,7 +294,7 @@ class TableCopy:
 
 
 _AFFECTED = ("supervisor_id", "audit_id", "worker_id")
-_JOBS = "task %s of %s was in the shared database as one of %s; it is told anew"
+_JOBS = "command %s of %s was in the shared database under %s; it's copied again"
 _mine = of_this_supervisor
 COPIES = (
     TableCopy(tables.audit_log, _AFFECTED[:2], after_the_newest_there, prepare=_as_hashed, follows=True),

@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 
 class SupersededError(SupervisorError):
-    """Another process lives under this supervisor's name."""
+    """Another process uses this supervisor's name."""
 
 
 def _utc_now() -> datetime:
@@ -87,7 +87,7 @@ class SupervisorAgent:
         elsewhere: RunBlocking | None = None,
     ) -> None:
         if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
-            raise ValueError(f"heartbeat_seconds is a number of seconds, 0 for none, not {heartbeat_seconds!r}")
+            raise ValueError(f"heartbeat_seconds must be a number of seconds, or 0 for none, not {heartbeat_seconds!r}")
         self.supervisor_id = supervisor_id
         self._database = transactions(ledger)
         self._publish = bus
@@ -187,7 +187,7 @@ class SupervisorAgent:
         begin = partial(supervisors.begin_life, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
         row, before = await self._elsewhere(self._database.write, begin)
         if before is not None and before.status in ALIVE:
-            words = "supervisor %s did not end its last life itself: pid %d on %s was %s since %s"
+            words = "supervisor %s didn't stop normally last time: pid %d on %s had been %s since %s"
             log.warning(words, self.supervisor_id, before.pid, before.hostname, before.status, before.changed_at)
         self._row = row
         return self._row
@@ -198,7 +198,7 @@ class SupervisorAgent:
             before = self._status
             to = next_status(before, move)
             if to is before:
-                log.warning("supervisor %s is %s already: %s changes nothing", self.supervisor_id, before, move)
+                log.warning("supervisor %s is already %s: %s changes nothing", self.supervisor_id, before, move)
                 return
             row = self._row or await self._begin()
             rests = move is SupervisorMove.START and row.paused
@@ -238,10 +238,10 @@ class SupervisorAgent:
         return cast(SupervisorRow, found)
 
     def _lost(self, found: SupervisorRow | None) -> SupersededError:
-        seen = f"its row tells of pid {found.pid} on {found.hostname}, {found.status}" if found else "its row is gone"
+        seen = f"its row names pid {found.pid} on {found.hostname}, {found.status}" if found else "its row is missing"
         return SupersededError(
-            f"Supervisor {self.supervisor_id} could not change its state: {seen}.",
-            remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+            f"Supervisor {self.supervisor_id} couldn't change its status: {seen}.",
+            remedy="If two supervisors share a supervisor.id, give each its own or stop one.",
         )
 
     def _beat(self) -> Awaitable[None]:
@@ -253,14 +253,14 @@ class SupervisorAgent:
         mine = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
         if not mine and not self._moving.locked():  # else it is just being ended by ourselves
             raise SupersededError(
-                f"The row of supervisor {self.supervisor_id} belongs to another process, or is gone.",
-                remedy="Two supervisors with one supervisor.id? Give each its own, or stop one.",
+                f"The row of supervisor {self.supervisor_id} belongs to another process or is missing.",
+                remedy="If two supervisors share a supervisor.id, give each its own or stop one.",
             )
 
     def _tell(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
         why = f": {reason}" if reason else ""
         level = logging.ERROR if move is SupervisorMove.FAIL else logging.INFO
-        log.log(level, "supervisor %s is %s, it was %s%s", self.supervisor_id, to, before, why)
+        log.log(level, "supervisor %s is %s (was %s)%s", self.supervisor_id, to, before, why)
         event = EVENTS.get(move)
         if self._publish is None or event is None:
             return
@@ -268,7 +268,7 @@ class SupervisorAgent:
         try:
             self._publish(event, self.supervisor_id, payload)
         except Exception:  # nothing that must be true depends on an event
-            log.exception("the event %s of supervisor %s could not be announced", event, self.supervisor_id)
+            log.exception("the event %s of supervisor %s couldn't be published", event, self.supervisor_id)
 
 
 FOLLOW_SECONDS = 5.0
@@ -333,7 +333,7 @@ class LifeRecorder(Service):
             known = isinstance(error, SupervisorError)
             words = describe(error)
             if words != self._problem:
-                log.error("the supervisor's life could not be written down: %s", words, exc_info=not known)  # noqa: TRY400
+                log.error("the supervisor's status couldn't be recorded: %s", words, exc_info=not known)  # noqa: TRY400
             self._problem = words
         else:
             self._problem = ""

@@ -64,7 +64,7 @@ class Forwarder(Service):
         """Why rows wait, and how many."""
         silent = time.monotonic() - self._rounds.moved_at
         if self._under_way and silent > self._query_seconds + SLOW_SECONDS:
-            return f"The shared database has not answered for {silent:.0f} s; {self._waits()}"
+            return f"The shared database hasn't responded for {silent:.0f} s; {self._waits()}"
         if self._away_since is None:
             return ""
         return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
@@ -111,11 +111,11 @@ class Forwarder(Service):
         if self._last.problem:
             self._failures += 1
             if self._away_since is None or before.problem != self._last.problem:
-                log.warning("%s %s; everything else goes on", self._last.problem, self._waits())
+                log.warning("%s %s; everything else continues", self._last.problem, self._waits())
             self._away_since = self._away_since or datetime.now(UTC)
             return
         if self._away_since is not None:
-            log.info("the shared database is there again; %d rows were brought", self._last.rows)
+            log.info("the shared database is back; %d rows forwarded", self._last.rows)
         self._failures, self._away_since = 0, None
 
     async def _wait(self, stopping: asyncio.Event) -> None:

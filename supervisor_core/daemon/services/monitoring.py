@@ -89,7 +89,7 @@ class MonitoringSwitch:
         who = issuer.name or issuer.id
         already = self._agent.status is (SupervisorStatus.PAUSED if rest else SupervisorStatus.ACTIVE)
         if already:
-            return f"Monitoring is {'paused' if rest else 'at work'} already; nothing was changed."
+            return f"Monitoring is already {'paused' if rest else 'active'}."
         entry = AuditEntry(
             actor=issuer.id,
             action=CATALOG[PAUSE if rest else RESUME].audit_action,
@@ -102,12 +102,12 @@ class MonitoringSwitch:
             await self._agent.pause(f"paused by {who}", asked=entry)
             self._plan_again()  # what waits of an older plan is not begun any more
             return (
-                "Monitoring is paused, also across restarts: no worker is started, stopped or restarted by itself. "
-                "Workers and commands go on."
+                "Monitoring is paused, also across restarts: no worker is started, stopped or restarted automatically. "
+                "Workers keep running, and commands still work."
             )
         await self._agent.resume(asked=entry)
         self._plan_again()
-        return "Monitoring is at work again; what changed meanwhile is being dealt with now."
+        return "Monitoring is active again. Changes since the pause are handled now."
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """At the control door: `{"do": "monitoring", "rest": true, "issuer": {"id", "name"}}`."""

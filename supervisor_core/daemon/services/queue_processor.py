@@ -74,7 +74,7 @@ class QueueProcessor(Service):
                 waiting, more = await self._blocking(self._work)
                 self._waiting(waiting)
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
-                log.error("commands wait: %s", error)  # noqa: TRY400
+                log.error("commands are waiting: %s", error)  # noqa: TRY400
             if not more:
                 self.pulse.beat(within=self._poll_seconds)
                 await wait_until(self._woken, stopping, self._poll_seconds)
@@ -130,7 +130,7 @@ class QueueProcessor(Service):
     def _notice(self, problem: str) -> None:
         """Log a change, not a state."""
         if problem and not self._problem:
-            log.warning("the drive can't be worked with: %s", problem)
+            log.warning("the drive can't be used: %s", problem)
         elif self._problem and not problem:
-            log.info("the drive can be worked with again")
+            log.info("the drive can be used again")
         self._problem = problem

@@ -91,9 +91,9 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
         except DriveUnavailable as error:
             log.debug("retention of %s waits for the drive: %s", name, error)
         except (SupervisorError, OSError) as error:
-            log.warning("retention of %s failed and is tried again tomorrow: %s", name, error)
+            log.warning("retention of %s failed, retrying tomorrow: %s", name, error)
         except Exception:  # the edge: a mistake here must not stop the rest
-            log.exception("retention of %s failed and is tried again tomorrow", name)
+            log.exception("retention of %s failed, retrying tomorrow", name)
         note_part(state_dir, name)
     note_sweep(state_dir)
     if +removed:
@@ -109,7 +109,7 @@ def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[s
         yield files.name, _files(host, files, now)
     for git in _checkouts(host):
         yield f"refs of {git.folder}", _refs(git, ledger, now)
-        yield f"trials of {git.folder}", _trials(git, config.state_dir)
+        yield f"dry-run worktrees of {git.folder}", _trials(git, config.state_dir)
 
 
 def _checkouts(host: HostContext) -> list[Git]:
@@ -127,7 +127,7 @@ def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces
         count = delete_batch(ledger, retention, scope)
         if count and retention.lost:
             days = retention.kept.days
-            log.warning("gave up on %d messages that nothing took for %d days", count, days)
+            log.warning("dropped %d messages that couldn't be delivered for %d days", count, days)
         full = count >= retention.batch
         yield count, full
 

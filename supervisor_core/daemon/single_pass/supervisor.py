@@ -105,7 +105,7 @@ class Supervisor:
         try:
             self._ledger.write(partial(write_heartbeat_rows, said=said, seen=seen))
         except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
-            self.findings.fail(f"The heartbeat could not be written down. {error_text(error)}")
+            self.findings.fail(f"The heartbeat couldn't be recorded. {error_text(error)}")
             return False
         finally:
             if not self._owns:
@@ -154,7 +154,7 @@ class Supervisor:
         try:
             maintain_output(self.host, self.worker.id)
         except (SupervisorError, OSError) as error:
-            log.warning("the output of %s waits in the state folder: %s", self.worker.id, error)
+            log.warning("the output of %s is kept in the state folder: %s", self.worker.id, error)
 
     def _report(self, seen: WorkerStatus | None) -> None:
         """The row first, so that the file tells where that failed; and once more where the file is what failed."""
@@ -219,19 +219,19 @@ class Supervisor:
                     self.findings.actions.append("started")
                     start_watcher(*doors, worker, found)
         except (SupervisorError, OSError) as error:
-            self.findings.fail(f"{worker.id} could not be started: {error}")
+            self.findings.fail(f"{worker.id} can't start: {error}")
         return self.check_watcher_health()
 
     def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
         """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
         if before and after and before.in_words() != after.in_words():
-            log.info("%s was %s before this pass, and is %s now", self.worker.id, before.in_words(), after.in_words())
+            log.info("%s was %s before this pass and is now %s", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
             self.findings.fail(after.problem, level)
         if self._stop_request:
             self.findings.fail(
-                f"Told to stop by {self._stop_request.by}; the next pass does what waits.", logging.WARNING
+                f"Received {self._stop_request.by}, stopping. The next pass does the rest.", logging.WARNING
             )
 
     def _status_if_possible(self) -> WorkerStatus | None:
@@ -250,7 +250,7 @@ class Supervisor:
             success=self.findings.well,
             error="; ".join(self.findings.problems) or None,
             actions=tuple(self.findings.actions),
-            state=seen.in_words() if seen else "not known",
+            state=seen.in_words() if seen else "unknown",
         )
 
     @contextmanager

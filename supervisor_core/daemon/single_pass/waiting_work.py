@@ -29,7 +29,7 @@ def do_waiting_work(
 ) -> None:
     """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
     for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
-        findings.note(f"{ended.handler} was interrupted, and not run again")
+        findings.note(f"{ended.handler} was interrupted and isn't run again")
     if sweep and not stop_request:
         _take_flags(host, worker, ledger, findings)
     if not stop_request:
@@ -58,4 +58,4 @@ def _take_flags(host: HostContext, worker: WorkerSettings, ledger: Ledger, findi
         findings.fail(str(error))
         return
     if swept.rejected:
-        findings.fail(f"{swept.rejected} flags were rejected; their reasons lie beside them")
+        findings.fail(f"{swept.rejected} flags were rejected; see the .reason.txt beside each")

@@ -62,8 +62,8 @@ def error_text(error: Exception) -> str:
     """What is said of an error; of one that nobody expected, the log has the details."""
     if isinstance(error, SupervisorError | OSError):
         return str(error)
-    log.error("a step of the pass raised", exc_info=error)
-    return f"Unexpected {describe(error)}. The log has the details."
+    log.error("a step of the pass failed", exc_info=error)
+    return f"Unexpected {describe(error)}. See the log for details."
 
 
 class LedgerOnDemand:

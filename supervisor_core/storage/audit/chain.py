@@ -146,7 +146,7 @@ class HeadFile:
         """Note that the chain has come this far. A disk that is full is logged: the row itself is written."""
         crashpoints.reach("audit.head:before")
         try:
-            with FileLock(self._lock, "noting the head").acquire(timeout=LOCK_SECONDS):
+            with FileLock(self._lock, "saving the audit head").acquire(timeout=LOCK_SECONDS):
                 try:
                     heads = {known.supervisor_id: known for known in self.all()}
                 except UnreadableFileError:
@@ -159,5 +159,5 @@ class HeadFile:
                 document = {name: {"audit_id": each.audit_id, "hash": each.hash} for name, each in heads.items()}
                 write_json(self._path, document)
         except (OSError, LockedError):
-            log.warning("the head of the audit trail could not be noted at %s", self._path, exc_info=True)
+            log.warning("the head of the audit trail couldn't be saved to %s", self._path, exc_info=True)
         crashpoints.reach("audit.head:after")

@@ -78,7 +78,7 @@ def check(found: Iterable[str]) -> FileCheck:
         row = _row(line)
         if row is None:
             if len(faults) < audit.MOST_FAULTS:
-                faults.append(audit.Fault("", number, "isn't a row of an audit trail (the number is that of the line)"))
+                faults.append(audit.Fault("", number, "isn't an audit row (the number is the line's)"))
             continue
         name, audit_id = row["supervisor_id"], row["audit_id"]
         if name not in walks:
@@ -109,7 +109,7 @@ BATCH = 2_000
 
 
 class ArchivingRefused(SupervisorError):
-    """These rows can't be archived now."""
+    """These rows can't be archived right now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,9 @@ def archive(ledger: Ledger, archiving: Archiving, by: Issuer, details: Mapping[s
     def write(connection: Connection) -> None:
         anchor = audit.anchor_of(connection, last.supervisor_id)
         if (anchor.audit_id if anchor else 0) != archiving.after:
-            raise ArchivingRefused("Somebody else has archived rows meanwhile.", remedy="Look at that, then try again.")
+            raise ArchivingRefused(
+                "Another process archived rows in the meantime.", remedy="Check that archive, then try again."
+            )
         mine = audit_anchors.c.supervisor_id == last.supervisor_id
         if anchor:
             connection.execute(update(audit_anchors).where(mine).values(row))

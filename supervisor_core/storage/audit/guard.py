@@ -102,7 +102,7 @@ def _install_mysql(connection: Connection) -> None:
         if not error.orig or error.orig.args[:1][0] not in NOT_ALLOWED:
             raise
         log.warning(
-            "The shared database doesn't let this account make triggers: it won't refuse changes to its audit_log_t. "
+            "This account can't create triggers in the shared database, so changes to its audit_log_t aren't blocked. "
             "`supervisor audit verify --shared` finds them. (%s)",
             error.orig,
         )

@@ -180,7 +180,7 @@ class Walk:
             self._fault(self._expected, f"is missing: row {number} comes next")
         elif self._previous not in (None, row["previous_hash"]):
             # This row matches its hash, so the one before it was written anew, with a hash to match.
-            self._fault(max(number - 1, 1), "was altered: the row after it knows another hash")
+            self._fault(max(number - 1, 1), "was altered: the next row has a different hash for it")
         if self._head and number == self._head.audit_id:
             self._head_differs = row["hash"] != self._head.hash
         self._look_for_the_record(row)
@@ -216,7 +216,7 @@ class Walk:
         if head and head.audit_id > last:
             self._fault(last + 1, f"is missing: the trail had {head.audit_id} rows and ends at {last}")
         elif head and self._head_differs:
-            self._fault(head.audit_id, "isn't the row that was written: the trail was written anew")
+            self._fault(head.audit_id, "isn't the original row: the trail was rewritten")
         elif not head and not self.faults:
             self._fault(last + 1, "may be missing: the newest row isn't known outside the ledger")
         if self._needs_record and self._anchor:

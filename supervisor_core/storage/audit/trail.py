@@ -47,10 +47,10 @@ _ENDED: Mapping[str, str] = {
     "DENIED": "denied",
     "CANCELLED": "cancelled",
     "EXPIRED": "expired before it was approved",
-    "STALE": "not carried out: what was approved was no longer so",
+    "STALE": "not run: the approved change was outdated",
     "REFUSED": "refused",
-    "APPROVED": "approved, and not carried out yet",
-    "APPROVAL_REQUESTED": "waits for an approval",
+    "APPROVED": "approved, not run yet",
+    "APPROVAL_REQUESTED": "waiting for approval",
 }
 """What became of a command that was not carried out, by the row that says it, the last word first."""
 
@@ -166,7 +166,7 @@ def action_of(command: str) -> tuple[str, str]:
     if command.upper() in known:
         return command.upper(), ""
     near = nearest(command, [*CATALOG, *known])
-    raise UsageError(f"{command!a} is no command that leaves a trace.", remedy=f"Did you mean {near}?" if near else "")
+    raise UsageError(f"{command!a} isn't a command in the audit trail.", remedy=f"Did you mean {near}?" if near else "")
 
 
 def _command(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:

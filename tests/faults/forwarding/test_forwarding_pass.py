@@ -105,7 +105,7 @@ def test_a_pass_leaves_an_upgrade_that_takes_too_long_for_the_next(
     with upgrade_under_way(url):
         done = rounds.forward_now(a_config(tmp_path, url), ledger, seconds=rounds.ANSWER_SECONDS)
     assert (done.rows, done.waiting) == (0, 2)
-    assert "The shared database was not upgraded in" in done.problem
+    assert "The shared database wasn't upgraded in" in done.problem
     wait_until(lambda: forwarded(ledger, url), 30, "it is brought")
     assert_equal(ledger, url)
 

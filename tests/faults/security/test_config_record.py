@@ -132,7 +132,7 @@ async def test_an_edit_that_no_daemon_saw_is_on_record_by_the_workers_that_it_re
     edit(home, mailer={"env": {"MODE": "fast"}})
     await started(home, slack)
     row = await recorded(home, 1)
-    assert (row["outcome"], row["details"]["changes"]) == ("success", ["changed while no supervisor ran"])
+    assert (row["outcome"], row["details"]["changes"]) == ("success", ["changed while the supervisor wasn't running"])
     assert row["details"]["workers"] == {"mailer": "done"}
 
 

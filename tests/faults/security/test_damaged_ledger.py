@@ -142,10 +142,10 @@ def test_the_daemon_looks_for_damage_every_hour(tmp_path: Path) -> None:
     ("code", "words", "says"),
     [
         (sqlite3.SQLITE_FULL, "database or disk is full", "the disk is full"),
-        (sqlite3.SQLITE_IOERR_WRITE, "disk I/O error", "the disk fails"),
+        (sqlite3.SQLITE_IOERR_WRITE, "disk I/O error", "the disk has an error"),
         (sqlite3.SQLITE_CANTOPEN, "unable to open database file", "it can't be opened"),
-        (sqlite3.SQLITE_READONLY, "attempt to write a readonly database", "it is read-only"),
-        (sqlite3.SQLITE_BUSY, "database is locked", "it is locked"),
+        (sqlite3.SQLITE_READONLY, "attempt to write a readonly database", "it's read-only"),
+        (sqlite3.SQLITE_BUSY, "database is locked", "it's locked"),
         (sqlite3.SQLITE_CORRUPT_INDEX, "database disk image is malformed", "is damaged"),
         (sqlite3.SQLITE_NOTADB, "file is not a database", "is damaged"),
         (sqlite3.SQLITE_ERROR, "no such table: jobs_t", "is damaged"),

@@ -74,7 +74,7 @@ def test_an_archive_with_tables_of_our_names_is_left_alone(database_url: str, ar
         said = {rounds.once().problem for _ in range(3)}
         (problem,) = said
         assert "isn't the supervisor's: its table workers_t has no last_heartbeat_at" in problem
-        assert "Nothing was changed in it. Create a database of its own" in problem
+        assert "Nothing was changed. Create a database of its own" in problem
         with pytest.raises(ForeignTables):
             made.connect()
     assert (picture(archive), journal_mode(archive)) == (before, mode)

@@ -207,7 +207,7 @@ def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home:
     home.start_daemon()
     pid = home.worker("OrionMX")["pid"]
     with following(home, "--worker", "OrionMX") as follower:
-        assert next_line(follower).rstrip().endswith(f"OrionMX started as pid {pid}")
+        assert next_line(follower).rstrip().endswith(f"OrionMX started (pid {pid})")
         assert home.supervisor("send", "pause OrionMX hotfix", "--wait").returncode == 0
         assert "pause of OrionMX started" in next_line(follower)
     home.supervisor("stop")

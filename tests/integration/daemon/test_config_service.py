@@ -186,7 +186,7 @@ def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
         await watched.until(watched.service.problem)
         assert "workers.a.command is missing" in watched.service.problem()
         assert "(and 2 more)" in watched.service.problem()
-        assert watched.service.problem().endswith("version 1 stays in force")
+        assert watched.service.problem().endswith("version 1 stays active")
         assert "\n" not in watched.service.problem()
         os.utime(path)
         watched.service.wake()
@@ -198,7 +198,7 @@ def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1
     assert "enabledd" in errors[0], "the log has all its lines"
-    assert any("is right again" in record.getMessage() for record in caplog.records)
+    assert any("is valid again" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("trouble", ["removed", "empty", "folder", "not text"])
@@ -298,8 +298,8 @@ def test_a_folder_that_hangs_stops_neither_the_loop_nor_the_end(path: Path, monk
         await service.initialise()
         task = asyncio.create_task(service.run(stopping))
         await watched.until(service.problem)
-        assert "does not answer; version 1 stays in force" in service.problem()
-        assert "does not answer" in (await service.answer({}))["refused"]
+        assert "isn't responding; version 1 stays active" in service.problem()
+        assert "isn't responding" in (await service.answer({}))["refused"]
         if back:
             thaw.set()
             await watched.until(lambda: not service.problem())

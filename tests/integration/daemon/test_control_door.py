@@ -128,7 +128,7 @@ def test_an_answer_of_any_size_arrives_whole(door: Door) -> None:
 
 
 def test_what_it_does_not_know_is_named_with_what_it_knows(door: Door) -> None:
-    with pytest.raises(ControlError, match="unknown request 'dance'; there are echo, fail, big, never"):
+    with pytest.raises(ControlError, match="unknown request 'dance'; expected echo, fail, big, never"):
         door.ask("dance")
 
 

@@ -118,8 +118,8 @@ def test_two_that_change_are_announced_and_go_one_by_one(home: Host) -> None:
     after = home.all_run()
     assert all(level(pid) for pid in after.values())
     log = home.log()
-    assert "restarts 2 workers, one by one: North, South" in log
-    steps = re.findall(r"(North|South) (?:is stopped|started as pid)", log[log.index("one by one") :])
+    assert "restarts 2 workers, one at a time: North, South" in log
+    steps = re.findall(r"(North|South) (?:stopped|started) \(", log[log.index("one at a time") :])
     assert steps in (["North", "North", "South", "South"], ["South", "South", "North", "North"])
 
 
@@ -134,7 +134,7 @@ def test_an_invalid_file_keeps_the_last_good_one_is_said_loudly_and_recovers(hom
     shown = home.supervisor("status")
     assert shown.returncode == 1
     assert "stop_timeoutt" in shown.stdout
-    assert f"version {version} stays in force" in " ".join(shown.stdout.split())
+    assert f"version {version} stays active" in " ".join(shown.stdout.split())
     assert home.pids() == before
     assert "can't be used" in home.log()
     home.config.write_text(good)

@@ -58,7 +58,7 @@ def test_beside_a_daemon_there_is_no_other_and_no_pass_and_it_is_named(tmp_path:
         with pytest.raises(AlreadyRunningError, match=rf"already running \(pid {pid}\)"), daemon_ownership(tmp_path):
             pass
         with (
-            pytest.raises(BusyError, match=rf"daemon looks after OrionMX \(pid {pid}.*did nothing"),
+            pytest.raises(BusyError, match=rf"daemon supervises OrionMX \(pid {pid}.*did nothing"),
             pass_ownership(tmp_path, "OrionMX"),
         ):
             pass
@@ -80,7 +80,7 @@ def test_passes_for_different_workers_run_side_by_side_and_one_worker_has_one(tm
         with pass_ownership(tmp_path, "West"):
             pass
         with (
-            pytest.raises(BusyError, match=rf"Another pass for OrionMX is under way \(pid {pid}, a pass for OrionMX"),
+            pytest.raises(BusyError, match=rf"Another pass for OrionMX is running \(pid {pid}, a pass for OrionMX"),
             pass_ownership(tmp_path, "OrionMX"),
         ):
             pass
@@ -91,7 +91,7 @@ def test_passes_for_different_workers_run_side_by_side_and_one_worker_has_one(tm
 
 def test_a_daemon_waits_for_a_pass_and_gives_up_in_words(tmp_path: Path) -> None:
     with elsewhere(tmp_path, "OrionMX") as (_, release):
-        with pytest.raises(BusyError, match=r"still at work after 0\.1 s"), daemon_ownership(tmp_path, 0.1):
+        with pytest.raises(BusyError, match=r"still running after 0\.1 s\."), daemon_ownership(tmp_path, 0.1):
             pass
         assert daemon_holder(tmp_path) is None, "who gave up holds nothing"
         entered = threading.Event()
@@ -103,7 +103,7 @@ def test_a_daemon_waits_for_a_pass_and_gives_up_in_words(tmp_path: Path) -> None
         starting = threading.Thread(target=start)
         starting.start()
         wait_until(lambda: daemon_holder(tmp_path), 10, "it has come so far")
-        with pytest.raises(BusyError, match="daemon looks after West"), pass_ownership(tmp_path, "West"):
+        with pytest.raises(BusyError, match="daemon supervises West"), pass_ownership(tmp_path, "West"):
             pass  # a new pass sees it coming, so that it is not kept waiting for ever
         assert not entered.is_set()
         release()

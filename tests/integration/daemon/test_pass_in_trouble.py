@@ -61,7 +61,7 @@ def test_a_ledger_that_is_none_is_said_in_the_heartbeat(home: Home) -> None:
     assert said["timestamp"] > before["timestamp"]
     assert not said["success"]
     assert "ledger.db is damaged: file is not a database" in said["error"]
-    assert "The heartbeat could not be written down" in said["error"], "the row comes first"
+    assert "The heartbeat couldn't be recorded" in said["error"], "the row comes first"
 
 
 def test_a_ledger_of_a_newer_version_is_said_in_the_heartbeat(home: Home) -> None:
@@ -91,7 +91,7 @@ def test_a_row_that_is_refused_is_said_in_the_file(home: Home) -> None:
     assert run(home) == 1
     said = heartbeat(home)
     assert not said["success"]
-    assert "The heartbeat could not be written down" in said["error"]
+    assert "The heartbeat couldn't be recorded" in said["error"]
 
 
 def test_a_file_that_is_refused_is_said_in_the_row(home: Home) -> None:

@@ -54,8 +54,8 @@ def test_a_daemon_that_was_started_with_nohup_outlives_its_terminal(home: Home) 
     assert home.status()["supervisor"]["pid"] == daemon.pid
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(20) == 0
-    assert "told to stop by SIGTERM" in home.daemon_log()
-    assert "told to stop by SIGHUP" not in home.daemon_log()
+    assert "received SIGTERM, stopping" in home.daemon_log()
+    assert "received SIGHUP" not in home.daemon_log()
 
 
 def test_the_worker_that_takes_longest_counts(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_a_daemon_that_can_not_end_one_of_them_ends_in_good_order_all_the_same(h
     finally:
         record.write_bytes(kept)
     assert home.everybody() == [pids["Bravo"]]
-    assert "Bravo could not be ended" in home.log()
+    assert "Bravo couldn't be stopped" in home.log()
     assert json.loads((home.state_dir / "runtime.json").read_text())["running"] is False

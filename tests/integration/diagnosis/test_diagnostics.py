@@ -199,7 +199,7 @@ def test_a_report_says_that_the_shared_database_answers_and_which_it_is(tmp_path
     assert found["tz"] == "+00:00"
     assert abs((datetime.now(UTC) - datetime.fromisoformat(found["db_time"])).total_seconds()) < 60
     assert found["connect_seconds"] >= 0
-    assert "the database answers" in details["message"]
+    assert "the database responds" in details["message"]
     assert "database" not in report["unknown_parts"]
 
 

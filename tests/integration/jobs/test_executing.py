@@ -73,7 +73,7 @@ def test_an_outcome_that_is_refused_as_it_is_ends_as_a_failure_that_says_so(home
     assert done.returncode == 1, done.stderr
     (row,) = home.audit()
     assert (row["action"], row["outcome"]) == ("PAUSE", "failure")
-    assert "pause failed: Its outcome could not be written" in heartbeat(home)["error"]
+    assert "pause failed: Its outcome couldn't be stored" in heartbeat(home)["error"]
 
 
 def test_a_pass_gives_up_on_a_ledger_that_takes_no_outcome_and_the_next_reports_it(
@@ -86,11 +86,11 @@ def test_a_pass_gives_up_on_a_ledger_that_takes_no_outcome_and_the_next_reports_
     assert states(home) == ["started", "queued"], "nothing more is begun with such a ledger"
     said = heartbeat(home)
     assert (said["success"], said["actions"]) == (False, ["pause"])
-    assert "pause of OrionMX succeeded, and that could not be written down" in said["error"]
+    assert "pause of OrionMX succeeded, but the outcome couldn't be recorded" in said["error"]
     accept(home)
     assert Supervisor(home.config, "OrionMX").run_once() == 1
     assert states(home) == ["interrupted", "done"]
-    assert "pause was interrupted, and not run again" in heartbeat(home)["error"]
+    assert "pause was interrupted and isn't run again" in heartbeat(home)["error"]
 
 
 def test_a_pass_that_can_not_write_an_outcome_hears_that_it_must_stop(home: Home) -> None:
@@ -99,22 +99,22 @@ def test_a_pass_that_can_not_write_an_outcome_hears_that_it_must_stop(home: Home
         running = subprocess.Popen([*SUPERVISOR, "once"], cwd=home.folder, env=home.environ, stderr=log)
     try:
         path = home.folder / "pass.log"
-        wait_until(lambda: "waits to be written" in path.read_text(), 20, "it waits")
+        wait_until(lambda: "is waiting to be recorded" in path.read_text(), 20, "it waits")
         running.send_signal(signal.SIGTERM)
         assert running.wait(20) == 130
     finally:
         running.kill()
         running.wait()
-    assert path.read_text().count("waits to be written") == 1, "it waits between two tries"
-    assert "Told to stop by SIGTERM" in heartbeat(home)["error"]
+    assert path.read_text().count("is waiting to be recorded") == 1, "it waits between two tries"
+    assert "Received SIGTERM, stopping" in heartbeat(home)["error"]
     assert states(home) == ["started"]
 
 
 def test_a_daemon_that_can_not_write_an_outcome_says_so_and_stops_when_told(home: Home) -> None:
     refuse(home, "1")
     daemon = home.start_daemon(wait=False)
-    wait_until(lambda: "waits to be written" in home.daemon_log(), 20, "it waits")
-    assert "waits to be written" in home.worker("OrionMX")["reason"]
+    wait_until(lambda: "is waiting to be recorded" in home.daemon_log(), 20, "it waits")
+    assert "is waiting to be recorded" in home.worker("OrionMX")["reason"]
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(20) == 0, home.daemon_log()
     assert states(home) == ["started"]

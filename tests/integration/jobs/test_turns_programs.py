@@ -113,7 +113,7 @@ def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> N
         return home.supervisor("once", "--worker-id", worker).returncode
 
     assert home.supervisor("once", "--worker-id", "North", "--heal").returncode == 0, "that it waits is no failure"
-    assert "pause of North waits: it is the turn of West" in log_of(home)
+    assert "pause of North is waiting for West" in log_of(home)
     assert home.audit(task) == []
     assert one_pass("West") == one_pass("North") == 0
     assert [row["target_id"] for row in home.audit(task)] == ["West", "North"]

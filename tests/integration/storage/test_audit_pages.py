@@ -155,11 +155,11 @@ def test_a_name_that_is_somebody_s_id_does_not_bring_in_whoever_took_it(ledger: 
 @pytest.mark.parametrize(
     ("actions", "outcome", "well"),
     [
-        (["APPROVAL_REQUESTED"], "waits for an approval", None),
-        (["APPROVAL_REQUESTED", "APPROVED"], "approved, and not carried out yet", None),
+        (["APPROVAL_REQUESTED"], "waiting for approval", None),
+        (["APPROVAL_REQUESTED", "APPROVED"], "approved, not run yet", None),
         (["APPROVAL_REQUESTED", "DENIED"], "denied", False),
         (["APPROVAL_REQUESTED", "EXPIRED"], "expired before it was approved", False),
-        (["APPROVAL_REQUESTED", "APPROVED", "STALE"], "not carried out: what was approved was no longer so", False),
+        (["APPROVAL_REQUESTED", "APPROVED", "STALE"], "not run: the approved change was outdated", False),
         (["REFUSED"], "refused", False),
         (["MUTED"], "done", True),
         (["APPROVED", "PAUSE"], "succeeded", True),
@@ -198,7 +198,7 @@ def test_a_command_is_all_of_its_rows_whatever_became_of_it(ledger: Ledger) -> N
     found = ledger.read(lambda connection: search(connection, AuditFilter(**mine)))
     assert [row["audit_id"] for row in found] == [7, 6, 5, 4, 3, 2, 1]
     assert all_ids(ledger, 2, **mine) == [7, 6, 5, 4, 3, 2]
-    assert [entry.outcome for entry in look(ledger, **mine).entries][-2:] == ["waits for an approval", "denied"]
+    assert [entry.outcome for entry in look(ledger, **mine).entries][-2:] == ["waiting for approval", "denied"]
     assert ids(look(ledger, worker="North", issuer=ANNA, **mine)) == [7, 4, 3, 1]
     assert ids(look(ledger, action="ROLLBACK_CODE")) == [7]
 

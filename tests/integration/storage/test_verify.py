@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_query_that_never_ends_is_ended_and_the_next_is_asked(file: Path) -> None:
     found = verify(f"sqlite:///{file}", ["endless_t", "a_t"], 0.3)
     assert failed(found) == ["table endless_t"]
-    assert found.failures[0].message == "no answer within 0.8 s"
+    assert found.failures[0].message == "no response within 0.8 s"
     wait_until(lambda: threads() == 0, 10, "its thread has ended")
 
 
@@ -95,7 +95,7 @@ def test_a_server_that_accepts_and_never_answers_is_given_up(dialect: str, answe
     with a_server(answer) as port:
         found = verify(f"{dialect}://me:hunter2@127.0.0.1:{port}/fleet", ["jobs_t"], 0.5)
     assert not found.connected
-    assert [each.message for each in found.asked[1:]] == ["not asked: there is no connection"] * 3
+    assert [each.message for each in found.asked[1:]] == ["skipped: no connection"] * 3
     assert sum(each.seconds for each in found.asked) < 15
     assert "hunter2" not in str(found)
 

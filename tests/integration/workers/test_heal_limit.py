@@ -37,9 +37,9 @@ def test_passes_start_a_worker_that_dies_as_often_as_configured_and_then_say_why
             return f"{said['actions']} {said['error']}"
 
         for _ in range(2):
-            assert heal().startswith("['started'] OrionMX could not be started: OrionMX died within")
+            assert heal().startswith("['started'] OrionMX can't start: OrionMX died within")
         refused = heal()
-        assert refused.startswith("[] OrionMX could not be started: It was started by itself twice within the last")
+        assert refused.startswith("[] OrionMX can't start: It was started by itself twice within the last")
         assert "workers.OrionMX.restart.max_per_hour allows no more" in refused
         note = home.state_dir / "workers" / "OrionMX.starts"
         assert len(json.loads(note.read_text())["starts"]) == 2, "what was refused does not count"

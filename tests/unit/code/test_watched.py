@@ -123,7 +123,7 @@ def test_who_rests_because_a_person_wants_it_says_why(world: World) -> None:
         world.configure(North={**OFTEN, "enabled": False}, South={**AT_ONCE, "quarantined": True})
         world.parts.host.pauses.set("North", None)
         assert [each.wanted for each in look(world).values()] == [False, False]
-        assert look(world)["North"].reason == "not enabled in the configuration any more"
+        assert look(world)["North"].reason == "disabled in the configuration"
         assert look(world)["South"].reason == "quarantined in the configuration"
 
     world.run_in_threads(story())

@@ -187,7 +187,7 @@ def test_a_ledger_that_can_not_be_written_is_a_problem_and_is_tried_again(
         assert scene.living.problem() == ""
 
     run(story())
-    told = [each for each in caplog.records if "could not be written down" in each.getMessage()]
+    told = [each for each in caplog.records if "couldn't be recorded" in each.getMessage()]
     assert len(told) == 1, "the log says it once"
     assert not told[0].exc_info
 

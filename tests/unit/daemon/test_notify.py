@@ -110,7 +110,7 @@ def test_while_something_is_wrong_the_watchdog_hears_nothing_and_the_reason_is_s
         asyncio.run(story())
     assert waiting(systemd) == [
         b"WATCHDOG=1",
-        b"STATUS=not well: the queue stands still",
+        b"STATUS=unhealthy: the queue stands still",
         *[b"WATCHDOG=1", b"STATUS="],
         *[b"WATCHDOG=1"] * 2,
     ]
@@ -129,7 +129,7 @@ def test_who_can_not_say_that_all_is_well_is_not_well(systemd: socket.socket) ->
         await watchdog().run(stopping, well)
 
     asyncio.run(story())
-    assert waiting(systemd) == [b"STATUS=not well: LookupError: gone"]
+    assert waiting(systemd) == [b"STATUS=unhealthy: LookupError: gone"]
 
 
 @pytest.mark.parametrize(

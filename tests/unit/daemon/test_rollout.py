@@ -23,7 +23,7 @@ def test_it_is_announced_once_with_all_names(caplog: pytest.LogCaptureFixture) -
         rollout.held_back(2, {"A": CHANGED, "B": CHANGED}, {"A", "B"})
         rollout.held_back(2, {"A": NONE, "B": CHANGED}, {"A", "B"})
     assert [record.getMessage() for record in caplog.records] == [
-        "version 2 of the configuration restarts 2 workers, one by one: A, B"
+        "configuration version 2 restarts 2 workers, one at a time: A, B"
     ]
 
 
@@ -36,7 +36,7 @@ def test_where_the_first_does_not_live_the_others_keep_what_they_have(caplog: py
         rollout.held_back(2, {"B": CHANGED}, "BCD")
     assert held == {"A": NONE, "D": STOP}
     assert [record.getMessage() for record in caplog.records] == [
-        "A does not run with version 2 of the configuration, so with older settings go on: B, C"
+        "A fails with configuration version 2, so these keep their older settings: B, C"
     ]
     assert "B" in rollout.held_back(2, {"A": NONE, "B": CHANGED}, "ABCD"), "it lives now, so the others follow"
 

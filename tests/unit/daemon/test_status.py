@@ -106,7 +106,7 @@ def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_i
         world.configure(South={})
         await asyncio.sleep(SOON_SECONDS)
         assert shown(world)["North"]["state"] == "running"
-        assert "not in the configuration any more" in shown(world)["North"]["reason"]
+        assert "no longer in the configuration" in shown(world)["North"]["reason"]
         assert not shown(world)["North"]["fine"]
         assert shown(world)["South"]["fine"]
 

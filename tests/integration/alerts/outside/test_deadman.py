@@ -72,7 +72,7 @@ def test_it_pings_while_the_daemon_works_whatever_alerts_are_open(
     switch.broken = ""
     assert switch.beat()
     assert (answer.call_count, switch.service.problem()) == (3, "")
-    assert "all is well again" in caplog.text
+    assert "are resumed" in caplog.text
     assert "hunter2" not in caplog.text
 
 

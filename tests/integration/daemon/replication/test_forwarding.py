@@ -168,7 +168,7 @@ def test_a_task_that_two_hosts_had_shows_what_was_told_last_and_holds_up_nobody(
         do_job(other, "t1")
         forward(ledger, database_url)
         assert forward(other, database_url) == 2
-        assert "was in the shared database as one of TestHost" in caplog.text
+        assert "was in the shared database under TestHost" in caplog.text
         assert forward(ledger, database_url) == 0, "they do not take it from each other for ever"
         assert_equal(other, database_url)
 
@@ -241,7 +241,7 @@ def test_a_second_host_of_the_same_name_is_told_so_and_mixes_nothing_in(
     with opened(tmp_path / "clone") as clone:
         do_job(clone, "t2")
         with pytest.raises(
-            DivergedHistory, match=r"another row 1 in the audit trail of TestHost.*supervisor\.id of its"
+            DivergedHistory, match=r"Row 1 of the audit trail of TestHost differs.*supervisor\.id of its"
         ):
             forward(clone, database_url)
     assert_equal(ledger, database_url)
@@ -271,6 +271,6 @@ def test_a_trail_under_an_earlier_name_that_is_taken_is_said_and_left(
     with opened(tmp_path / "clone", "NewName") as renamed:
         do_job(renamed, "t3")
         assert forward(renamed, database_url) == 3
-        assert "It is left as it is; this host is called NewName now" in caplog.text
+        assert "It's left unchanged; this host is now called NewName" in caplog.text
         with a_forwarding(renamed, database_url) as made:
             assert made.waiting() == 0

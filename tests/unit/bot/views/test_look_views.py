@@ -68,9 +68,7 @@ ENTRY = TrailEntry(
 FAILED = replace(
     ENTRY, audit_id=6, command="pause", asked=ANNA, approved=(), outcome="failed", well=False, error=HOSTILE
 )
-WAITS = replace(
-    ENTRY, audit_id=5, approved=(), outcome="waits for an approval", well=None, label=HOSTILE, about=HOSTILE
-)
+WAITS = replace(ENTRY, audit_id=5, approved=(), outcome="waiting for approval", well=None, label=HOSTILE, about=HOSTILE)
 WIDE = "&" * 5000
 LONGEST = TrailEntry(
     "H" * 64, 10**17, NOW, WIDE, WIDE, Issuer(f"cli:{WIDE}", WIDE), WIDE, (Issuer(f"file:{WIDE}", WIDE),) * 9, WIDE,

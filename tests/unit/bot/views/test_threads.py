@@ -46,7 +46,7 @@ VERIFIED = {
         {"name": "table jobs_t", "passed": False, "seconds": 0.1, "message": "there is no such table"},
     ]
 }
-DIAGNOSED = "OrionMX runs as pid 7 since 3.2 h; healthy: it beats; the database answers; 40 % of the drive is free"
+DIAGNOSED = "OrionMX runs as pid 7 since 3.2 h; healthy: it beats; the database responds; 40% of the drive is free"
 
 
 def commits(number: int) -> list[dict[str, str]]:

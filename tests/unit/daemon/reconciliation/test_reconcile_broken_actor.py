@@ -48,7 +48,7 @@ def test_one_actor_that_breaks_is_begun_anew_and_the_others_keep_what_is_in_hand
         await until(lambda: world.adapter.done("South") == ["start", "stop"], "South is being stopped")
         bus.raises["North"] = 2  # the work, and the edge that deals with that
         task = world.send("restart_watcher", "North")
-        await until(lambda: any("begun anew" in each.getMessage() for each in caplog.records), "its task broke")
+        await until(lambda: any("is restarted" in each.getMessage() for each in caplog.records), "its task broke")
         assert bus.raises["North"] == 0
         assert world.state("South") == "stopping", "what is in hand for the other stays so"
         after = world.send("diagnostics", "North")

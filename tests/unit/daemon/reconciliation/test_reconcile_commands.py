@@ -111,7 +111,7 @@ def test_several_restarts_are_announced_and_go_one_by_one(world: World, caplog: 
         assert [world.adapter.done(name) for name in WORKERS] == [["start", "stop", "start"]] * 3
 
     world.run_in_threads(story())
-    assert "version 2 of the configuration restarts 3 workers, one by one: North, South, West" in caplog.text
+    assert "configuration version 2 restarts 3 workers, one at a time: North, South, West" in caplog.text
 
 
 def test_commands_do_not_wait_for_the_turn_of_a_planned_restart(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +256,7 @@ def test_a_command_that_was_cut_off_for_a_worker_that_is_configured_no_more_is_r
         await until(lambda: world.job(task).outcome is not None)
         outcome = world.job(task).outcome
         assert outcome is not None
-        assert "was not run again" in (outcome.error or "")
+        assert "isn't run again automatically" in (outcome.error or "")
         await until(lambda: not world.runs("North"), "it is ended like any other that is removed")
 
     world.run(story())
