@@ -1,4 +1,4 @@
-"""The command-line reference names every key that `--json` prints."""
+"""The reference names every key that `--json` prints, and every detail of a code change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support.code.code_homes import a_code_host
+from tests.support.code.repositories import origin_and_checkout
 from tests.support.homes import ROOT, a_home
 
 FREE = ("details", "evidence", "actions")
@@ -54,3 +56,18 @@ def test_every_key_of_a_json_document_is_on_the_page(tmp_path: Path) -> None:
         name: sorted({key for key in keys(found) if f"`{key}`" not in texts[name]}) for name, found in documents.items()
     }
     assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_every_detail_of_a_code_change_is_on_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    text = page.split("\n### Details of code changes\n")[1].split("\n## ")[0]
+    code = origin_and_checkout(tmp_path / "code")
+    with a_code_host(tmp_path / "host", code.checkout.folder) as host:
+        host.start()
+        rollback = host.did("rollback 2 hotfix")
+        undo = host.did("undo")
+        code.comes_in({"new.txt": "new\n"})
+        changes = (rollback, undo, host.did("update"), host.did("update"))
+    by_worker = {"OrionMX"}
+    found = {key for done in changes for key in keys(dict(done.details))}
+    assert sorted(key for key in found - by_worker if f"`{key}`" not in text) == []
