@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tests.support.processes import process_backends
+from tests.support.slack import short_pace
 from tests.support.storage import recorded_schema
 
 REQUEST_BYTES = 256 * 1024
@@ -288,6 +289,7 @@ def _be(request: dict[str, Any], fds: Sequence[int]) -> NoReturn:
     time.tzset()
     if str(process_backends.FOLDER) in os.environ.get("PYTHONPATH", ""):
         process_backends.use_portable()
+    short_pace.use_if_wanted(os.environ)
     if request["forks"]:
         from supervisor_core.daemon.control import lifecycle as starting_daemon
 

@@ -13,6 +13,7 @@ import yaml
 
 from slack_playground import Playground
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
+from tests.support.slack import short_pace
 from tests.support.waiting import wait_until
 
 ACCESS = {"operators": ["U0OPERATOR"], "approvers": ["U0APPROVER"]}
@@ -35,7 +36,7 @@ class SlackHome(Home):
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**super().environ, **getattr(self, "slack", {})}
+        return {**super().environ, **short_pace.ENVIRON, **getattr(self, "slack", {})}
 
     def named(self) -> list[str]:
         """The people whom the access rules name, as tests name them."""
