@@ -63,7 +63,7 @@ def _mode(value: object) -> int:
 
 
 class SupervisorSettings(Section):
-    """This supervisor."""
+    """The supervisor of this host."""
 
     id: HostId = Field(
         default="", description="Name of this host in the audit trail and in results. Empty: the hostname."

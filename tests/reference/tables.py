@@ -12,6 +12,7 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.labels import Role
+from supervisor_core.daemon.replication.table_copies import COPIES
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
 from supervisor_core.jobs.model import JobState
@@ -53,10 +54,13 @@ TYPES: tuple[tuple[object, str], ...] = (
 
 def page() -> str:
     tables = sorted(metadata.tables.values(), key=lambda each: each.name)
-    overview = ((f"[`{each.name}`](#{each.name})", _description(each)) for each in tables)
+    copied = {each.table.name for each in COPIES}
+    overview = (
+        (f"[`{each.name}`](#{each.name})", "yes" if each.name in copied else "", _description(each)) for each in tables
+    )
     return fill(
         "tables.md",
-        {"overview": table(("table", "rows"), overview), "tables": "\n\n".join(map(_section, tables))},
+        {"overview": table(("table", "shared", "rows"), overview), "tables": "\n\n".join(map(_section, tables))},
     )
 
 

@@ -67,7 +67,7 @@ Index(None, jobs.c.handler, jobs.c.finished_at)
 
 approvals = table(
     "approvals_t",
-    "Approvals: one for each command that needs one.",
+    "One row for each command that needs an approval.",
     key("approval_id", String(32), "Eight letters."),
     required("task_id", String(COMMAND_ID), "The id of the command."),
     supervisor_id(),
@@ -98,7 +98,7 @@ approvals = table(
 
 votes = table(
     "votes_t",
-    "Votes. Each person has one vote for each approval.",
+    "Votes: one for each person and approval.",
     key("approval_id", String(32), "The approval."),
     key("voter_id", String(PERSON_ID), "The id of the voter."),
     supervisor_id(),
@@ -128,7 +128,7 @@ bakes = table(
 
 schedules = table(
     "schedules_t",
-    "Schedules.",
+    "Commands that run at set times.",
     key("schedule_id", String(32), "Eight letters."),
     supervisor_id(),
     required("name", String(64), "The name as it was typed."),
