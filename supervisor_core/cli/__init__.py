@@ -44,6 +44,7 @@ GROUPS = {
         "config": "Check the configuration",
         "doctor": "Check the installation, and say how to fix each problem",
         "db": "Upgrade the tables of the databases",
+        "completion": "Complete commands and worker names in bash, zsh or fish",
         "demo, playground": "Try everything, or only a local Slack, in the browser",
     },
 }

@@ -169,6 +169,12 @@ def db(parser: ArgumentParser) -> None:
     parser.add_argument("upgrade", choices=["upgrade"], help="run the missing migrations")
 
 
+def completion(parser: ArgumentParser) -> None:
+    """The words of `completion`."""
+    what = "the shell whose script is printed; workers: the names that the script completes"
+    parser.add_argument("shell", choices=["bash", "zsh", "fish", "workers"], help=what)
+
+
 def demo(parser: ArgumentParser) -> None:
     """The options of `demo`."""
     parser.add_argument("--port", type=port, default=0, metavar="P", help="the page's port (default: any free port)")
@@ -258,6 +264,12 @@ SUBCOMMANDS = {
     ),
     "db": Subcommand(
         "doctor_and_db:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"
+    ),
+    "completion": Subcommand(
+        "completion:run",
+        completion,
+        "Print a script that completes commands, options and worker names at TAB.",
+        "completion bash > ~/.local/share/bash-completion/completions/supervisor",
     ),
     "demo": Subcommand(
         "run:run_demo", demo, "Run a supervisor, a worker and a local Slack, to try them in the browser.", "demo --tour"
