@@ -23,12 +23,13 @@ HEAD = ("key", "type", "default", "description")
 
 def page() -> str:
     first, *others = sections()
+    examples = {each.key: each.field.examples or [] for section in others for each in section.settings if each.is_list}
     restarting = [name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE]
     return fill(
         "configuration.md",
         {
             "outermost": _table(SectionPage("", "", tuple(each for each in first.settings if each.model is None))),
-            "sections": "\n\n".join(map(_section, others)),
+            "sections": "\n\n".join(_section(each, examples.get(each.key.removesuffix("[]"), [])) for each in others),
             "restarting": code_list(restarting),
             "bounds": f"{MAX_BYTES:,} bytes, {MAX_DEPTH} levels and {MAX_NODES:,} values",
             "longest": f"{WEEK:,} seconds (a week) or {MONTH:,} minutes (a month)",
@@ -36,9 +37,14 @@ def page() -> str:
     )
 
 
-def _section(section: SectionPage) -> str:
+def _section(section: SectionPage, examples: list[Any]) -> str:
     level = "##" if "." not in section.key or section.key in ("workers.ID", "teams.NAME") else "###"
-    return "\n\n".join([f"{level} {section.key}", section.description, _table(section)])
+    parts = [f"{level} {section.key}", section.description, _table(section)]
+    if section.key.endswith("[]") and examples:
+        name = section.key.removesuffix("[]").rpartition(".")[2]
+        items = "\n".join(f"  - {in_yaml(each)}" for each in examples)
+        parts.append(f"```yaml\n{name}:\n{items}\n```")
+    return "\n\n".join(parts)
 
 
 def _table(section: SectionPage) -> str:
