@@ -173,6 +173,7 @@ def test_the_tour_prints_the_conversation_and_exits_0(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("signals", "code"),
     [([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 0), ([signal.SIGHUP, signal.SIGTERM], 0)],
@@ -237,6 +238,7 @@ def test_a_daemon_that_dies_is_said_with_the_end_of_its_log_and_nothing_is_left(
     demo.left_nothing(processes)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "begun", ["supervisor-demo-*", "supervisor-demo-*/daemon.log", "supervisor-demo-*/var/ledger.db"]
 )

@@ -127,6 +127,7 @@ def code(tmp_path: Path) -> Iterator[CodeHome]:
 PAUSED, RUNS = True, False
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("handler", "point", "paused"),
     [

@@ -145,6 +145,7 @@ def heartbeat(home: Host) -> dict[str, Any]:
     return next(service for service in home.status()["services"] if service["name"] == "heartbeat")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "words"),
     [

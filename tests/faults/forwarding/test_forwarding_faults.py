@@ -56,6 +56,7 @@ def home_with(tmp_path: Path, url: str, workers: dict[str, Any] | None = None) -
 # The server
 
 
+@pytest.mark.sampled(1)
 def test_while_it_is_away_all_goes_on_and_what_waits_comes_when_it_is_back(
     server: servers.Server, url: str, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_while_it_is_away_all_goes_on_and_what_waits_comes_when_it_is_back(
             assert_equal(ledger, url)
 
 
+@pytest.mark.sampled(1)
 def test_a_daemon_started_while_it_is_away_says_how_much_has_waited_since_the_last_one(
     server: servers.Server, url: str, tmp_path: Path
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_daemon_started_while_it_is_away_says_how_much_has_waited_since_the_la
         wait_until(lambda: "3 rows wait" in service(home)["reason"], 20, "it says how many wait")
 
 
+@pytest.mark.sampled(1)
 def test_killed_before_its_commit_it_has_nothing_of_the_batch_and_gets_all_of_it(
     server: servers.Server, url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +113,7 @@ def test_killed_before_its_commit_it_has_nothing_of_the_batch_and_gets_all_of_it
 
 
 # PyMySQL leaves it to the garbage collector to close what a server that is killed did not even greet.
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_killed_again_and_again_while_rows_come_and_go(
     server: servers.Server, url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +140,7 @@ def write_and_bring(ledger: Ledger, made: Replicator) -> None:
         bring_all(made)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", ["connect", "forward.commit:before"])
 def test_frozen_it_is_given_up_within_bounds_and_has_all_once_when_it_goes_on(
     server: servers.Server, url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, point: str
@@ -155,6 +160,7 @@ def test_frozen_it_is_given_up_within_bounds_and_has_all_once_when_it_goes_on(
     assert_equal(ledger, url)
 
 
+@pytest.mark.sampled(1)
 def test_frozen_it_keeps_no_daemon_from_stopping_in_good_order(
     server: servers.Server, url: str, tmp_path: Path
 ) -> None:
@@ -170,6 +176,7 @@ def test_frozen_it_keeps_no_daemon_from_stopping_in_good_order(
         assert "did not stop" not in home.daemon_log()
 
 
+@pytest.mark.sampled(1)
 def test_somebody_who_holds_the_rows_keeps_us_waiting_no_longer_than_a_query_may_take(
     server: servers.Server, url: str, ledger: Ledger
 ) -> None:
@@ -222,6 +229,7 @@ def test_a_shared_file_in_a_folder_that_is_not_there_yet(tmp_path: Path, ledger:
 # We ourselves
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", ["forward.commit:before", "forward.commit:after"])
 def test_a_daemon_killed_around_the_commit_brings_each_row_once(tmp_path: Path, database_url: str, point: str) -> None:
     with home_with(tmp_path, database_url, workers={}) as home:

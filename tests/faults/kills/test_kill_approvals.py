@@ -96,6 +96,7 @@ def test_killed_while_its_end_was_written_down_it_is_written_down_once(home: App
     told_once(home)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["votes_t.cast:before", "votes_t.cast:after"])
 def test_killed_while_it_was_denied_it_is_denied_once(home: ApprovalHome, point: str) -> None:
     asked = home.ask()
@@ -105,6 +106,7 @@ def test_killed_while_it_was_denied_it_is_denied_once(home: ApprovalHome, point:
     told_once(home, ("APPROVAL_REQUESTED", "DENIED"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["approvals_t.cancelled:before", "approvals_t.cancelled:after"])
 def test_killed_while_it_was_cancelled_it_is_cancelled_once(home: ApprovalHome, point: str) -> None:
     asked = home.ask()
@@ -114,6 +116,7 @@ def test_killed_while_it_was_cancelled_it_is_cancelled_once(home: ApprovalHome, 
     told_once(home, ("APPROVAL_REQUESTED", "CANCELLED"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["approvals_t.stale:before", "approvals_t.stale:after"])
 def test_killed_while_it_was_found_stale_nothing_is_carried_out(home: ApprovalHome, point: str) -> None:
     asked = home.ask()
@@ -125,6 +128,7 @@ def test_killed_while_it_was_found_stale_nothing_is_carried_out(home: ApprovalHo
     told_once(home, ("APPROVAL_REQUESTED", "APPROVED", "STALE"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["approvals_t.expired:before", "approvals_t.expired:after"])
 def test_killed_while_it_expired_it_expires_once(tmp_path: Path, point: str) -> None:
     with an_approval_home(tmp_path / "home", expires_minutes=0.01) as home:

@@ -124,6 +124,7 @@ def test_no_point_is_forgotten(home: Home, tmp_path: Path) -> None:
     assert set(trace.read_text().splitlines()[started:]) - BESIDE == known
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["worker.start:before", "worker.start:after"])
 def test_killed_while_it_starts_a_worker_the_next_one_finds_it_and_starts_no_second(home: Home, point: str) -> None:
     daemon = home.start_daemon(program=armed(point), wait=False)
@@ -150,6 +151,7 @@ def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str
     assert [row["action"] for row in home.audit()] == ["PAUSE", "RESUME"][not sent_it :]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["flag.reject:before", "flag.reject:after"])
 def test_killed_while_it_rejects_a_flag_it_is_told_once(home: Home, point: str) -> None:
     daemon = home.start_daemon(program=armed(point))
@@ -162,6 +164,7 @@ def test_killed_while_it_rejects_a_flag_it_is_told_once(home: Home, point: str) 
     assert sorted(path.name for path in (home.inbox / "rejected").iterdir()) == [FLAG, f"{FLAG}.reason.txt"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["jobs_t.interrupted:before", "jobs_t.interrupted:after"])
 def test_a_daemon_killed_with_a_command_in_hand_twice_still_tells_it_once(home: Home, point: str) -> None:
     crash_at(home, "jobs_t.started:after")

@@ -50,6 +50,7 @@ async def paused_once(home: SlackHome, slack: Playground) -> None:
     assert len(slack.channel("ops").messages()) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["envelope.row:before", "envelope.row:after"])
 async def test_killed_before_it_was_acknowledged_it_can_be_sent_again_and_is_one_command(
     home: SlackHome, slack: Playground, point: str

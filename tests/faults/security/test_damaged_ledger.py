@@ -67,6 +67,7 @@ def says_what_to_do(home: Home) -> None:
     assert all(words in ledger["remedy"] for words in ("supervisor stop", "backup", ".recover", "audit_head.json"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_ledger_is_named_by_everybody_and_stops_no_worker(tmp_path: Path, damage: str) -> None:
     commands = NEEDS_JOBS if damage == "jobs_t" else COMMANDS

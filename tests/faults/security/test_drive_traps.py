@@ -80,6 +80,7 @@ def answer(host: Host, handler: str, task_id: str) -> dict[str, Any]:
     return wait_until(lambda: host.result(handler, task_id) or {}, SECONDS, f"{task_id} is answered")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("trap", [a_socket, a_folder, a_link_to_a_device, a_giant, a_fifo])
 def test_no_trap_on_the_drive_keeps_a_worker_from_being_paused_and_resumed(
     host: Host, trap: Callable[[Path, Path], None]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection
 
 from bot.outbound.delivery import Delivery
@@ -24,10 +25,12 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import DETAILS
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
+from tests.support.sampling import rounds
 from tests.support.slack.counting_slack import START, Clock, CountingSlack
 
-CARDS, STEPS = 20, 300
-BURSTS, EVERY, LASTS = 10, timedelta(minutes=18), timedelta(seconds=1)
+BURSTS = rounds(10, sample=3)
+CARDS, STEPS = 20, 30 * BURSTS
+EVERY, LASTS = timedelta(minutes=18), timedelta(seconds=1)
 """Steps come as programs print them: thirty within half a minute, on each worker, then nothing for long."""
 
 BEGIN = datetime.now(UTC) - timedelta(hours=4)  # all of it has been: nothing waits for the real clock
@@ -67,6 +70,7 @@ def happenings(ledger: Ledger, filed_jobs: list[Job]) -> Iterator[tuple[float, A
     yield START + 10_800, finish
 
 
+@pytest.mark.sampled
 def test_a_three_hour_update_with_300_steps_on_20_cards_at_once(tmp_path: Path) -> None:
     asyncio.run(_a_long_update(tmp_path))
 

@@ -187,6 +187,7 @@ def test_one_that_is_disabled_is_ended_and_enabled_again_it_runs(home: Host) -> 
     assert home.pids()["North"] == before["North"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"running": true', '{"running": "yes", "pid": "x"}', "\x00\xff", "folder"]
 )

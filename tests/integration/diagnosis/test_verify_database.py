@@ -135,6 +135,7 @@ def signal_all(processes: list[psutil.Process], number: int) -> None:
             process.send_signal(number)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("database_url", ["postgresql", "mariadb"], indirect=True)
 def test_a_frozen_server_holds_nobody_up(tmp_path: Path, database_url: str) -> None:
     make_tables(database_url)

@@ -202,6 +202,7 @@ def test_a_chain_that_nobody_touched_verifies(engine: Engine) -> None:
         assert audit.verify(connection, [head]) == (5, [])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "column", ["actor", "action", "outcome", "target_id", "label", "created_at", "details_json", "task_id"]
 )
@@ -255,6 +256,7 @@ def test_a_row_rewritten_with_its_hash_is_found_by_the_row_after_it(engine: Engi
     assert fault.audit_id == 3
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("removed", "named"), [((1,), 1), ((3,), 3), ((4, 5), 4), ((5,), 5), ((1, 2, 3, 4, 5), 1)])
 def test_a_removed_row_is_named_the_newest_included(engine: Engine, removed: tuple[int, ...], named: int) -> None:
     head = write_chain(engine)

@@ -89,6 +89,7 @@ def a_server(answer: bytes) -> Iterator[int]:
                 connection.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("answer", [b"", b"\x4a\0\0\0\x0a5.5.5-10.11", b"N"], ids=["nothing", "half a greeting", "N"])
 @pytest.mark.parametrize("dialect", ["mysql+pymysql", "postgresql+psycopg"])
 def test_a_server_that_accepts_and_never_answers_is_given_up(dialect: str, answer: bytes) -> None:

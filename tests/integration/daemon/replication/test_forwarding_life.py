@@ -84,6 +84,7 @@ def test_a_database_of_a_newer_program_is_refused_and_taken_up_when_it_can_be(
     assert_equal(ledger, database_url)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("statements", [1, 4, 9, 40])
 def test_an_interrupted_upgrade_is_finished_by_the_next_one(ledger: Ledger, database_url: str, statements: int) -> None:
     """MariaDB keeps each table and index that was created, whatever becomes of the transaction."""
