@@ -255,7 +255,7 @@ class Delivery:
                 asked = retry_after(error)
                 for each in {by, called}:  # it may have come to another method than it began with
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)
-                return await self._hold(message, f"Slack answers {word} to {called}")
+                return await self._hold(message, f"Slack responds {word} to {called}")
             return await self._retry_later(message, f"Slack refuses {called}: {word}")
         except (HeldError, UnverifiedError) as error:
             return await self._hold(message, str(error))
@@ -270,7 +270,7 @@ class Delivery:
         except SupervisorError:
             raise  # the ledger: whatever is told now could not be noted
         except Exception as error:
-            log.exception("%s %s can't be told", message.kind, message.subject)
+            log.exception("%s %s can't be sent", message.kind, message.subject)
             return await self._retry_later(message, describe(error))
         self._note_success(message, by)
         return None
@@ -301,7 +301,7 @@ class Delivery:
         return Wait(LOOK_SECONDS, reason, holds=False)
 
     async def _postpone(self, message: PendingMessage, reason: str, seconds: float | None) -> None:
-        log.warning("%s %s waits: %s", message.kind, message.subject, reason)
+        log.warning("%s %s is waiting: %s", message.kind, message.subject, reason)
         now = self._now()
         work = partial(outbox.postpone, message=message, error=reason, now=now, seconds=seconds)
         await asyncio.wrap_future(self._ledger.submit(work))

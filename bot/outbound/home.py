@@ -124,7 +124,7 @@ class HomeRefresher:
             try:
                 await quick(self.order_all)
             except SupervisorError as error:
-                log.warning("pages are not up to date: %s", error)
+                log.warning("App Home pages are out of date: %s", error)
                 self._changed.set()
             await wait_until(None, stopping, AGAIN_SECONDS)
 

@@ -176,10 +176,10 @@ class HomePublisher:
         except SlackApiError as error:
             code = error_code(error)
             if code in MALFORMED and page.view is not page.plain:
-                log.error("the page of %s is refused (%s); it is told in words", message.subject, code)  # noqa: TRY400
+                log.error("Slack refuses the page of %s (%s); it's shown as plain text", message.subject, code)  # noqa: TRY400
                 view_hash = await self._publish_view(message, page.plain)
             elif code in MALFORMED | NOBODY:
-                reason = f"{message.subject} can't be shown a page: {code}"
+                reason = f"App Home can't be shown to {message.subject}: {code}"
                 log.warning("%s", reason)
                 raise DroppedError(reason) from None
             else:

@@ -42,7 +42,7 @@ KINDS = (
 
 
 class DroppedError(Exception):
-    """The message can't be sent to anybody, for this reason."""
+    """The message can't be delivered anywhere."""
 
 
 def answer(request: Request, content: Content) -> Message:

@@ -17,10 +17,10 @@ KEPT_GATES = 1000
 
 
 class HeldError(Exception):
-    """Slack asked us to leave this method alone for another `seconds`."""
+    """Slack's rate limit of this method lasts another `seconds`."""
 
     def __init__(self, method: str, seconds: float) -> None:
-        super().__init__(f"Slack asked us not to call {method} for another {seconds:.1f} s")
+        super().__init__(f"Slack's rate limit of {method} lasts another {seconds:.1f} s")
         self.seconds = seconds
 
 

@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 
 class UnreachableError(Exception):
-    """No place takes this message for now."""
+    """The message can't be posted anywhere right now."""
 
 
 class MessageSender:
@@ -109,7 +109,7 @@ class MessageSender:
             elif message.kind == HOME and self._home is not None:
                 await self._mark_sent(message, await self._home.publish(message))
             elif is_orphaned(message):
-                await self._drop(message, "the message above it stands nowhere")
+                await self._drop(message, "its parent message was never posted")
             elif message.kind == FILE:
                 await self._mark_sent(message, await self._find(message) or await self._upload(message))
             else:
@@ -120,14 +120,14 @@ class MessageSender:
             private = message.payload.get("below") or message.payload.get("alone")
             if not (private and self._is_old(message)):
                 raise
-            log.error("%s %s is told to nobody: %s", message.kind, message.subject, error)  # noqa: TRY400
+            log.error("%s %s can't be delivered: %s", message.kind, message.subject, error)  # noqa: TRY400
             await self._drop(message, str(error))
 
     async def _send_content(self, message: PendingMessage) -> None:
         content = await self._read(lambda connection: self._composer.content(connection, message, self.now()))
         unseen = bool(message.payload.get("announced")) and not message.address.get("ts")
         if content is None or (unseen and self._is_old(message)):
-            why = "it would add nothing" if message.kind == DETAILS else "nobody waits for it any more"
+            why = "it adds nothing" if message.kind == DETAILS else "nobody is waiting for it"
             await self._drop(message, why)
             return
         address = await self._find(message)
@@ -143,7 +143,7 @@ class MessageSender:
             if not _is_malformed(error, content):
                 raise
             why = error_code(error)
-            log.error("%s %s is refused (%s); it is told as plain text", message.kind, message.subject, why)  # noqa: TRY400
+            log.error("Slack refuses %s %s (%s); it's sent as plain text", message.kind, message.subject, why)  # noqa: TRY400
         return await send(message, without_blocks(content), *more)
 
     async def _edit_or_post(
@@ -168,7 +168,7 @@ class MessageSender:
         except SlackApiError as error:
             if error_code(error) not in LOST:
                 raise
-            log.warning("%s %s is gone (%s); it is posted anew", message.kind, message.subject, error_code(error))
+            log.warning("%s %s was deleted (%s); it's posted again", message.kind, message.subject, error_code(error))
             return False
         return True
 
@@ -192,10 +192,10 @@ class MessageSender:
                 if code not in SHUT_OUT:
                     raise
                 refused = refused or code
-                log.warning("%s %s can't be told in %s: %s", message.kind, message.subject, channel, code)
+                log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, code)
                 await self._report_refusal(channel, code)
         await self._note_address(message, {})
-        raise UnreachableError(f"The channel {home} can't be written in ({refused}): /invite @{self._bot_name} there.")
+        raise UnreachableError(f"Can't post in the channel {home} ({refused}). Run /invite @{self._bot_name} there.")
 
     async def _report_refusal(self, channel: str, code: str) -> None:
         if report := self._on_refusal:
@@ -235,11 +235,11 @@ class MessageSender:
         except SlackApiError as error:
             if is_temporary(error):
                 raise
-            why = f"{error_code(error)}; with the scope channels:history the app may look it up"
+            why = f"{error_code(error)}; grant channels:history so the app can check"
         except LookupError as error:
             why = str(error)
         kind, subject = message.kind, message.subject
-        log.warning("whether %s %s was posted is not known (%s): it may stand there twice", kind, subject, why)
+        log.warning("%s %s may be posted twice: the first attempt's result is unknown (%s)", kind, subject, why)
         return {}
 
     async def _whisper(self, message: PendingMessage, content: Content) -> None:
@@ -262,7 +262,7 @@ class MessageSender:
         try:
             await self._slack.post(await self._slack.direct(user), None, content, message.subject)
         except SlackApiError as error:
-            reason = f"{user} can't be answered: {first}, and directly: {_refusal(error, content)}"
+            reason = f"no response can reach {user}: {first}, and directly: {_refusal(error, content)}"
             log.error("%s", reason)  # noqa: TRY400 (the words say it all)
             raise DroppedError(reason) from None
 

@@ -27,7 +27,7 @@ Address = Mapping[str, str]
 
 
 class UploadError(Exception):
-    """Slack gave an address for a file's bytes, and does not take them there."""
+    """Slack refuses the upload of a file."""
 
 
 class SlackApi:
@@ -77,7 +77,7 @@ class SlackApi:
         except TimeoutError:  # another way does; at worst it is told twice
             return False
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
-            raise SlackApiError("the answer could not be given", answer)  # type: ignore[no-untyped-call]
+            raise SlackApiError("the response couldn't be delivered", answer)  # type: ignore[no-untyped-call]
         return answer.status_code == OK
 
     async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
@@ -97,7 +97,7 @@ class SlackApi:
             ) as taken,
         ):
             if taken.status != OK:
-                raise UploadError(f"Slack does not take the bytes of {file.name}: HTTP {taken.status}")
+                raise UploadError(f"Slack refuses the upload of {file.name}: HTTP {taken.status}")
         return str(answer["file_id"])
 
     async def share(self, file_id: str, file: Attachment, channel: str, thread_ts: str | None) -> None:
@@ -134,7 +134,7 @@ class SlackApi:
             cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return None
-        raise LookupError(f"more than {PAGE * PAGES} messages were said there since")
+        raise LookupError(f"more than {PAGE * PAGES} messages were posted there since")
 
 
 def _whole(content: Content) -> Content:

@@ -109,13 +109,13 @@ LONGEST_WAIT_SECONDS = 60.0
 def failure_text(error: Exception) -> str:
     """The reason why a call failed, for people; it contains nothing secret of the call."""
     if isinstance(error, SlackApiError):
-        return f"it answers {error_code(error)}"
+        return f"it responds {error_code(error)}"
     if isinstance(error, ClientConnectorError):
-        return f"nobody answers at {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
+        return f"no connection to {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
     if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket
-        return f"it answers with HTTP {error.status}"
+        return f"it responds with HTTP {error.status}"
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return "no response in time"
     return describe(error)
 
 
@@ -168,12 +168,12 @@ MOST_ADMINS = 10
 """Admins beyond these hear it from the others."""
 
 OF_A_CHANNEL: Mapping[str, str] = {
-    "channel_not_found": "it is not there, or is private and the bot is no member of it",
-    "is_archived": "it is archived",
-    "not_in_channel": "the bot is no member of it any more",
-    "restricted_action": "only some people may post in it",
-    "restricted_action_read_only_channel": "it is read-only",
-    "restricted_action_thread_only_channel": "it takes nothing but replies in threads",
+    "channel_not_found": "it doesn't exist, or is private and the bot isn't a member",
+    "is_archived": "it's archived",
+    "not_in_channel": "the bot is no longer a member",
+    "restricted_action": "only some people can post there",
+    "restricted_action_read_only_channel": "it's read-only",
+    "restricted_action_thread_only_channel": "only thread replies are allowed",
 }
 """Slack's error codes that are about a channel, with their reasons."""
 

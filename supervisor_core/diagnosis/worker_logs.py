@@ -63,7 +63,7 @@ class NewestLines:
                 found.append(future.result(max(deadline - time.monotonic(), 0.0)))
             except FutureTimeout:
                 future.cancel()
-                words = f"It could not be read within {SECONDS:g} s: its disk hangs. Look at the mount."
+                words = f"It couldn't be read within {SECONDS:g} s: its disk hangs. Check the mount."
                 found.append(WorkerLog(worker.id, str(written_to(config, worker)), problem=words))
         return found
 

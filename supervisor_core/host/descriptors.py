@@ -29,7 +29,7 @@ _NAME_KEPT_BYTES = 64  # of the target's name in the temporary one, which must s
 
 
 class UnreadableFileError(RefusedError):
-    """This file can't be used as it is."""
+    """The file isn't safe to use."""
 
 
 def is_link(facts: os.stat_result) -> bool:
@@ -103,4 +103,4 @@ def split_lines(data: bytes, most: int) -> tuple[bytes, bytes]:
 
 def refused(path: Path, problem: str) -> UnreadableFileError:
     """The error for a path that holds something other than a usable regular file."""
-    return UnreadableFileError(f"{path} {problem}.", remedy="Put a regular file there, or remove it.")
+    return UnreadableFileError(f"{path} {problem}.", remedy="Replace it with a regular file, or remove it.")

@@ -72,7 +72,7 @@ class Drive:
             if future.done():  # it was `work` that timed out, or it has just come back
                 return future.result()
             self._give_up(future)
-            problem = f"The drive at {self.root} did not answer within {seconds:g} s."
+            problem = f"The drive at {self.root} didn't respond within {seconds:g} s."
             raise DriveUnavailable(problem, remedy="Check the mount.") from None
 
     def check(self) -> None:
@@ -86,7 +86,7 @@ class Drive:
         """The same check from within a call to the drive."""
         if not self.root.is_dir():
             raise DriveUnavailable(
-                f"The drive is not there: {self.root} is no folder.", remedy="Mount it, or correct nas.root."
+                f"The drive isn't mounted: {self.root} isn't a folder.", remedy="Mount it, or correct nas.root."
             )
         if self.identity is not None:
             self.identity.confirm()
@@ -147,8 +147,8 @@ class DriveIdentity:
             return ""
         except UnreadableFileError as error:
             raise DriveUnavailable(
-                f"Which drive is ours can't be read: {error}",
-                remedy=f"Look that the right drive is mounted, then delete {self._note}.",
+                f"The identity of the drive can't be read: {error}",
+                remedy=f"Check that the right drive is mounted, then delete {self._note}.",
             ) from None
         if note is None or note.get("state_folder") != str(self._folder):
             return ""
@@ -162,10 +162,10 @@ class DriveIdentity:
             return
         shown = self._marker_id()
         if shown != noted:
-            has = "is another one than" if shown else f"has no {self._marker.name} in {self._folder}, as it has on"
+            has = "isn't" if shown else f"has no {self._marker.name} in {self._folder}, so it isn't"
             raise DriveUnavailable(
-                f"The drive {has} the one that this host has worked with.",
-                remedy=f"Mount the right one. If it was replaced on purpose, delete {self._note}.",
+                f"The drive {has} the one that this host used before.",
+                remedy=f"Mount the right drive. If it was replaced on purpose, delete {self._note}.",
             )
 
     def adopt(self) -> None:
@@ -191,8 +191,8 @@ class DriveIdentity:
         """A state folder that held a pause flag before drives were known by an id does not vanish by itself."""
         if not drive_files.exists(self._root, self._folder) and _holds_a_pause(self._note.parent):
             raise DriveUnavailable(
-                f"The folder {self._folder} is gone, and a worker is paused in it.",
-                remedy="Mount the right drive. If it was replaced on purpose, make this folder on it.",
+                f"The folder {self._folder}, which holds the pause of a worker, is missing.",
+                remedy="Mount the right drive. If it was replaced on purpose, create this folder on it.",
             )
 
     def _marker_id(self) -> str:

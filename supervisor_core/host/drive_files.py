@@ -170,5 +170,5 @@ def _names(root: Path, path: str | PurePath) -> list[str]:
     if inner.is_absolute():
         inner = inner.relative_to(root)
     if ".." in inner.parts:
-        raise ValueError(f"{path} may lead out of {root}")
+        raise ValueError(f"{path} may be outside {root}")
     return list(inner.parts)

@@ -66,29 +66,29 @@ def parse_json(name: Path, content: bytes) -> dict[str, Any]:
     try:
         document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise UnreadableFileError(f"{name} is not JSON: {error}.", remedy="Repair it or remove it.") from None
+        raise UnreadableFileError(f"{name} isn't valid JSON: {error}.", remedy="Repair it or remove it.") from None
     if not isinstance(document, dict):
         raise UnreadableFileError(
-            f"{name} holds {type(document).__name__}, not a JSON object.", remedy="Repair it or remove it."
+            f"{name} isn't a JSON object, but {type(document).__name__}.", remedy="Repair it or remove it."
         )
     return document
 
 
 def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} isn't a JSON number")
 
 
 LONGEST_LINE = 64 * 1024 * 1024
 
 
 class FileTaken(SupervisorError):
-    """There is a file of this name already."""
+    """A file with this name exists."""
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> str:
     """Write a new file and have it on the disk when this returns; the SHA-256 of its content, in hex."""
     if os.path.lexists(path):
-        raise FileTaken(f"{path} exists already.", remedy="Choose another name. No file is ever replaced.")
+        raise FileTaken(f"{path} already exists.", remedy="Choose another name. Files are never replaced.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     digest = hashlib.sha256()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -103,7 +103,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> str:
         try:
             os.link(temporary, path)  # unlike a rename, it replaces nothing
         except FileExistsError:
-            raise FileTaken(f"{path} exists already.", remedy="Choose another name.") from None
+            raise FileTaken(f"{path} already exists.", remedy="Choose another name.") from None
     finally:
         temporary.unlink(missing_ok=True)
     with OpenFolder.at(path.parent, shared=False) as folder:

@@ -45,7 +45,7 @@ class LockedError(TemporaryError):
         self.path = path
         self.holder = holder
         by = f"held by {holder}" if holder else "held by another process"
-        super().__init__(f"{path.name} is {by}.", remedy="Wait until it is done, or end that process.")
+        super().__init__(f"{path.name} is {by}.", remedy="Wait until it's done, or stop that process.")
 
 
 class FileLock:
@@ -70,7 +70,7 @@ class FileLock:
     def acquire(self, *, exclusive: bool = True, timeout: float = 0.0) -> Self:
         """Take the lock, waiting for at most `timeout` seconds; `LockedError` names who has it instead."""
         if self.held:
-            raise RuntimeError(f"this object holds {self.path} already")
+            raise RuntimeError(f"this object already holds {self.path}")
         deadline = time.monotonic() + timeout
         while not self._try(exclusive=exclusive):
             if time.monotonic() >= deadline:

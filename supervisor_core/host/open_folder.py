@@ -142,8 +142,8 @@ class OpenFolder:
             content = b"".join(chunks(descriptor, max_bytes + 1))
         if len(content) > max_bytes:
             raise UnreadableFileError(
-                f"{self.path / name} has more than {max_bytes} bytes.",
-                remedy="Files of this kind are never that large. Look at it, then remove it.",
+                f"{self.path / name} is larger than {max_bytes} bytes.",
+                remedy="Such files are never that large. Check it, then remove it.",
             )
         return content
 
@@ -268,7 +268,7 @@ class OpenFolder:
                 if error.errno == errno.ELOOP:
                     raise refused(self.path / name, "is a symbolic link") from None
                 if error.errno == errno.ENXIO:  # a FIFO without a reader, or a socket
-                    raise refused(self.path / name, "is no regular file") from None
+                    raise refused(self.path / name, "isn't a regular file") from None
                 raise
             try:
                 self._check_regular(name, os.fstat(descriptor))
@@ -278,7 +278,7 @@ class OpenFolder:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
-        raise refused(self.path / name, "was swapped each time it was opened")
+        raise refused(self.path / name, "changed each time it was opened")
 
     def _is_its_only_name(self, name: str, descriptor: int) -> bool:
         """Refuse an open file with a second name; False where the name means another file by now.
@@ -349,7 +349,7 @@ class OpenFolder:
     def _check_regular(self, name: str, facts: os.stat_result) -> None:
         if stat.S_ISREG(facts.st_mode) and not is_link(facts):
             return
-        raise refused(self.path / name, "is a symbolic link" if is_link(facts) else "is no regular file")
+        raise refused(self.path / name, "is a symbolic link" if is_link(facts) else "isn't a regular file")
 
     def _no_folder(self, name: str) -> OSError:
         """The error for a name that isn't a folder that we may enter. It says nothing about the files below it."""
@@ -362,7 +362,7 @@ class OpenFolder:
     def _at(self, name: str) -> tuple[str]:
         """A name as the system's calls take it: relative to the descriptor, or as a whole path."""
         if not name or name in {".", ".."} or "/" in name or (os.altsep and os.sep in name):
-            raise ValueError(f"{name!r} is no name of a file")
+            raise ValueError(f"{name!r} isn't a file name")
         return (name if self._descriptor is not None else os.fspath(self.path / name),)
 
     def _from_here(self) -> dict[str, Any]:

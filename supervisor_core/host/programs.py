@@ -37,7 +37,7 @@ CHUNK = 64 * 1024
 
 
 class ProgramError(SupervisorError):
-    """A program could not be started."""
+    """A program can't be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ def _start(
         )
     except FileNotFoundError:
         if cwd is not None and not cwd.is_dir():
-            raise ProgramError(f"{words[0]} can't be run in {cwd}: there is no such folder.") from None
-        raise ProgramError(f"There is no program {words[0]} here.", remedy=f"Install {words[0]}.") from None
+            raise ProgramError(f"{words[0]} can't run in {cwd}: no such folder.") from None
+        raise ProgramError(f"The program {words[0]} isn't installed.", remedy=f"Install {words[0]}.") from None
     except (OSError, ValueError) as error:
-        raise ProgramError(f"{words[0]} can't be run: {getattr(error, 'strerror', None) or error}.") from None
+        raise ProgramError(f"{words[0]} can't run: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _feed(pipe: IO[bytes], given: bytes) -> None:

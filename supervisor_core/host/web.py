@@ -32,7 +32,7 @@ logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addre
 
 
 class NoHttpResponse(Exception):
-    """There was none, and these words say why."""
+    """No response; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +92,15 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except requests.Timeout:
-        raise NoHttpResponse("it did not answer in time") from None
+        raise NoHttpResponse("no response in time") from None
     except requests.exceptions.ProxyError as error:
-        raise NoHttpResponse(f"the proxy does not let us through{_cause(error)}") from None
+        raise NoHttpResponse(f"the proxy refuses the request{_cause(error)}") from None
     except requests.exceptions.SSLError as error:
         raise NoHttpResponse(f"no trusted connection{_cause(error)}") from None
     except requests.ConnectionError as error:
-        raise NoHttpResponse(f"it can't be reached{_cause(error)}") from None
+        raise NoHttpResponse(f"unreachable{_cause(error)}") from None
     except Exception as error:  # noqa: BLE001 (the edge: whatever it is, its words may have the address)
-        raise NoHttpResponse(f"it can't be asked ({type(error).__name__})") from None
+        raise NoHttpResponse(f"the request failed ({type(error).__name__})") from None
 
 
 def _cause(error: BaseException) -> str:
@@ -115,7 +115,7 @@ def _cause(error: BaseException) -> str:
         if isinstance(found, ssl.SSLCertVerificationError):
             return f": {found.verify_message}"
         if isinstance(found, socket.gaierror):
-            return ": its name is not known"
+            return ": unknown hostname"
         if isinstance(found, OSError) and isinstance(found.errno, int) and not isinstance(found, ssl.SSLError):
             return f": {os.strerror(found.errno)}"
         todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]

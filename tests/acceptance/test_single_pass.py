@@ -294,7 +294,7 @@ def test_a_drive_that_is_away_is_1_and_what_the_shell_asked_for_is_done_all_the_
     home.nas.rename(home.folder / "elsewhere")
     done = home.supervisor("once")
     assert done.returncode == 1
-    assert done.stderr.count("[ERROR] The drive is not there") == 1
+    assert done.stderr.count("[ERROR] The drive isn't mounted") == 1
     assert [(row["action"], row["outcome"]) for row in home.audit()] == [("PAUSE", "success")]
     (home.folder / "elsewhere").rename(home.nas)
     assert once(home) == 0

@@ -88,7 +88,7 @@ def test_with_the_drive_away_from_the_start_or_later_workers_run_and_their_outpu
         home.nas.rename(away)
         os.kill(there, signal.SIGKILL)
         works(home)
-        wait_until(lambda: "nas is no folder" in str(home.worker("There")["last_error"]), 10, "why it's down is told")
+        wait_until(lambda: "nas isn't a folder" in str(home.worker("There")["last_error"]), 10, "why it's down is told")
         away.rename(home.nas)
         wait_until(lambda: running(home, "There"), 20, "it has come up again")
         all_is_delivered(home)

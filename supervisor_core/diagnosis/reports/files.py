@@ -125,10 +125,10 @@ def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, An
             config.nas.file_mode,
         )
     except OSError as error:
-        return {"report_problem": f"The report could not be written: {error}"}
+        return {"report_problem": f"The report couldn't be written: {error}"}
     where = {"report_path": str(written.path), "report_sha256": written.sha256}
     if written.problem:
-        where["drive"] = f"The report is in the state folder of the host. {written.problem}"
+        where["drive"] = f"The report is in the host's state folder. {written.problem}"
     return where
 
 
@@ -147,7 +147,7 @@ def gather(parts: Mapping[str, Part], seconds: float, masking: Masking) -> dict[
         try:
             found[name] = future.result(max(deadline - time.monotonic(), 0.0))
         except FutureTimeout:
-            found[name] = failed(f"this could not be found out within {seconds:g} s: something hangs")
+            found[name] = failed(f"timed out after {seconds:g} s: something hangs")
     return found
 
 

@@ -39,7 +39,7 @@ def generate_diagnostics(host: HostContext, job: Job) -> Outcome:
     kept = keep_report(host, job, KIND, {"seconds": took, "unknown_parts": unknown, **parts}, masking)
     details = {"message": summary(worker.id, parts), **kept, "unknown_parts": unknown, **facts(parts)}
     if "report_path" not in kept:
-        return Outcome.failed(f"{kept['report_problem']}. Look at the disk of the state folder.", **details)
+        return Outcome.failed(f"{kept['report_problem']}. Check the disk of the state folder.", **details)
     return Outcome.done(**details)
 
 
@@ -61,16 +61,16 @@ def summary(worker_id: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     said += [_disk(parts["disk"]), _code(parts["git"])]
     unknown = [name.replace("_", " ") for name, part in parts.items() if not part["ok"]]
     text = "; ".join(each for each in said if each)
-    return f"{text}. Not known: {', '.join(unknown)}" if unknown else text
+    return f"{text}. Unknown: {', '.join(unknown)}" if unknown else text
 
 
 def _process(worker_id: str, part: Mapping[str, Any]) -> str:
     if not part["ok"]:
-        return f"{worker_id}: its processes are not known"
+        return f"{worker_id}: processes unknown"
     if not part["running"]:
-        return f"{worker_id} does not run" if part["presence"] == "stopped" else f"{worker_id} may be running"
+        return f"{worker_id} isn't running" if part["presence"] == "stopped" else f"{worker_id} may be running"
     up = part["uptime_seconds"]
-    return f"{worker_id} runs as pid {part['pid']}" + (f" since {format_span(up)}" if up is not None else "")
+    return f"{worker_id} is running" + (f" for {format_span(up)}" if up is not None else "") + f" (pid {part['pid']})"
 
 
 def _health(part: Mapping[str, Any]) -> str:
@@ -83,26 +83,28 @@ def _health(part: Mapping[str, Any]) -> str:
 def _database(part: Mapping[str, Any]) -> str:
     if not part["ok"]:
         return ""
-    return "the database answers" if part["connected"] else f"the database can't be reached: {part['message']}"
+    return "the database responds" if part["connected"] else f"the database can't be reached: {part['message']}"
 
 
 def _disk(part: Mapping[str, Any]) -> str:
     drive = part.get("drive", {})
-    return f"{drive['percent_free']:g} % of the drive is free" if "percent_free" in drive else ""
+    return f"{drive['percent_free']:g}% of the drive is free" if "percent_free" in drive else ""
 
 
 def _code(part: Mapping[str, Any]) -> str:
     if not part["ok"] or not part["checkout"]:
         return ""
     where = part["branch"] or "no branch"
-    return f"code at {part['head'][:8] or 'no commit'} on {where}{', with changes' if part['dirty'] else ''}"
+    return (
+        f"code at {part['head'][:8] or 'no commit'} on {where}{', with uncommitted changes' if part['dirty'] else ''}"
+    )
 
 
 DATABASE_REPORT = "db_verification"
 REMEDIES = {
-    "connection": "Is the server up, and database.url right?",
-    "table": "If it is missing, is database.critical_tables right? If it is slow, who holds a lock on it?",
-    "time zone": "Something between us and the server takes our settings away: look at the proxy or the URL.",
+    "connection": "Check that the server is up and database.url is right.",
+    "table": "If the table is missing, check database.critical_tables. If it's slow, look for a lock on it.",
+    "time zone": "Something between this host and the server drops our settings. Check the proxy and the URL.",
 }
 
 
@@ -143,16 +145,14 @@ def database_name(config: SupervisorConfig) -> str:
 def _good_news(found: Verification) -> str:
     named = found.session.name if found.session else "the database"
     seconds = sum(each.seconds for each in found.asked)
-    return f"{named} is well: {len(found.asked)} of {len(found.asked)} tests passed in {seconds:.2f} s"
+    return f"{named} is healthy: {len(found.asked)} of {len(found.asked)} tests passed in {seconds:.2f} s"
 
 
 def _bad_news(found: Verification) -> str:
     """What failed, each once: what was not asked because there was no connection goes without saying."""
     if not found.connected:
         return f"The database can't be reached: {found.failures[0].message}."
-    return (
-        f"The database is not as it should be: {'; '.join(f'{each.name}: {each.message}' for each in found.failures)}."
-    )
+    return f"The database failed a check: {'; '.join(f'{each.name}: {each.message}' for each in found.failures)}."
 
 
 def _remedy(found: Verification) -> str:

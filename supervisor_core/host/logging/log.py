@@ -184,7 +184,7 @@ class DriveCopy(logging.Handler):
             return
         said, text = self._lost, "\n".join(lines) + "\n"
         if said:
-            text += f"[{_stamp(datetime.now(UTC))}] [SUPERVISOR] [WARNING] {said} lines are only at home\n"
+            text += f"[{_stamp(datetime.now(UTC))}] [SUPERVISOR] [WARNING] {said} lines are only in the state folder\n"
         try:
             self._drive.call(self._append, text)
             self._refused = ""
@@ -271,7 +271,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         self._said = time.monotonic()
         why = error.strerror or type(error).__name__
         with contextlib.suppress(OSError):
-            said = f"{self.baseFilename} can't be written: {why}; it lacks {self._lost} lines so far"
+            said = f"{self.baseFilename} can't be written: {why}; {self._lost} lines are missing so far"
             sys.stderr.write(f"[{_time(record)}] [SUPERVISOR] [ERROR] {said}\n")
 
 

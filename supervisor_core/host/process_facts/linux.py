@@ -220,7 +220,7 @@ def _recheck(pid: int) -> ProcessFacts | None:
             return _parse(pid, _read(f"/proc/{pid}/stat"))  # it came up between the two looks
         except (FileNotFoundError, ProcessLookupError):
             pass
-    raise PermissionError(f"process {pid} exists, but /proc does not show it to this user")
+    raise PermissionError(f"process {pid} exists, but /proc hides it from this user")
 
 
 def _read(path: str, limit: int = _CHUNK) -> bytes:

@@ -65,7 +65,7 @@ def facts(pid: int) -> ProcessFacts | None:
     except psutil.NoSuchProcess:
         return _recheck(pid)
     except psutil.AccessDenied as error:
-        raise PermissionError(f"process {pid} exists, but is not shown to this user") from error
+        raise PermissionError(f"process {pid} exists, but is hidden from this user") from error
 
 
 def glance(pid: int) -> ProcessFacts | None:
@@ -162,7 +162,7 @@ def own_owners() -> tuple[int | str, int | str]:
     """The same of this process, and so of every worker that it starts."""
     found = owners(os.getpid())
     if found is None:
-        raise PermissionError("the system does not tell as which user this program runs")
+        raise PermissionError("the system doesn't report the user of this process")
     return found
 
 
@@ -203,7 +203,7 @@ def launch_options() -> dict[str, Any]:
 def send(identity: ProcessIdentity, number: int) -> bool:
     """Signal exactly this process, as far as the system can. False where it has ended."""
     if identity.pid <= 1 or identity.pid == os.getpid():
-        raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
+        raise RefusedError(f"Process {identity.pid} is never signaled: it's the init process or the supervisor itself.")
     if not _still_there(identity):
         return False
     try:
@@ -288,7 +288,7 @@ def _recheck(pid: int) -> ProcessFacts | None:
     else:
         with contextlib.suppress(psutil.NoSuchProcess):
             return _facts(psutil.Process(pid))  # it came up between the two looks
-    raise PermissionError(f"process {pid} exists, but is not shown to this user")
+    raise PermissionError(f"process {pid} exists, but is hidden from this user")
 
 
 def _still_there(identity: ProcessIdentity) -> bool:

@@ -49,7 +49,7 @@ def spare_descriptors() -> int:
 def send(identity: ProcessIdentity, number: int) -> bool:
     """Signal exactly this process. False where it has ended; `PermissionError` where we may not."""
     if identity.pid <= 1 or identity.pid == os.getpid():
-        raise RefusedError(f"Process {identity.pid} is never signalled: it is the system's first, or ourselves.")
+        raise RefusedError(f"Process {identity.pid} is never signaled: it's the init process or the supervisor itself.")
     if not has_pidfds():
         return _send_checked(identity, number)
     with _open_descriptor(identity) as descriptor:
@@ -153,7 +153,7 @@ def _wait_looking(batch: Sequence[ProcessIdentity], deadline: float) -> list[Pro
 def _still_there(identity: ProcessIdentity) -> bool:
     life = state(identity)
     if life is Liveness.UNVERIFIABLE:
-        raise PermissionError(f"process {identity.pid} can't be verified, so it is not signalled")
+        raise PermissionError(f"process {identity.pid} can't be verified, so it isn't signaled")
     return life.running
 
 

@@ -101,7 +101,7 @@ async def test_reports_come_as_files_or_as_text_and_a_plain_command_has_no_threa
         (path,) = (home.nas / "05_LOGS" / "diagnostics").glob("diagnostics_OrionMX_*.json")
         assert slack.server.world.workspace.files[file["id"]].content == path.read_bytes()
         assert file["name"] == path.name
-        assert "does not run" in report["text"]
+        assert "isn't running" in report["text"]
         assert told(report) == []
 
         slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled")

@@ -193,7 +193,7 @@ async def test_a_card_that_may_not_be_looked_for_is_there_twice_at_most_and_the_
 ) -> None:
     await crash_at(home, slack, point)
     await told_once(home, slack, most_cards=2)
-    assert "it may stand there twice" in home.whole_log()
+    assert "may be posted twice" in home.whole_log()
 
 
 # A mistake is answered to whoever made it, and to nobody else.

@@ -280,7 +280,7 @@ def test_a_log_line_is_not_appended_to_the_file_that_a_link_points_at(
         log_file.unlink()
         package.info("the link is gone")
         wait_until(lambda: log_file.is_file() and "the link is gone" in log_file.read_text(), 5, "the copy goes on")
-        assert "lines are only at home" in log_file.read_text()
+        assert "lines are only in the state folder" in log_file.read_text()
     finally:
         package.removeHandler(caplog.handler)
         logs.tear_down([copy])

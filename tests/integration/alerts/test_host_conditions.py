@@ -82,7 +82,7 @@ def test_a_drive_that_is_not_there_is_told_of_until_it_is_there_again(looking: L
     nas = looking.desk.folder / "nas"
     nas.rename(nas.with_name("elsewhere"))
     (line,) = looking.look()
-    assert line.startswith("post: The drive of TestHost can't be reached: The drive is not there")
+    assert line.startswith("post: The drive of TestHost can't be reached: The drive isn't mounted")
     assert looking.look() == [], "it is as it was"
     looking.restart()
     assert looking.look() == []

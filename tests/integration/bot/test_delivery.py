@@ -158,7 +158,7 @@ async def test_a_thousand_announcements_that_nobody_takes_hide_no_card(slack: Pl
             now += 2
         assert cards(ledger) == {"card": "sent"}
         assert len(slack.calls("chat.postMessage")) <= 4
-        assert "can't be written in" in delivery.problem or delivery.problem == ""
+        assert "Can't post in" in delivery.problem or delivery.problem == ""
 
 
 async def test_asked_to_stop_it_sends_no_more(slack: Playground, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ async def test_where_nobody_can_be_told_for_a_day_it_is_dropped_with_the_reason(
 
 async def test_below_no_card_it_is_dropped_and_says_why(slack: Playground, outbox: Outbox) -> None:
     await outbox.goes(file_below("t1", CSV))
-    assert outbox.rows() == [("dropped", "the message above it stands nowhere")]
+    assert outbox.rows() == [("dropped", "its parent message was never posted")]
     assert slack.calls("files.getUploadURLExternal") == []
 
 
@@ -323,7 +323,7 @@ async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_lo
     outbox.delivery = None
     await outbox.goes()
     assert len(direct(slack)) == 2
-    assert "it may stand there twice" in caplog.text
+    assert "may be posted twice" in caplog.text
 
 
 def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> None:

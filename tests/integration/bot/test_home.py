@@ -325,7 +325,7 @@ async def test_a_page_that_nobody_can_be_shown_is_dropped_and_ordered_anew_by_it
     await host.open(user)
     await host.deliver()
     assert host.row(user)["state"] == "dropped"
-    assert host.row(user)["last_error"] == f"{user} can't be shown a page: not_enabled"
+    assert host.row(user)["last_error"] == f"App Home can't be shown to {user}: not_enabled"
     await asyncio.to_thread(host.homes.order_all)
     assert host.row(user)["state"] == "dropped"
     world.app = replace(world.app, home_tab=True)

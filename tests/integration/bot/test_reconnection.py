@@ -170,7 +170,7 @@ async def test_a_refused_handshake_is_said_without_the_ticket(caplog: pytest.Log
         assert "SECRET" not in heard.link.trouble + caplog.text
         await until(lambda: len(opened) == 3)
         said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert said == ["Slack can't be reached: it answers with HTTP 403"], "once for as long as it lasts"
+        assert said == ["Slack can't be reached: it responds with HTTP 403"], "once for as long as it lasts"
 
 
 async def test_while_a_new_connection_is_awaited_the_old_one_is_heard_and_nobody_is_called_deaf(

@@ -58,7 +58,7 @@ class Channels:
 
 
 SHUT: dict[str, tuple[Callable[[Channels], object], str, str]] = {
-    "archived": (lambda channels: channels.ops.archive(), "it is archived", "unarchive it"),
+    "archived": (lambda channels: channels.ops.archive(), "it's archived", "unarchive it"),
     "removed": (lambda channels: channels.ops.without_bot(), "no member of it any more", "/invite @supervisor"),
 }
 
@@ -102,7 +102,7 @@ async def test_an_admin_who_can_not_be_reached_is_given_up_after_a_day_and_is_to
     )
     caplog.set_level(logging.ERROR)
     await channels.alert("second")
-    assert "is told to nobody" in caplog.text
+    assert "can't be delivered" in caplog.text
 
 
 def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() -> None:

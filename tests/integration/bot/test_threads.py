@@ -74,7 +74,7 @@ async def test_a_plain_command_has_no_thread_and_its_row_says_why(slack: Playgro
     assert road.rows(DETAILS) == [], "nothing is ordered before all have ended"
     road.ends("t1", "South")
     await road.goes()
-    assert road.rows(DETAILS) == [("dropped", "it would add nothing")]
+    assert road.rows(DETAILS) == [("dropped", "it adds nothing")]
     assert below(slack, ops) == []
 
 

@@ -278,6 +278,6 @@ def test_without_git_a_command_says_so_and_the_worker_is_left_alone(
     made = origin_and_checkout(tmp_path / "code")
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert failed(place, handler) == "There is no program git here. Install git."
-        assert "There is no program git here" in place.preview(handler).refused
+        assert failed(place, handler) == "The program git isn't installed. Install git."
+        assert "The program git isn't installed" in place.preview(handler).refused
         assert len(place.processes.started) == 1

@@ -156,10 +156,10 @@ def test_without_the_drive_the_report_lies_at_home_and_says_what_could_not_be_as
     path = Path(answer["details"]["report_path"])
     assert path.parent == reporting.state_dir / "diagnostics"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert "The drive is not there" in answer["details"]["drive"]
+    assert "The drive isn't mounted" in answer["details"]["drive"]
     report = the_report(answer)
     assert report["unknown_parts"] == ["heartbeat", "folders", "pending_flags"]
-    assert "The drive is not there" in report["folders"]["error"]
+    assert "The drive isn't mounted" in report["folders"]["error"]
     assert (report["disk"]["state_dir"]["total"] > 0, report["disk"]["drive"]["ok"]) == (True, False)
     assert (report["process"]["running"], report["database"]["connected"]) == (True, True)
 

@@ -109,7 +109,7 @@ def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: P
     assert "hangs" in read(config, drive=drive).problem
     back.set()
     (tmp_path / "nas").rename(tmp_path / "elsewhere")
-    assert "The drive is not there" in read(config).problem
+    assert "The drive isn't mounted" in read(config).problem
 
 
 def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_revert_that_was_not_ended_fails_and_says_how_to_end_it(made: Reposito
 def test_without_git_doctor_says_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     check = next(each for each in run_checks(CORE_CHECKS, configured(tmp_path)) if each.name == "git")
-    assert (check.ok, check.message, check.remedy) == (False, "There is no program git here.", "Install git.")
+    assert (check.ok, check.message, check.remedy) == (False, "The program git isn't installed.", "Install git.")
 
 
 def test_a_database_is_reached_or_named_with_what_to_do(tmp_path: Path, database_url: str) -> None:

@@ -209,7 +209,7 @@ def test_where_no_daemon_runs_the_unit_that_started_us_is_looked_at(
     [
         ("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n", "systemctl failed: Failed to connect"),
         ("#!/bin/sh\nexec sleep 60\n", "no response"),
-        (None, "There is no program systemctl here"),
+        (None, "The program systemctl isn't installed"),
     ],
 )
 @pytest.mark.usefixtures("daemon")

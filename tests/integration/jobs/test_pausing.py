@@ -88,7 +88,7 @@ def test_without_the_drive_what_could_not_be_seen_is_said(place: FakeHost) -> No
     place.lose_drive()
     outcome = place.carry_out("pause")
     assert (outcome.success, place.runs(pid), outcome.details["looked_for_others"]) == (True, False, False)
-    assert "could not be seen. The drive is not there" in str(outcome.details["message"])
+    assert "could not be seen. The drive isn't mounted" in str(outcome.details["message"])
     assert str(outcome.details["drive"]).startswith("The pause holds")
 
 

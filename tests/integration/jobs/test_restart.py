@@ -392,7 +392,7 @@ def test_a_drive_that_goes_while_it_stops_keeps_no_worker_down(
         ({"command": ["run"], "env": {"PATH": "bin"}}, lambda folder: (folder / "bin/run").unlink(), "no program run"),
         ({}, lambda folder: in_the_way(folder / "var/output/OrionMX.log"), "no regular file"),
         ({}, lambda folder: (folder / "var/output").write_text("in the way"), "var/output"),
-        ({"cwd": "nas"}, lambda folder: (folder / "nas").rename(folder / "away"), "The drive is not there"),
+        ({"cwd": "nas"}, lambda folder: (folder / "nas").rename(folder / "away"), "The drive isn't mounted"),
     ],
     ids=[
         "no folder",

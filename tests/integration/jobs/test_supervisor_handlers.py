@@ -268,7 +268,7 @@ def test_verify_db_connection_fails(tmp_path: Path, database_url: str) -> None:
         answer = verified(home)
         assert answer["success"] is False
         assert answer["error"].startswith("The database can't be reached: ")
-        assert "Is the server up, and database.url right?" in answer["error"]
+        assert "Check that the server is up and database.url is right." in answer["error"]
         assert (answer["details"]["db_time"], answer["details"]["tz"]) == (None, None)
         assert not any(passed(answer).values())
         asked = [test["message"] for test in answer["details"]["tests"][1:]]

@@ -215,7 +215,7 @@ def test_a_program_that_does_not_end_is_ended_with_its_children(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("worker", "words"),
-    [({}, "There is no program no-such-program here."), ({"cwd": "nowhere"}, "there is no such folder.")],
+    [({}, "The program no-such-program isn't installed."), ({"cwd": "nowhere"}, "no such folder.")],
 )
 def test_a_program_that_can_not_be_run_is_a_failure_in_words(
     tmp_path: Path, worker: dict[str, Any], words: str

@@ -132,7 +132,7 @@ TROUBLES: dict[str, WorkerFacts] = {
         Health.UNKNOWN,
         "running; the drive with its heartbeat can't be reached",
         seen={"heartbeat_known": False, "heartbeat": None},
-        drive_problem="The drive is not there: /nas is no folder. Mount it, or correct nas.root.",
+        drive_problem="The drive isn't mounted: /nas isn't a folder. Mount it, or correct nas.root.",
         unknown=("/nas/05_LOGS/workers/OrionMX.log can't be read: it lies on the drive",),
     ),
     "drive_away_and_down": down(

@@ -115,7 +115,7 @@ def test_while_something_is_wrong_the_watchdog_hears_nothing_and_the_reason_is_s
         *[b"WATCHDOG=1"] * 2,
     ]
     said = [record.getMessage() for record in caplog.records if "watchdog" in record.getMessage()]
-    assert [("stands still" in words, "well again" in words) for words in said] == [(True, False), (False, True)]
+    assert [("stands still" in words, "resumed" in words) for words in said] == [(True, False), (False, True)]
 
 
 def test_who_can_not_say_that_all_is_well_is_not_well(systemd: socket.socket) -> None:

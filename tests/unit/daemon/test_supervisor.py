@@ -176,7 +176,7 @@ def test_the_heartbeats_can_be_written_outside_of_a_pass(home: Home) -> None:
     assert supervisor.report_heartbeat_to_database()
     home.nas.rename(home.folder / "elsewhere")
     assert not supervisor.write_heartbeat_file()
-    assert "The drive is not there" in supervisor.findings.problems[0]
+    assert "The drive isn't mounted" in supervisor.findings.problems[0]
     assert supervisor.report_heartbeat_to_database(), "the ledger is at home"
     assert not home.nas.exists()
 

@@ -25,7 +25,7 @@ def drive(tmp_path: Path) -> Drive:
 
 
 def hang(drive: Drive, release: threading.Event) -> None:
-    with pytest.raises(DriveUnavailable, match=r"did not answer within 0\.05 s"):
+    with pytest.raises(DriveUnavailable, match=r"didn't respond within 0\.05 s"):
         drive.call(release.wait, timeout=SOON)
 
 
@@ -123,7 +123,7 @@ def test_a_drive_that_is_not_there_is_an_error_and_is_never_made(tmp_path: Path)
     root = tmp_path / "mount"
     drive = Drive(root)
     for use in (drive.check, lambda: drive.make_folder(root / "logs" / "workers")):
-        with pytest.raises(DriveUnavailable, match="is no folder"):
+        with pytest.raises(DriveUnavailable, match="isn't a folder"):
             use()
     assert not root.exists()
     root.touch()

@@ -190,10 +190,10 @@ def test_while_the_drive_hangs_nobody_waits_and_afterwards_it_is_said_how_much_i
 
     def told() -> bool:
         log.info("back")
-        return "lines are only at home" in copied.text()
+        return "lines are only in the state folder" in copied.text()
 
     wait_until(told, 5, "the loss is said")
-    missing = sum(map(int, re.findall(r"(\d+) lines are only at home", copied.text())))
+    missing = sum(map(int, re.findall(r"(\d+) lines are only in the state folder", copied.text())))
     arrived = copied.text().count("while it hung")
     assert missing + arrived >= 2 * logs.COPY_WAITS_AT_MOST
 
@@ -215,7 +215,7 @@ def test_lines_lost_while_others_are_on_their_way_are_counted_too(copied: Copied
     for number in range(logs.COPY_WAITS_AT_MOST + 7):
         log.info("behind it %d", number)
     release.set()
-    copied.shows("7 lines are only at home")
+    copied.shows("7 lines are only in the state folder")
 
 
 def test_a_drive_that_is_not_mounted_is_not_made_and_a_later_line_arrives(copied: Copied) -> None:
@@ -226,7 +226,7 @@ def test_a_drive_that_is_not_mounted_is_not_made_and_a_later_line_arrives(copied
     copied.root.mkdir()
     log.info("later")
     copied.shows("later")
-    copied.shows("1 lines are only at home")
+    copied.shows("1 lines are only in the state folder")
 
 
 def test_the_copy_keeps_as_many_backups_as_the_log(tmp_path: Path) -> None:

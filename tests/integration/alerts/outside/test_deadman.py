@@ -81,7 +81,7 @@ def test_it_pings_while_the_daemon_works_whatever_alerts_are_open(
     [
         ({"status": 404}, "responded 404 Not Found"),
         ({"status": 500}, "responded 500 Internal Server Error"),
-        ({"body": requests.ConnectionError(f"url: {URL}")}, "it can't be reached"),
+        ({"body": requests.ConnectionError(f"url: {URL}")}, "unreachable"),
         ({"status": 302, "headers": {"Location": "https://login.example.org/"}}, "responded 302 Found"),
     ],
 )

@@ -162,10 +162,10 @@ def test_what_the_receiver_refuses_is_given_up_and_said_until_another_gets_throu
 
 FAILURES: dict[str, dict[str, Any]] = {
     "responded 503 Service Unavailable": {"status": 503},
-    "it did not answer in time": {"body": requests.ReadTimeout(f"POST {URL}")},
-    "it can't be reached": {"body": requests.ConnectionError(f"Max retries exceeded with url: {URL}")},
+    "no response in time": {"body": requests.ReadTimeout(f"POST {URL}")},
+    "unreachable": {"body": requests.ConnectionError(f"Max retries exceeded with url: {URL}")},
     "no trusted connection": {"body": requests.exceptions.SSLError(f"bad certificate of {URL}")},
-    "it can't be asked (ChunkedEncodingError)": {"body": requests.exceptions.ChunkedEncodingError(URL)},
+    "the request failed (ChunkedEncodingError)": {"body": requests.exceptions.ChunkedEncodingError(URL)},
 }
 
 
@@ -240,7 +240,7 @@ def test_what_nobody_takes_for_a_day_is_given_up_and_said(
     assert sending.states() == ["dropped"]
     assert "was dropped: responded 502 Bad Gateway (first of North" in sending.service.problem()
     assert caplog.text.count("was dropped") == 1
-    assert caplog.text.count("alerts wait to be sent") == 1
+    assert caplog.text.count("are waiting: ") == 1
 
 
 def test_a_redirect_is_followed_within_its_host_and_never_to_another(

@@ -331,7 +331,7 @@ def test_a_preview_with_a_git_that_hangs_is_refused_in_time(
 
 
 def test_without_git_the_error_says_so(made: Clones, tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match="There is no program git here"):
+    with pytest.raises(ProgramError, match="The program git isn't installed"):
         commits(Git(made.checkout.folder, {"PATH": str(tmp_path)}), "HEAD", most=1)
 
 

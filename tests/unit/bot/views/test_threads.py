@@ -231,7 +231,7 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
 
 
 def test_what_was_found_is_said_test_by_test() -> None:
-    failed = Outcome.failed("The database is not as it should be.", message="1 of 2 tests failed", **VERIFIED)
+    failed = Outcome.failed("The database failed a check.", message="1 of 2 tests failed", **VERIFIED)
     assert report_text(job(handler="verify_db", outcome=failed)).split("\n") == [
         "*OrionMX*: verify-db",
         ":white_check_mark: connection: it answers",

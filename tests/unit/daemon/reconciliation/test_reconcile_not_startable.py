@@ -50,7 +50,7 @@ MISSING = {
     "its program": Missing(
         lambda folder: (folder / "bin" / "work").rename(folder / "bin" / "away"),
         lambda folder: (folder / "bin" / "away").rename(folder / "bin" / "work"),
-        "There is no program",
+        "isn't installed",
     ),
 }
 
