@@ -203,4 +203,6 @@ class ChatRights:
             raise RightsUnknown(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
             answer_future.cancel()
-            raise RightsUnknown(f"Slack did not say in time whether {who.name or who.id} still may.") from error
+            raise RightsUnknown(
+                f"Slack didn't confirm in time that {who.name or who.id} still has the right."
+            ) from error

@@ -43,7 +43,7 @@ async def find_unknown_ids(
             checks += await places.check_channels(asking, config, bot)
     except TimeoutError:
         why = f" ({asking.last})" if asking.last else ""
-        late = [f"Not every id in the configuration could be looked up{why}. `supervisor doctor` looks again"]
+        late = [f"Some ids in the configuration couldn't be looked up{why}. `supervisor doctor` checks them again"]
     return [*(f"{check.message}. {check.remedy}".rstrip(". ") for check in checks if not check.ok), *late]
 
 

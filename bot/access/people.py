@@ -127,14 +127,14 @@ class People:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     return await look()
             except (ClientError, OSError, TimeoutError) as error:
-                why, wait = f"Slack can't be asked who {user_id} is: {failure_text(error)}", AGAIN_SECONDS
+                why, wait = f"Slack can't be asked about {user_id}: {failure_text(error)}", AGAIN_SECONDS
             except HeldError as error:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
                 if not is_temporary(error):
-                    log.error("Slack does not say who %s is: %s", user_id, error_code(error))  # noqa: TRY400
+                    log.error("Slack doesn't know %s: %s", user_id, error_code(error))  # noqa: TRY400
                     return None
-                why = f"Slack does not say who {user_id} is: {failure_text(error)}"
+                why = f"Slack doesn't say who {user_id} is: {failure_text(error)}"
                 wait = retry_after(error) or AGAIN_SECONDS
             if time.monotonic() + wait >= deadline:
                 raise UnverifiedError(why, wait)
@@ -178,7 +178,7 @@ class People:
         """All members, or nobody: a part of them would be a matter of luck."""
         info = await self._ask("conversations.info", lambda: self._client.conversations_info(channel=channel))
         if info["channel"].get("is_archived"):
-            raise NoRightsError("it is archived, so nobody can leave it any more")
+            raise NoRightsError("it's archived, so nobody can leave it")
         found: set[str] = set()
         cursor = ""
         for _ in range(MOST_PAGES):
@@ -187,7 +187,7 @@ class People:
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return frozenset(found)
-        raise NoRightsError(f'it has more than {MOST_PAGES * PAGE} members; for all full members write "*"')
+        raise NoRightsError(f'it has more than {MOST_PAGES * PAGE} members. For all full members, use "*"')
 
     async def _page(self, channel: str, cursor: str) -> AsyncSlackResponse:
         return await self._ask(

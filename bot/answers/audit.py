@@ -86,7 +86,7 @@ class AuditAnswer:
         rows = await slow(self._ledger.read, lambda connection: search(connection, most))
         table = await slow(lambda: audit_csv(map(self._masked, rows)))
         host = self._config.supervisor.id
-        cut = f", the newest {MOST_ROWS} of more" if len(rows) == MOST_ROWS else ""
+        cut = f", the newest {MOST_ROWS}" if len(rows) == MOST_ROWS else ""
         file = Attachment(
             name=f"audit_{host}_{query.request.at:%Y%m%dT%H%M%SZ}.csv",
             content=table,
@@ -95,7 +95,7 @@ class AuditAnswer:
             comment=f"The audit trail of *{escape(host)}*{filter_text(query.command, wanted)}: {len(rows)} rows"
             f"{cut}. Times are UTC.",
         )
-        said = text_message(f":paperclip: {len(rows)} rows come as a file, to you alone: look at our direct messages.")
+        said = text_message(f":paperclip: {len(rows)} rows sent to you as a file in a direct message.")
         return Response(messages=(whisper(query.request, said, about=" told"), file_to_person(query.request, file)))
 
     def _masked(self, row: Row) -> Row:

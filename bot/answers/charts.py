@@ -200,9 +200,9 @@ def _ages(axes: Axes, history: History) -> None:
     ticks = _steps(most)
     axes.set_yticks(ticks)
     axes.set_yticklabels([format_span(tick) if tick else "0" for tick in ticks], size=SMALL)
-    axes.set_title("Age of its heartbeat", size=SMALL, loc="left", pad=3, x=0.0)
+    axes.set_title("Heartbeat age", size=SMALL, loc="left", pad=3, x=0.0)
     if not history.samples:
-        axes.text(0.5, 0.4, "not measured in this time", transform=axes.transAxes, ha="center", size=NORMAL)
+        axes.text(0.5, 0.4, "not measured", transform=axes.transAxes, ha="center", size=NORMAL)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.set_facecolor(PAPER)
@@ -320,7 +320,7 @@ def _legend(figure: Figure, histories: Sequence[History]) -> None:
         handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor=edge, linewidth=0.4, label=words))
     sorts = {mark.sort for history in histories for mark in history.marks}
     other = "other command" if MarkKind.DEPLOY in sorts else "command"
-    for sort, sign, words in ((MarkKind.DEPLOY, "^", "change of code"), (MarkKind.COMMAND, "o", other)):
+    for sort, sign, words in ((MarkKind.DEPLOY, "^", "code change"), (MarkKind.COMMAND, "o", other)):
         if sort in sorts:
             handles.append(Line2D([], [], linestyle="", marker=sign, color=INK, label=words))
     figure.legend(
@@ -348,7 +348,7 @@ def _weight(condition: Condition) -> int:
 
 
 def _up(history: History) -> str:
-    return f"{percent(history.uptime)} at work" if history.known else "nothing is on record"
+    return f"{percent(history.uptime)} healthy" if history.known else "no data"
 
 
 def _short(name: str) -> str:

@@ -25,7 +25,7 @@ from supervisor_core.diagnosis.history import SPANS, History, histories
 from supervisor_core.storage.store import Ledger
 
 NO_CHARTS = "No picture: {host} has no matplotlib. Install it with `pip install 'supervisor-chatops[charts]'`."
-NOT_DRAWN = "There is no picture: it could not be drawn, and the log of the supervisor on {host} says why."
+NOT_DRAWN = "The chart couldn't be drawn. The supervisor's log on {host} has the reason."
 OLDEST = timedelta(days=7)
 """A picture that was asked for longer ago is not drawn any more: what it showed may be forgotten by now."""
 
@@ -65,7 +65,7 @@ class HistoryAnswer:
         """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
         if picture is None:
             return Response(messages=(answer(request, text_message(told)),))
-        done = whisper(request, text_message("It is shared with everybody here."), replace=request.replaces)
+        done = whisper(request, text_message("Shared in this channel."), replace=request.replaces)
         return Response(messages=(file_to_channel(request, picture), done))
 
     async def _drawn(

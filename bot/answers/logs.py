@@ -47,8 +47,8 @@ class LogsAnswer:
                 name=f"{name}_{request.at:%Y%m%dT%H%M%SZ}.log",
                 content=logs_file(found),
                 rest=f"{places} on {escape(host)}",
-                title=f"What {name} wrote",
-                comment=f"The lines that were asked for, from {escape(host)}.",
+                title=f"Output of {name}",
+                comment=f"The requested lines, from {escape(host)}.",
             )
             messages.append(file_to_person(request, file))
         return Response(messages=tuple(messages))

@@ -41,7 +41,7 @@ class NotWantedError(ClientError):
     """Slack ends the connection instead of greeting it."""
 
     def __init__(self, end: ConnectionEnd) -> None:
-        super().__init__(f"Slack ends the connection at once: {end}")
+        super().__init__(f"Slack closed the connection at once: {end}")
         self.end = end
 
 
@@ -87,7 +87,7 @@ class Connection:
                 raise ClientError(f"Slack said {hello.get('type')!r} instead of hello")
         except (AttributeError, TypeError, ValueError):
             await self._close()
-            raise ClientError("Slack said no hello") from None
+            raise ClientError("Slack sent no hello") from None
         except BaseException:
             await self._close()
             raise
@@ -142,7 +142,7 @@ class Connection:
             frame = json.loads(text)
             kind = frame.get("type")
         except (ValueError, AttributeError):
-            log.warning("Slack sent something that is no envelope: %.200s", text)
+            log.warning("Slack sent something that isn't an envelope: %.200s", text)
             return
         if kind == "disconnect":
             self._told_to_leave(str(frame.get("reason")))
@@ -153,7 +153,7 @@ class Connection:
             task.add_done_callback(self._taking.discard)
 
     def _told_to_leave(self, reason: str) -> None:
-        log.info("Slack announces the end of the connection: %s", reason)
+        log.info("Slack is about to close the connection: %s", reason)
         self.reason = _end_of(reason)
         self.leaving.set()
 
@@ -166,7 +166,7 @@ class Connection:
                 await socket.ping()
             await asyncio.sleep(PING_SECONDS)
             if self.heard_seconds_ago > SILENT_SECONDS:
-                log.warning("Slack has been silent for %.0f s; the connection is given up", self.heard_seconds_ago)
+                log.warning("Slack sent nothing for %.0f s; reconnecting", self.heard_seconds_ago)
                 return
 
     async def _close(self) -> None:

@@ -135,7 +135,7 @@ class EnvelopeDispatcher:
         try:
             return await dispatcher
         except Exception as error:
-            log.exception("%s could not be dealt with", received.key)
+            log.exception("%s could not be handled", received.key)
             return Response(error=describe(error))
 
     async def _end(self, received: StoredEnvelope, response: Response) -> None:
@@ -149,7 +149,7 @@ class EnvelopeDispatcher:
             try:
                 await quick(self._ledger.step, step)
             except TemporaryError as error:
-                log.warning("the end of %s can't be written for now: %s", received.key, error)
+                log.warning("the result of %s can't be stored now: %s", received.key, error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, LONGEST_DELAY_SECONDS)
             else:
@@ -189,15 +189,14 @@ class Refusals:
         """Whether somebody was told, so that Slack needn't bring it again; and what the acknowledgement says."""
         why = error.short if isinstance(error, LedgerUnavailable) else error.message
         content = text_message(
-            f":warning: *Not accepted:* {why}. Nothing was changed. Try again once that is fixed; `supervisor doctor` "
-            "on the host says more."
+            f":warning: *Not accepted:* {why}. Nothing changed. Run `supervisor doctor` on the host, then try again."
         )
         if kind == "slash_commands":
             return True, {"response_type": "ephemeral", **content}
         try:
             return await self._told(payload, content), None
         except (ClientError, OSError, TimeoutError, SlackApiError) as problem:
-            log.warning("a request that can't be kept could not be refused either: %s", problem)
+            log.warning("a request that can't be stored couldn't be refused either: %s", problem)
             return False, None
 
     async def _told(self, payload: Mapping[str, Any], content: Content) -> bool:

@@ -163,7 +163,7 @@ class Intake:
         try:
             received = await self._keep(kind, payload, envelope_id)
         except SupervisorError as error:
-            log.error("a request could not be kept, so it is refused: %s", error)  # noqa: TRY400 (its words say it)
+            log.error("a request couldn't be stored and is refused: %s", error)  # noqa: TRY400 (its words say it)
             told, answer = await self._refusals.refuse(kind, payload, error)
             if told:  # else Slack brings it again, or says itself that there was no answer
                 await self._acknowledge(connection, envelope_id, answer)
@@ -178,7 +178,7 @@ class Intake:
         received = StoredEnvelope(key_of(kind, payload, envelope_id), kind, payload, datetime.now(UTC))
         if await self._writer.keep(received):
             return received
-        log.info("%s came again and is not dealt with twice", received.key)
+        log.info("%s came again and isn't handled twice", received.key)
         return None
 
     async def _answered(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -186,14 +186,14 @@ class Intake:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._answer(kind, payload)
         except Exception:  # the edge: an acknowledgement without an answer is better than none
-            log.exception("what wanted its answer at once got none")
+            log.exception("a request that needs its answer at once got none")
             return None
 
     async def _acknowledge(self, connection: Connection, envelope_id: str, payload: dict[str, Any] | None) -> None:
         try:
             await connection.acknowledge(envelope_id, payload)
         except (ClientError, OSError):
-            log.warning("the connection ended before %s was acknowledged; it is kept all the same", envelope_id)
+            log.warning("the connection ended before %s was acknowledged; it's stored all the same", envelope_id)
 
 
 def _is_answered_in_ack(kind: str, payload: Mapping[str, Any]) -> bool:

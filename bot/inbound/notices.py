@@ -64,7 +64,7 @@ class ConnectionNotices:
         try:
             await quick(partial(save_last_heard, left=left), self._config().state_dir, moment)
         except OSError as error:
-            log.warning("when Slack was last heard can't be noted: %s", error)
+            log.warning("the time of the last message from Slack can't be stored: %s", error)
 
     async def keep_saving(self, stopping: asyncio.Event, last_heard: Callable[[], datetime | None]) -> None:
         """Save it every few seconds, so that the next run knows how long nobody listened."""
@@ -79,7 +79,7 @@ class ConnectionNotices:
         away, self._first_gap = self._first_gap, False
         if until - since < SHORTEST_GAP:
             return
-        log.warning("nothing was heard from Slack from %s to %s", to_text(since), to_text(until))
+        log.warning("no connection to Slack from %s to %s", to_text(since), to_text(until))
         await self._post(partial(notify_gap, host=self._host, since=since, until=until, away=away))
 
     async def report_other_connections(self, reason: str) -> None:
@@ -137,7 +137,7 @@ def notify_gap(
         earlier = [(from_text(begun), from_text(ended)) for begun, ended in found[1]["gaps"]]
         if since - earlier[-1][1] < MERGE_WITHIN:
             subject, gaps = found[0], [*earlier, *gaps]
-    words = "no program heard Slack" if away else "the link to Slack was cut, and nothing was heard"
+    words = "the supervisor wasn't running" if away else "the connection to Slack was down"
     alerts.record_past_alert(connection, host, Target(LINK, host), Condition.DEAF, words, since, until)
     content = connection_gap_notice(host, gaps, away=away)
     kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]

@@ -40,8 +40,8 @@ MOST_GHOSTS = 100
 LAST_TAKING_SECONDS = 2.0
 
 NOT_WANTED: Mapping[ConnectionEnd, str] = {
-    ConnectionEnd.DISABLED: "Socket Mode was switched off for this app: switch it on in the app's settings",
-    ConnectionEnd.TOO_MANY: "the app has too many connections: another process uses the same token",
+    ConnectionEnd.DISABLED: "Socket Mode is turned off for this app. Turn it on in the app's settings",
+    ConnectionEnd.TOO_MANY: "the app has too many connections, so another process uses the same token",
 }
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class SlackRefusedError(SupervisorError):
 
 def token_refused(variable: str, word: str) -> SlackRefusedError:
     """The error for a token that Slack does not take."""
-    return SlackRefusedError(f"Slack refuses {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
+    return SlackRefusedError(f"Slack rejected {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
 
 
 OnGap = Callable[[datetime, datetime], Awaitable[None]]
@@ -167,7 +167,7 @@ class Link:
         self._others = ""
         if connection.connections > known:
             self._others = (
-                f"Slack counts {connection.connections} connections of this app, {known} of them ours: "
+                f"Slack counts {connection.connections} connections of this app, and {known} of them are ours: "
                 "another process uses the same token and gets some of the commands."
             )
             log.error("%s", self._others)

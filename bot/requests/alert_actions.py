@@ -42,7 +42,7 @@ DOOR = "slack"
 
 CHOICES: Mapping[str, CommandDefinition] = {
     name: CommandDefinition(name, summary, target=TargetRule.WORKERS, risk=Risk.CHANGES, right=Right.OPERATOR)
-    for name, summary in (("acknowledge", "You look after an alert."), ("snooze", "An alert is quiet for an hour."))
+    for name, summary in (("acknowledge", "Acknowledge an alert."), ("snooze", "Silence an alert for an hour."))
 }
 """Both are for operators, as `mute` is."""
 

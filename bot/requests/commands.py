@@ -40,7 +40,7 @@ from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.audit.chain import AuditEntry
 
 ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
-"""How all workers are, by a live look."""
+"""Looks at all workers now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class HostAnswers:
         return announcement(query.request, content, self._channel, " monitoring")
 
 
-USED = ":information_source: This button was used by {who} already. To do it again: `/supervisor {again}`"
+USED = ":information_source: {who} has already used this button. To run it again: `/supervisor {again}`"
 
 DOOR = "slack"
 
@@ -296,7 +296,7 @@ def _already_used(request: Request, command: Command, first: Issuer) -> Response
 def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
     """Hand it over, unless it has waited for a thread for too long."""
     if time.monotonic() >= deadline:
-        raise TemporaryError("Too many other previews are under way, so nothing was done.", remedy="Try again.")
+        raise TemporaryError("Too many other previews are running, so nothing was done.", remedy="Try again.")
     submit()
 
 

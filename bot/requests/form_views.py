@@ -35,8 +35,8 @@ FORGOTTEN = timedelta(minutes=10)
 """Whoever wanted a form so long ago does not wait for it any more, and is not told that it did not come."""
 
 NOT_OPENED = (
-    ":warning: The form did not open: Slack allows three seconds for it, and I was too slow, or Slack was away. "
-    "Try again; `/supervisor help` shows how to type the same."
+    ":warning: The form couldn't be opened within the three seconds that Slack allows. Try again, or type the command: "
+    "`/supervisor help`."
 )
 
 FORM_SECONDS = 3.0
@@ -129,7 +129,7 @@ class FormActions:
             return await self._submit(replace(submission.request, text=found))
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(each)}" for each in found.values())
-        told = text_message(f":warning: Nothing was done; what you filled in does not fit any more:\n{wrong}")
+        told = text_message(f":warning: Nothing was done. These values are no longer valid:\n{wrong}")
         return Response(messages=(whisper(submission.request, told),))
 
     def _form(

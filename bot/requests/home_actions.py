@@ -53,7 +53,7 @@ class HomeActions:
         if name not in CATALOG:
             return Response()
         if worker_id and worker_id not in self._config.workers:  # else the form would begin with another one
-            told = text_message(f":warning: {escape(excerpt(worker_id))} is not among the workers here any more.")
+            told = text_message(f":warning: {escape(excerpt(worker_id))} is no longer a worker on this host.")
             return Response(messages=(whisper(from_form_opening(envelope), told),))
         trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""
         if await self._forms.open_form(trigger, name, text=text, chosen=self._place(name)):

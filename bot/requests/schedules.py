@@ -65,7 +65,7 @@ class ScheduleCommands:
         """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
         channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
         if not channel:
-            raise RefusedError(f"{command.name} only informs, and there is no channel to answer in.")
+            raise RefusedError(f"{command.name} only shows something, and there's no channel to post it in.")
         chat, _, user = schedule.owner.id.rpartition("/")
         by_chat = schedule.owner.id.startswith(CHAT)
         request = Request(
@@ -194,7 +194,7 @@ class ChatAnswers:
     def __call__(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
         """What there is to say; a retryable error where that is not known now."""
         if self._chat is None:
-            raise TemporaryError(f"{command.name} can't be answered: Slack is not connected.")
+            raise TemporaryError(f"{command.name} can't be answered: Slack isn't connected.")
         loop, answer = self._chat
         answer_future = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
         try:
@@ -203,4 +203,4 @@ class ChatAnswers:
             raise TemporaryError(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
             answer_future.cancel()
-            raise TemporaryError(f"{command.name} was not answered within {ANSWER_SECONDS:g} s.") from error
+            raise TemporaryError(f"{command.name} had no answer within {ANSWER_SECONDS:g} s.") from error

@@ -105,7 +105,7 @@ class Votes:
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a denial could not be opened: %s", failure_text(error))
             return _reply(
-                vote, ":warning: Slack did not open the form in time, and nothing was denied. Press it again."
+                vote, ":warning: Slack didn't open the form in time. Nothing was denied. Press the button again."
             )
         return Response()
 
@@ -116,12 +116,12 @@ class Votes:
         except NoSuchApproval as error:
             return _reply(vote, f":no_entry: {error_text(error)}")
         if approval.state is not ApprovalState.PENDING:
-            return _reply(vote, f":information_source: There is nothing left to decide: it is {approval.state}.")
+            return _reply(vote, f":information_source: This is already {approval.state}.")
         try:
             await self._open_form(vote.trigger_id, decision_form(approval))
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("the form for a vote could not be opened: %s", failure_text(error))
-            return _reply(vote, ":warning: Slack did not open the form in time. Press the button again.")
+            return _reply(vote, ":warning: Slack didn't open the form in time. Press the button again.")
         return Response()
 
     def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:

@@ -310,14 +310,14 @@ def _round(lane: _Lane) -> _Round:
         known = isinstance(error, SupervisorError)
         words = describe(error)
         if not known and words not in lane.problem:
-            log.exception("%s can't be dealt with", chore.name)
+            log.exception("%s failed", chore.name)
         return _Round(problem=f"{chore.name}: {words}")
 
 
 def _notice(lane: _Lane, problem: str) -> None:
     """Log a change, not a state."""
     if problem and problem != lane.problem:
-        log.error("the scheduler goes on with what it can: %s", problem)
+        log.error("the scheduler continues with its other chores: %s", problem)
     elif lane.problem and not problem:
         log.info("the scheduler works again")
     lane.problem = problem

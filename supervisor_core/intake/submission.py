@@ -64,7 +64,7 @@ class Gateway:
         """
         context = grammar_context(self._config)
         if named and resolve(named, context) is None:
-            raise GrammarError(f"{excerpt(named)} is not among the workers here any more. Nothing was done.")
+            raise GrammarError(f"{excerpt(named)} is no longer a worker on this host. Nothing was done.")
         return parse(text, context)
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
@@ -101,7 +101,7 @@ class Gateway:
         """
         definition = CATALOG[command.name]
         if definition.handler is None:
-            raise RefusedError(f"{definition.name} only informs; there is nothing to carry out.")
+            raise RefusedError(f"{definition.name} only shows something; there's nothing to run.")
         now = datetime.now(UTC)
         issued = command.issued(issuer, task_id or new_task_id(now))
         place = card if card is not None else self._config.announcement()

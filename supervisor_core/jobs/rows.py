@@ -98,7 +98,7 @@ def refuse_taken(connection: Connection, task_id: str, handler: str | None, door
     for job in of_task(connection, task_id):
         if (job.handler, job.door) != (handler, door):
             raise IdTaken(
-                f"The task id {task_id} belongs to another command ({job.command}, from {job.door}).",
+                f"The command id {task_id} belongs to another command ({job.command}, from {job.door}).",
                 remedy="Give the command again: it gets a new id.",
             )
 

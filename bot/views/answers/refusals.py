@@ -18,8 +18,6 @@ section."""
 
 RefusalText = tuple[str, str]
 
-RUNS_IT = "Whoever runs the supervisor"
-
 
 class Membership(Enum):
     """A person's relation to this workspace. All but full members count only by their own id."""
@@ -49,27 +47,29 @@ class RequiredRole:
 
 def unknown() -> RefusalText:
     """Slack does not say who somebody is."""
-    words = "Slack does not say who you are at the moment, so nothing was done. Try again soon."
-    return f"{words} On the host `supervisor send` works without Slack.", "Slack does not say who that is"
+    words = "Slack doesn't know who you are right now, so nothing was done. Try again soon."
+    return f"{words} On the host, `supervisor send` works without Slack.", "Slack doesn't know who that is"
 
 
 def unverified() -> RefusalText:
     """Slack doesn't say who somebody is, or which groups they are in, because it doesn't answer."""
     words = "Slack couldn't confirm who you are, so nothing was done. Try again in a moment."
-    return f"{words} On the host, `supervisor send` works without Slack.", "Slack could not confirm who that is"
+    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't confirm who that is"
 
 
 def too_old(limit: timedelta) -> RefusalText:
     """A request that was only reached long after it was made."""
     minutes = f"{limit.total_seconds() / 60:g} minutes"
-    words = f"This request is more than {minutes} old, so nothing was done: the supervisor or Slack was away meanwhile."
+    words = (
+        f"This request is more than {minutes} old, so nothing was done. The supervisor or Slack was down in between."
+    )
     return f"{words} If you still want it, try again.", f"the request was more than {minutes} old"
 
 
 def inactive(*, bot: bool) -> RefusalText:
     """An account that can have no rights."""
     return (
-        "Only people with an active account can give commands and vote.",
+        "Only people with an active account can send commands and vote.",
         "a bot has no rights" if bot else "a deactivated account has no rights",
     )
 
@@ -77,18 +77,18 @@ def inactive(*, bot: bool) -> RefusalText:
 def guest_votes() -> RefusalText:
     """A guest has voted."""
     return (
-        "You are a guest in this workspace, and guests never vote, whoever lists them. A full member must decide.",
-        "guests never vote",
+        "Guests can't vote, even if they are listed. A full member must decide.",
+        "guests can't vote",
     )
 
 
 def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> RefusalText:
     """The wrong place."""
-    there, what = (" and where the card of the command stands", "Votes") if votes else ("", "Commands")
+    there, what = (" and next to the command's message", "Votes") if votes else ("", "Commands")
     words = f"{what} are taken only in {_some([f'<#{place}>' for place in places])}{there}."
     return (
-        f"{words} {RUNS_IT} can add this channel, in its configuration under `slack.channels`.",
-        f"{what.lower()} are not taken in {channel or 'no channel at all'} (slack.channels)",
+        f"{words} An administrator can add this channel to `slack.channels` in the configuration.",
+        f"{what.lower()} are not taken in {channel or 'no channel'} (slack.channels)",
     )
 
 
@@ -97,16 +97,16 @@ def lacking(wanted: RequiredRole, only: Sequence[str], kind: Membership, *, circ
     give it."""
     sentences = [_is_for(wanted, only, _some([_mention(name) for name in wanted.told]) or "nobody yet")]
     if only:
-        sentences.append("Nothing was done for the others either.")
+        sentences.append("Nothing was done for the other workers either.")
     if kind is not Membership.FULL:
         sentences.append(f"You are {kind.value}, so only your own id gives you a right.")
     keys = _some([f"`{escape(key)}`" for key in wanted.keys], "or")
-    sentences.append(f"{RUNS_IT} can add you, in its configuration under {keys}.")
+    sentences.append(f"An administrator can add you to {keys} in the configuration.")
     if circles:
-        sentences.append("Whoever is in one of the groups or channels that stand there may, too.")
+        sentences.append("Members of the groups and channels listed there have the right, too.")
     what = f"votes on {wanted.command} are" if wanted.votes else f"{wanted.command} is"
-    what = f"cancelling somebody else's {wanted.command} is" if wanted.cancels else what
-    whom = "those whom its own list names" if wanted.by_list else wanted.role
+    what = f"cancelling another person's {wanted.command} is" if wanted.cancels else what
+    whom = "the people on its own list" if wanted.by_list else wanted.role
     workers = f"; missing for {_some(only)}" if only else ""
     whose = f"; they are {kind.value}" if kind is not Membership.FULL else ""
     return " ".join(sentences), f"{what} for {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"
@@ -114,12 +114,12 @@ def lacking(wanted: RequiredRole, only: Sequence[str], kind: Membership, *, circ
 
 def _is_for(wanted: RequiredRole, only: Sequence[str], who: str) -> str:
     what = f"A vote on `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
-    what = f"Cancelling somebody else's `{escape(wanted.command)}`" if wanted.cancels else what
+    what = f"Cancelling another person's `{escape(wanted.command)}`" if wanted.cancels else what
     if wanted.by_list:
-        return f"{what} is for those alone whom its own list names: {who}."
+        return f"{what} is only for the people on its own list: {who}."
     if only:
         workers = _some([f"*{escape(worker)}*" for worker in only])
-        return f"{what} is for {wanted.role}, and you are none for {workers}. There it is for: {who}."
+        return f"{what} is for {wanted.role}, and you aren't one for {workers}. They are: {who}."
     return f"{what} is for {wanted.role}: {who}."
 
 
@@ -127,7 +127,7 @@ def _mention(name: str) -> str:
     if name == "*":
         return "all full members of this workspace"
     if name.startswith(("C", "G")):
-        return f"the members of <#{name}>"
+        return f"members of <#{name}>"
     return f"<!subteam^{name}>" if name.startswith("S") else f"<@{name}>"
 
 

@@ -64,8 +64,8 @@ class ApprovalExecution:
         except SupervisorError as error:
             self._later(approval, str(error), now)
         except Exception as error:  # the edge: one approval that can't be carried out keeps no other from it
-            log.exception("approval %s can't be carried out", approval_id)
-            self._later(approval, f"Unexpected {describe(error)}.", now)
+            log.exception("approval %s can't run", approval_id)
+            self._later(approval, f"Unexpected error: {describe(error)}.", now)
         return self._read(approval_id)[0]
 
     def settle(self, now: datetime) -> list[Approval]:
@@ -82,15 +82,15 @@ class ApprovalExecution:
             return False
         left = [job.worker_id for job in ended if not_begun(job)]
         failed = [job.worker_id for job in ended if not (job.outcome and job.outcome.success) and not not_begun(job)]
-        why = f"It failed on {', '.join(failed)}." if failed else ""
-        why += f" Not begun: {', '.join(left)}." if left else ""
+        why = f"Failed on {', '.join(failed)}." if failed else ""
+        why += f" Not started: {', '.join(left)}." if left else ""
         made = Move.FAIL if failed else Move.SUCCEED
         return self._ledger.step(rows.move(approval, made, rows.ApprovalDecision(US, why), now), now)
 
     def _go_on(self, approval: Approval, votes: Sequence[Vote], now: datetime) -> None:
         if approval.decided_at is not None and now >= approval.decided_at + PATIENCE:
             minutes = PATIENCE / timedelta(minutes=1)
-            words = f"It was approved, and was not carried out within {minutes:g} minutes. {approval.reason}".rstrip()
+            words = f"It was approved but couldn't run within {minutes:g} minutes. {approval.reason}".rstrip()
             self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done.", now)
             return
         lost, unknown = self._rights_now(approval, votes)
@@ -108,15 +108,15 @@ class ApprovalExecution:
         except SupervisorError as error:
             if error.retryable:
                 raise
-            why = f"It would be refused now: {error}"
+            why = f"It would now be refused: {error}"
         if why:
             self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
             return
-        self._file(approval, seen, now, f"On the word of this host's shell: {unknown}" if unknown else "")
+        self._file(approval, seen, now, f"Approved from this host's shell: {unknown}" if unknown else "")
 
     def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
         """Who may not any more, in words; and what could not be found out."""
-        asked = [(approval.requester, right_to_give(approval.command), "who asked for it")]
+        asked = [(approval.requester, right_to_give(approval.command), "who requested it")]
         asked += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
         unknown = ""
         for who, right, role in asked:
@@ -124,11 +124,11 @@ class ApprovalExecution:
                 why = self._rights(who.person, approval.command, right)
             except SupervisorError as error:
                 if not error.retryable:
-                    return f"{who.name or who.id}, {role}, may not any more: {error}", ""
+                    return f"{who.name or who.id}, {role}, no longer has the right: {error}", ""
                 unknown = unknown or error.message
                 continue
             if why:
-                return f"{who.name or who.id}, {role}, may not any more: {why}", ""
+                return f"{who.name or who.id}, {role}, no longer has the right: {why}", ""
         return "", unknown
 
     def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
@@ -157,8 +157,8 @@ class ApprovalExecution:
             self._fail(approval, f"{NOT_FILED} {error}", now)
             return
         if filed:
-            by = why or "as agreed"
-            log.info("approval %s: %s is carried out, %s", approval.approval_id, approval.again, by)
+            by = why or "as approved"
+            log.info("approval %s: %s runs, %s", approval.approval_id, approval.again, by)
         crashpoints.reach("approvals_t.executing:after")
 
     def _fail(self, approval: Approval, why: str, now: datetime) -> None:

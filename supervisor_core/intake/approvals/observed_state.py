@@ -60,7 +60,7 @@ def all_so_already(previews: Sequence[Document]) -> str:
     if not previews or not all(does_nothing(each) for each in previews):
         return ""
     who = list_names([worker["id"] for each in previews for worker in each["workers"]], NAMED)
-    return f"Nothing to do for {who}: it is so already. Nobody is stopped."
+    return f"Nothing to do for {who}: already up to date. No worker was stopped."
 
 
 def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
@@ -71,9 +71,9 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
         if place in new:
             words += _moved(place, was, new[place])
         else:
-            words.append(f"{place} is not there any more")
-    words += [f"{place} was not part of it" for place in new if place not in old]
-    said = "; ".join(words) or "something that it depends on is different now"
+            words.append(f"{place} no longer exists")
+    words += [f"{place} is new" for place in new if place not in old]
+    said = "; ".join(words) or "something that it depends on has changed"
     workers = [worker["id"] for each in (*before, *now) for worker in each["workers"]]
     return f"{capitalize(said, *workers)}."
 
@@ -92,33 +92,33 @@ def _by_place(previews: Sequence[Document]) -> dict[str, Document]:
 def _moved(place: str, was: Document, now: Document) -> list[str]:
     words = []
     if now.get("refused"):
-        words.append(f"it would be refused now: {str(now['refused']).rstrip('.')}")
+        words.append(f"it would now be refused: {str(now['refused']).rstrip('.')}")
     elif now.get("conflict"):
-        words.append(f"it would fail now: {str(now['conflict']).rstrip('.')}")
+        words.append(f"it would now fail: {str(now['conflict']).rstrip('.')}")
     heads = [str((each.get("head") or {}).get("hash") or "") for each in (was, now)]
     if all(heads) and heads[0] != heads[1]:
-        words.append(f"{place} was at {short(heads[0])} and is at {short(heads[1])} now")
+        words.append(f"{place} was at {short(heads[0])} and is now at {short(heads[1])}")
     targets = [str(each.get("target") or "") for each in (was, now)]
     if all(targets) and targets[0] != targets[1]:
-        words.append(f"it would lead to {short(targets[1])} now, and not to {short(targets[0])}")
+        words.append(f"it would now lead to {short(targets[1])} instead of {short(targets[0])}")
     changes = set(was.get("changes") or ()) ^ set(now.get("changes") or ())
     if changes and not now.get("refused"):
-        words.append(f"files of {place} were changed: {list_names(sorted(changes), NAMED)}")
+        words.append(f"files in {place} have changed: {list_names(sorted(changes), NAMED)}")
     if (was.get("installs") or []) != (now.get("installs") or []) and not now.get("refused"):
-        words.append("what it installs is different")
+        words.append("the packages to install have changed")
     return words + _workers_moved(was, now)
 
 
 def _workers_moved(was: Document, now: Document) -> list[str]:
     old, new = ({worker["id"]: worker for worker in each["workers"]} for each in (was, now))
-    words = [f"{worker_id} is no longer one of its workers" for worker_id in old if worker_id not in new]
-    words += [f"{worker_id} has become one of its workers" for worker_id in new if worker_id not in old]
+    words = [f"{worker_id} no longer runs from it" for worker_id in old if worker_id not in new]
+    words += [f"{worker_id} now runs from it" for worker_id in new if worker_id not in old]
     for worker_id in old.keys() & new.keys():
         before, after = bool(old[worker_id]["paused"]), bool(new[worker_id]["paused"])
         if before != after:
-            words.append(f"{worker_id} {'is paused now' if after else 'is no longer paused'}")
-        elif (old[worker_id].get("rests") is None) != (new[worker_id].get("rests") is None):
-            words.append(f"whether {worker_id} may be started has changed")
+            words.append(f"{worker_id} {'is now paused' if after else 'is no longer paused'}")
+        elif (old[worker_id].get("rests") is None) != (startable := new[worker_id].get("rests") is None):
+            words.append(f"{worker_id} {'can now be started' if startable else 'can no longer be started'}")
     return sorted(words)
 
 
@@ -129,10 +129,10 @@ def _effect(preview: Document) -> str:
         return f"{preview['command']} {who}"
     commits = count(int(preview.get("commit_count") or 0), "commit")
     files = count(int(preview.get("file_count") or 0), "file")
-    back = "takes back" if preview["command"] in ("rollback", "undo") else "brings in"
+    back = "reverts" if preview["command"] in ("rollback", "undo") else "adds"
     parts = [f"{back} {commits} ({files})"] if preview.get("commit_count") else []
-    parts += [f"drops {count(len(preview['dropped']), 'commit')} of its own"] if preview.get("dropped") else []
-    parts += [f"drops changes of {count(len(preview['changes']), 'file')}"] if preview.get("changes") else []
+    parts += [f"drops {count(len(preview['dropped']), 'local commit')}"] if preview.get("dropped") else []
+    parts += [f"discards changes to {count(len(preview['changes']), 'file')}"] if preview.get("changes") else []
     moves = bool(parts)
     parts += ["installs packages"] if preview.get("installs") else []
     head, target = str((preview.get("head") or {}).get("hash") or ""), str(preview.get("target") or "")
@@ -140,7 +140,9 @@ def _effect(preview: Document) -> str:
         f" from {short(head)}" + (f" to {short(target)}" if target and target != head else "") if head and moves else ""
     )
     if not parts:
-        return f"nothing to do for {who}, it is so already" if not preview.get("undone_task_id") else f"undo for {who}"
+        return (
+            f"nothing to do for {who}, already up to date" if not preview.get("undone_task_id") else f"undo for {who}"
+        )
     return f"{', '.join(parts)}{leads}, for {who}"
 
 

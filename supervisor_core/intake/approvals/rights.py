@@ -37,12 +37,12 @@ def host_rights(config: Callable[[], SupervisorConfig]) -> Rights:
         if who.id.startswith(SHELL) or (who.id.startswith(SCHEDULE) and right is not Right.APPROVER):
             return ""
         if not who.id.startswith(CHAT):
-            return f"{who.name or who.id} is nobody whose rights are known here."
+            return f"{who.name or who.id} has no known rights on this host."
         listed = _listed(config(), command, right)
         if not listed:
             return f"Nobody is listed {_as(right)} any more."
         raise RightsUnknown(
-            f"Whether {who.name or who.id} may still {_doing(right)} can't be asked: Slack is not connected.",
+            f"Whether {who.name or who.id} may still {_doing(right)} can't be checked: Slack isn't connected.",
             remedy="On the host, `supervisor approvals` works without Slack.",
         )
 
@@ -54,8 +54,8 @@ def nobody_to_approve(config: SupervisorConfig, command: Command) -> str:
     if "cli" in config.slack.approvals.doors or _listed(config, command, Right.APPROVER):
         return ""
     return (
-        f"{command.name} needs an approval here, and nobody is configured who could give it. Whoever runs the "
-        "supervisor can list people under `slack.access.approvers`, or under `approvers` of the worker's team."
+        f"{command.name} needs an approval, but nobody is configured to give it. An "
+        "administrator can list people under `slack.access.approvers`, or under `approvers` of the worker's team."
     )
 
 
@@ -87,7 +87,7 @@ def _as(right: Right) -> str:
 
 
 def _doing(right: Right) -> str:
-    return "approve" if right is Right.APPROVER else "give this command"
+    return "approve" if right is Right.APPROVER else "send this command"
 
 
 def right_to_give(command: Command) -> Right:

@@ -107,7 +107,7 @@ ACTIONS: Mapping[Move, str] = MappingProxyType(
 
 REQUESTED = "APPROVAL_REQUESTED"
 
-NOT_FILED = "Not carried out:"
+NOT_FILED = "Not run:"
 """How the reason of one begins that failed before it had any job."""
 
 
@@ -224,14 +224,14 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
     Whether they are an approver at all is not asked here: each door knows its own people.
     """
     if approval.state is not ApprovalState.PENDING:
-        return f"{_decided_text(approval, votes)}; nothing was changed."
+        return f"{_decided_text(approval, votes)}. Nothing changed."
     if now >= approval.expires_at:
-        return f"It expired at {_clock(approval.expires_at)}; nothing was changed."
+        return f"It expired at {_clock(approval.expires_at)}. Nothing changed."
     if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
-        return "You asked for it yourself, so somebody else must decide. You may cancel it."
+        return "You requested it, so somebody else must decide. You can cancel it."
     mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id)), None)
     if mine is not None:
-        return f"You have already voted to {mine.choice}; each person votes once. An approver may still cancel it."
+        return f"You have already voted to {mine.choice}. An approver can still cancel it."
     return ""
 
 
@@ -244,21 +244,26 @@ def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
 def to_go_on(approval: Approval) -> MarkedText:
     """What whoever asked may do where nothing was carried out because time went by; empty in every other state."""
     if approval.state is ApprovalState.EXPIRED:
-        return ("Ask again: ", CommandText(approval.again))
+        return ("To request it again: ", CommandText(approval.again))
     return (
-        ("For a new preview ask again: ", CommandText(approval.again)) if approval.state is ApprovalState.STALE else ()
+        ("To request it again, with a new preview: ", CommandText(approval.again))
+        if approval.state is ApprovalState.STALE
+        else ()
     )
 
 
 def _decided_text(approval: Approval, votes: Sequence[Vote]) -> str:
-    """`It is denied already, by anna`."""
+    """`It was already denied by anna`."""
     word = approval.state
+    if word is ApprovalState.EXPIRED:
+        return "It has already expired"
+    if word is ApprovalState.STALE:
+        return "It's already outdated"
     deciding = Choice.DENY if word is ApprovalState.DENIED else Choice.APPROVE
-    carried = (ApprovalState.APPROVED, ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
     names = [vote.voter.name or vote.voter.id for vote in votes if vote.choice is deciding]
-    by = f", by {' and '.join(names)}" if names and word in (*carried, ApprovalState.DENIED) else ""
-    said = "is approved" if word in carried else "has expired" if word is ApprovalState.EXPIRED else f"is {word}"
-    return f"It {said} already{by}"
+    by = f" by {' and '.join(names)}" if names and word is not ApprovalState.CANCELLED else ""
+    said = word if word in (ApprovalState.DENIED, ApprovalState.CANCELLED) else ApprovalState.APPROVED
+    return f"It was already {said}{by}"
 
 
 def _clock(moment: datetime) -> str:

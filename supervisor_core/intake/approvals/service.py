@@ -102,7 +102,7 @@ class Approvals:
         if known is not None:
             if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
                 who = known.requester.name or known.requester.id
-                raise RequestRefused(f"{who} has asked for this already, as {command.task_id}. Nothing more was done.")
+                raise RequestRefused(f"{who} has already requested this as {command.task_id}. Nothing more was done.")
             return known
         moment = now or datetime.now(UTC)
         approval = self._new(command, door, card, moment)
@@ -173,7 +173,8 @@ class Approvals:
             if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
                 return VoteResult(*self.find(approval.approval_id))
             approval, votes = self.find(approval.approval_id)
-        raise VoteRefused(f"It is {approval.state} already, and can't be cancelled any more.")
+        stands = "running" if approval.state is ApprovalState.EXECUTING else approval.state
+        raise VoteRefused(f"It's already {stands} and can't be cancelled.")
 
     def carry_on(self, now: datetime | None = None) -> list[Approval]:
         """Carry out what was agreed to and is due; how each of them stands then."""
@@ -211,7 +212,7 @@ class Approvals:
         found = self._ledger.read(look)
         if found is None:
             raise NoSuchApproval(
-                f"There is no approval {approval_id!a}.", remedy=(CommandText("approvals"), " lists what waits.")
+                f"There's no approval {approval_id!a}.", remedy=(CommandText("approvals"), " lists the pending ones.")
             )
         return found
 
@@ -239,12 +240,10 @@ class Approvals:
             raise RequestRefused(why)
         previews = self._observe(command)
         if against := objections(previews):
-            raise RequestRefused(f"No approval was asked for: it would fail as things are. {' '.join(against)}")
+            raise RequestRefused(f"Not requested, because it would fail. {' '.join(against)}")
         seen = command.params.get(STATE_PARAM)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
-            raise RequestRefused(
-                "What was seen in the preview is not so any more. Nothing was done; look at a new preview."
-            )
+            raise RequestRefused("The state has changed since the preview. Nothing was done. Look at a new preview.")
         if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
             raise NothingToDo(already)
         if command.issuer is None:
@@ -303,7 +302,7 @@ class Approvals:
     def _expired(self, approval: Approval, now: datetime) -> bool:
         votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
         minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
-        why = f"It was not decided within {minutes:g} minutes."
+        why = f"Nobody decided within {minutes:g} minutes."
         return self._ledger.step(
             rows.move(approval, Move.EXPIRE, rows.ApprovalDecision("supervisor", why, votes), now), now
         )
@@ -328,5 +327,5 @@ def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
         approval, Move.APPROVE if approves else Move.DENY, decided, vote.at, due_at=vote.at if approves else None
     )
     if not rows.take_step(connection, approval, step, vote.at):  # pragma: no cover (it is locked)
-        raise VoteRefused("Somebody else has decided at this very moment.")
+        raise VoteRefused("Somebody else decided at the same moment.")
     return ""

@@ -165,7 +165,7 @@ class FlagIntake:
                     claimed.append(answer)
                 elif answer is not None:
                     self._immovable.add(name)
-                    log.error("flag %s may not be moved, so it is not followed: %s", name, answer.strerror)
+                    log.error("flag %s can't be moved, so it's ignored: %s", name, answer.strerror)
         if claimed:
             self._host.drive.call(self._host.inbox.settle)
         return claimed
@@ -210,13 +210,13 @@ class FlagIntake:
         except (FlagIncomplete, FlagRejected, UnreadableFileError) as error:
             reason = str(error)
         except PermissionError as error:
-            reason = f"It may not be read: {error.strerror}."
+            reason = f"The file can't be read: {error.strerror}."
         return Rejection(flag, reason, claims_of(flag.name, data, self._workers), _owner(opened))
 
     def _file(self, opened: FlagContent, order: FlagCommand) -> Future[Job | Rejection | None]:
         now = self._now()
         if order.ignored:
-            log.warning("flag %s: ignored what nobody knows: %s", opened.flag.name, ", ".join(order.ignored))
+            log.warning("flag %s: unknown keys ignored: %s", opened.flag.name, ", ".join(order.ignored))
         new = jobs.NewJob(
             task_id=order.task_id,
             worker_id=order.worker_id,
@@ -237,17 +237,17 @@ class FlagIntake:
         """The job that must still be done; for a task id that has its outcome, that outcome once more."""
         sightings.forget(connection, opened.flag.name)
         if holder := command_ids.id_holder(connection, new.task_id, DOOR):
-            return _refused(opened, new, f"The task id {new.task_id} belongs to {holder}; use a new one.")
+            return _refused(opened, new, f"The command id {new.task_id} belongs to {holder}. Use a new one.")
         earlier = jobs.find(connection, new.task_id, new.worker_id)
         if earlier is None:
             if jobs.count_waiting(connection, new.worker_id, DOOR) >= WAITING:
-                why = f"{WAITING} commands from flags wait for {new.worker_id} already. Drop it again later."
+                why = f"{WAITING} commands from flags already wait for {new.worker_id}. Try again later."
                 return _refused(opened, new, why)
             return jobs.file(connection, self._ledger.supervisor_id, new, now)
         if not _same(earlier, new):
-            why = f"The task id {new.task_id} belongs to another command ({earlier.handler}); use a new one."
+            why = f"The command id {new.task_id} belongs to another command ({earlier.handler}). Use a new one."
             return _refused(opened, new, why)
-        log.info("flag %s: task %s was here before; it is not run again", opened.flag.name, new.task_id)
+        log.info("flag %s: %s ran before and isn't run again", opened.flag.name, new.task_id)
         if earlier.state not in FINAL:
             return earlier  # filed by a sweep that then lost the drive, and told nobody
         message = jobs.result_message(new.task_id, new.worker_id)

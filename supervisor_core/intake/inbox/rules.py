@@ -37,19 +37,19 @@ class FlagRules:
         if flag is None:
             known = ", ".join(HANDLERS)
             raise FlagRejected(
-                f"It must be named supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
-                f"Handlers are {known}; a task id is 1 to 128 letters, digits, hyphens or underscores."
+                f"The file name must be supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
+                f"Handlers: {known}. A task id is 1 to 128 letters, digits, hyphens or underscores."
             )
         if right := find_misspelled(name, self._workers):
             raise FlagRejected(
-                f"It names the worker {flag.worker_id}; here there is {right}. Names in flags are exact.",
-                remedy=f"Name it supervisor_{flag.handler}_{right}.flag.",
+                f"There's no worker {flag.worker_id}, but {right}. Flags need the exact name.",
+                remedy=f"Rename the file to supervisor_{flag.handler}_{right}.flag.",
             )
         order = parse_body(data, flag, token, self._now(), self._trust)
         if is_reserved(order.task_id):
             raise FlagRejected(
-                f"Task ids such as {order.task_id} are reserved for commands from Slack and for schedules.",
-                remedy="Use another one, or none.",
+                f"Command ids such as {order.task_id} are reserved for commands from Slack and from schedules.",
+                remedy="Use another id, or none.",
             )
         definition = by_handler(order.handler)
         if definition is not None:
@@ -73,6 +73,6 @@ class FlagRules:
         agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
         if len(agreed) < terms.votes:
             raise FlagRejected(
-                f"{name} needs an approval here, with {count(terms.votes, 'vote')}, and this flag brings "
-                f"{len(agreed)}. Give the command in Slack: there people are asked."
+                f"{name} needs an approval with {count(terms.votes, 'vote')}, and this flag has "
+                f"{len(agreed)}. Send the command in Slack to request one."
             )

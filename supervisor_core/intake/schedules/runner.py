@@ -73,7 +73,7 @@ possible now."""
 def no_chat(schedule: Schedule, command: Command) -> ScheduledAnswer:
     """Where there is no chat."""
     raise RefusedError(
-        f"{command.name} only informs, and there is no channel to answer in: Slack is not set up on this host. "
+        f"{command.name} only shows something, and there's no channel to post it in: Slack isn't set up on this host. "
         f"Remove {schedule.name}, or set up Slack."
     )
 
@@ -114,11 +114,11 @@ class SchedulesChore:
         try:
             first = next_after(parse_cron(schedule.cron), schedule.zone, now)
         except SupervisorError as error:
-            log.warning("schedule %s can't be counted anew: %s", schedule.name, error)
+            log.warning("schedule %s: the next run can't be computed: %s", schedule.name, error)
             return
         if max(schedule.next_at, schedule.due_at) > first:
             at = min(schedule.next_at, first)
-            log.warning("schedule %s comes at %s: the clock was ahead before", schedule.name, to_text(at))
+            log.warning("schedule %s runs at %s: the clock was ahead before", schedule.name, to_text(at))
             self._ledger.step(rows.correct_next(schedule, at), now)
 
     def _one(self, schedule: Schedule, now: datetime) -> bool:
@@ -134,17 +134,15 @@ class SchedulesChore:
     def _look(self, schedule: Schedule, now: datetime) -> bool:
         here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
         if here.missed_at is not None and schedule.waiting_since is None:
-            log.warning(
-                "schedule %s was not run at %s: no supervisor was there", schedule.name, to_text(here.missed_at)
-            )
+            log.warning("schedule %s missed %s: no supervisor was running", schedule.name, to_text(here.missed_at))
         if here.run_at is None:
-            why = f"No supervisor was there from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
+            why = f"No supervisor was running from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
             last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
             self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
             return False
         if schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
-            why = "The run before was not over."
-            log.warning("schedule %s skips %s: the run before is not over", schedule.name, to_text(here.run_at))
+            why = "The previous run hadn't finished."
+            log.warning("schedule %s skips %s: the previous run hasn't finished", schedule.name, to_text(here.run_at))
             last = LastRun(here.run_at, RunState.SKIPPED, why)
             self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
             return False
@@ -157,7 +155,7 @@ class SchedulesChore:
             why = self._rights(schedule.owner, command, right_to_give(command))
             if why:
                 whose = schedule.owner.name or schedule.owner.id
-                raise RefusedError(f"{whose}, whose schedule it is, may not any more: {why}")
+                raise RefusedError(f"{whose}, who owns the schedule, no longer has the right: {why}")
             return self._hand_over(schedule, command, here, run_at, now)
         except SupervisorError as error:
             self._not_now(schedule, here, run_at, error, now)
@@ -174,8 +172,8 @@ class SchedulesChore:
             if command.target == schedule.target:
                 return command
         raise RefusedError(
-            f"{excerpt(schedule.target or schedule.command)} does not mean what it did when {schedule.name} was added: "
-            f"workers were added or removed since. Remove the schedule, and add it as it should be."
+            f"{excerpt(schedule.target or schedule.command)} no longer means what it did when {schedule.name} was "
+            f"added, because workers were added or removed. Remove the schedule and add it again."
         )
 
     def _not_now(
@@ -185,9 +183,7 @@ class SchedulesChore:
         if not error.retryable:
             self._refuse(schedule, here, run_at, str(error), now)
         elif is_patience_over(schedule, now):
-            self._refuse(
-                schedule, here, run_at, f"It could not be carried out within {MINUTES:g} minutes. {error}", now
-            )
+            self._refuse(schedule, here, run_at, f"It couldn't run within {MINUTES:g} minutes. {error}", now)
         else:
             self._later(schedule, str(error), now)
 
@@ -221,7 +217,7 @@ class SchedulesChore:
         filed = self._ledger.write(work)
         crashpoints.reach("schedules_t.filed:after")
         if filed:
-            log.info("schedule %s: %s is carried out as %s", schedule.name, schedule.command, command.task_id)
+            log.info("schedule %s: %s runs as %s", schedule.name, schedule.command, command.task_id)
         return filed
 
     def _answer(self, schedule: Schedule, taken: rows.RunRecord, answered: ScheduledAnswer, now: datetime) -> None:
@@ -248,7 +244,7 @@ class SchedulesChore:
 
 
 def _unexpected(error: Exception) -> str:
-    return f"Unexpected {describe(error)}."
+    return f"Unexpected error: {describe(error)}."
 
 
 def _next_run(connection: Connection, schedule: Schedule, taken: rows.RunRecord, now: datetime) -> bool:

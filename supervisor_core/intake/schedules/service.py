@@ -109,16 +109,16 @@ class Schedules:
             taken = rows.named(connection, schedule.supervisor_id, schedule.name)
             if taken is not None:
                 raise NameTaken(
-                    f"There is a schedule {taken.name} already: {when(taken)} it runs {taken.command}.",
+                    f"There's already a schedule {taken.name}. It runs {taken.command} {when(taken)}.",
                     remedy=(
-                        "Give this one another name, or remove that one first: ",
+                        "Use another name, or remove it first: ",
                         CommandText(f"schedule remove {taken.name}"),
                     ),
                 )
             if len(rows.waiting(connection)) >= MOST:
                 raise TooManySchedules(
-                    f"There are {MOST} schedules already.",
-                    remedy=("Remove one first; ", CommandText("schedule list"), " shows them."),
+                    f"There are already {MOST} schedules.",
+                    remedy=("Remove one first. ", CommandText("schedule list"), " lists them."),
                 )
             rows.add(connection, schedule, place)
             return schedule
@@ -156,10 +156,10 @@ class Schedules:
     def _unknown(self, name: str) -> NoSuchSchedule:
         names = [each.name for each in self._ledger.read(rows.waiting)]
         found = nearest(name, names)
-        hint: MarkedText = (f"Did you mean {found}?",) if found else ("There is none.",)
+        hint: MarkedText = (f"Did you mean {found}?",) if found else ("This host has none.",)
         if names and not found:
-            hint = (CommandText("schedule list"), " shows them all.")
-        return NoSuchSchedule(f"There is no schedule {name[:64]!a}.", remedy=hint)
+            hint = (CommandText("schedule list"), " lists them.")
+        return NoSuchSchedule(f"There's no schedule {name[:64]!a}.", remedy=hint)
 
 
 def when(schedule: Schedule) -> str:
@@ -200,12 +200,12 @@ def _outcome(connection: Connection, schedule: Schedule) -> str:
 
 def _of_jobs(found: list[Job]) -> str:
     if any(job.state not in FINAL for job in found):
-        return "under way"
+        return "running"
     failed = [job.worker_id for job in found if not (job.outcome and job.outcome.success) and not not_begun(job)]
     return f"failed on {', '.join(failed)}" if failed else "succeeded"
 
 
 def _of_approval(asked: Approval | None) -> str:
     if asked is None:
-        return "handed over"
-    return f"its approval is {asked.state}" + (f": {asked.reason}" if asked.reason else "")
+        return "queued"
+    return f"approval {asked.state}" + (f": {asked.reason}" if asked.reason else "")

@@ -49,7 +49,7 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
     for words in ("OrionMX: undo", "needs an approval", "1 commit goes with it", "3 files", "0 of 1 vote", "expires"):
         await undo.shows(words)
     await undo.button("Approve").click(as_=operator, confirm=True)
-    await operator.sees("You asked for it yourself")
+    await operator.sees("You requested it")
     assert home.started_from() == watcher(2), "nobody reverses alone what somebody else approved"
     await undo.button("Approve").click(as_=approver, confirm=True)
     await undo.becomes("OrionMX: undone")
@@ -64,7 +64,7 @@ async def test_nobody_approves_their_own_and_who_may_not_is_told_so_alone(home: 
     card = await operator.slash("/supervisor rollback")
     await card.shows("needs an approval")
     await card.button("Approve").click(as_=operator, confirm=True)
-    await operator.sees("You asked for it yourself")
+    await operator.sees("You requested it")
     await card.button("Approve").click(as_=viewer, confirm=True)
     await viewer.sees("is for approvers")
     await card.button("Cancel").click(as_=viewer, confirm=True)
@@ -93,7 +93,7 @@ async def test_a_denial_ends_it_with_its_reason(home: CodeInSlack, slack: Playgr
     await card.becomes("was denied")
     await card.shows("not before the backup")
     await late()
-    await approver.sees("It is denied already, by Approver; nothing was changed")
+    await approver.sees("It was already denied by Approver. Nothing changed")
     await settled(home)
     assert ("DENIED", "failure") in home.actions()
     assert home.approval()["state"] == "denied"
@@ -186,7 +186,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await card.becomes("was not decided in time")
         await card.button("Approve").is_gone()
         await late()
-        await approver.sees("It has expired already; nothing was changed")
+        await approver.sees("It has already expired. Nothing changed")
         await operator.slash("/supervisor approvals")
         await operator.sees("is for approvers")
         await approver.slash("/supervisor approvals")

@@ -102,9 +102,9 @@ async def test_a_button_that_is_pressed_after_the_end_changes_nothing_and_says_s
     await slack.connected(0)
     await started(home, slack)
     await slow()
-    await late.sees("It is approved already, by Approver; nothing was changed")
+    await late.sees("It was already approved by Approver. Nothing changed")
     await slow_cancel()
-    await late.sees("can't be cancelled any more")
+    await late.sees("can't be cancelled")
     await settled(home)
     assert actions(home) == ["APPROVAL_REQUESTED", "APPROVED", "RESTART_WATCHER"]
     assert home.running_copies("OrionMX") == daemon_before
@@ -162,7 +162,7 @@ async def test_an_approver_who_lost_the_role_between_the_vote_and_the_execution_
         await card.becomes("is approved, and about to begin")
         slack.group("admins")
         await card.becomes("was cancelled")
-        await card.shows("may not any more")
+        await card.shows("no longer has the right")
         await settled(home)
         assert actions(home) == ["APPROVAL_REQUESTED", "APPROVED", "CANCELLED"]
         assert home.rows("select * from jobs_t") == []

@@ -233,10 +233,10 @@ async def test_a_form_that_slack_opens_no_more_is_told_and_nothing_else_happens(
     slack.fault("error", "views.open", error="expired_trigger_id")
     complaint = await operator.says("North looks odd", in_="ops")
     await operator.shortcut(SHORTCUT_ON_MESSAGE, on=await slack.channel("ops").shows("North looks odd"))
-    await operator.sees("The form did not open")
+    await operator.sees("The form couldn't be opened")
     slack.fault("status", "views.open", status=503)
     await operator.shortcut(SHORTCUT)
-    await operator.dm().shows("The form did not open")
+    await operator.dm().shows("The form couldn't be opened")
     await operator.has_no_modal()
     await settled(home)
     assert complaint.said

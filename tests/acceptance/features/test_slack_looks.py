@@ -84,7 +84,7 @@ async def test_the_audit_trail_is_read_page_by_page_and_comes_as_a_file(home: Sl
     await page.shows("task_22")
     await page.button("Newer").is_gone()
     await page.button("As a file (CSV)").click()
-    await operator.sees("25 rows come as a file")
+    await operator.sees("25 rows sent to you as a file")
     await operator.dm().shows("The audit trail of TestHost: 25 rows.")
     file = await the_file(slack, "audit_")
     table = list(csv.DictReader(io.StringIO(file)))
@@ -151,7 +151,7 @@ async def test_what_workers_wrote_is_shown_to_the_asker_alone_and_without_secret
     await (await operator.slash("/supervisor logs Idle00")).shows("has written nothing yet")
     await operator.slash("/supervisor logs Tropic 300")
     await operator.sees("of 300 lines, as many as fit")  # the file may be there before it
-    await operator.dm().shows("The lines that were asked for")
+    await operator.dm().shows("The requested lines")
     file = await the_file(slack, "Tropic_")
     assert "line 101 " in file
     assert "line 100 " not in file

@@ -96,7 +96,7 @@ async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_s
     assert files_in(slack, slack.server.world.workspace.channels["C0OPS"].messages) == []
 
     await told.button("Share here").click()
-    await told.shows("It is shared with everybody here.")
+    await told.shows("Shared in this channel.")
     await settled(home)
     (shared,) = files_in(slack, slack.server.world.workspace.channels["C0OPS"].messages)
     assert picture(slack, shared) == picture(slack, message), "it is the same picture"

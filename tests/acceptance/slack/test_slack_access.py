@@ -115,7 +115,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
     overview = await operator.says("@bot")
     await overview.shows("all 2 workers running")
     slack.fault("error", "users.info", times=0, error="user_not_found")
-    said = "Slack does not say who you are"
+    said = "Slack doesn't know who you are"
     doors: list[Callable[[], Awaitable[object]]] = [
         lambda: operator.slash("/supervisor pause North"),
         lambda: operator.says("@bot pause South"),
@@ -125,7 +125,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
         await give()
         await slack.eventually(partial(is_told, slack, operator, said, told), "the next answer came")
     await settled(home)
-    await slack.user("viewer").does_not_see("Slack does not say who you are")
+    await slack.user("viewer").does_not_see("Slack doesn't know who you are")
     assert [row["details"]["missing"] for row in refusals(home)] == ["identity"] * 3
     assert len(home.running_copies("North")) == 1
 
@@ -218,7 +218,7 @@ async def test_a_command_with_a_list_of_its_own_is_for_those_in_it_alone(home: S
     await started(home, slack)
     operator, restarter = slack.user("operator"), slack.user("restarter")
     await operator.slash("/supervisor restart South")
-    await operator.sees("restart is for those alone whom its own list names")
+    await operator.sees("restart is only for the people on its own list")
     await restarter.slash("/supervisor restart South")
     await slack.channel("ops").shows("South: restarted")
     await restarter.slash("/supervisor pause South")
@@ -232,7 +232,7 @@ async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
     archie = slack.user("archie")
     await started(home, slack)
     await archie.slash("/supervisor pause all")
-    await archie.sees("you are none for South")
+    await archie.sees("you aren't one for South")
     await settled(home)
     assert len(home.running_copies("North")) == 1
     await archie.slash("/supervisor pause team:archive")

@@ -262,7 +262,7 @@ async def test_what_can_not_be_announced_in_the_alert_channel_goes_to_the_fallba
 async def test_socket_mode_switched_off_is_said_and_not_tried_again_at_once(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     await slack.disconnect("link_disabled")
-    said = lambda: "Socket Mode was switched off" in home.slack_service()["reason"]  # noqa: E731
+    said = lambda: "Socket Mode is turned off" in home.slack_service()["reason"]  # noqa: E731
     await asyncio.to_thread(wait_until, said, 20, "the status says why")
     assert len(slack.calls("apps.connections.open")) == 1
 

@@ -92,7 +92,7 @@ async def test_killed_before_the_form_was_opened_whoever_wanted_it_is_told_once_
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     slack.advance(10)
     await started(home, slack)
-    await operator.dm().shows("The form did not open")
+    await operator.dm().shows("The form couldn't be opened")
     await settled(home)
     assert "expired_trigger_id" in home.whole_log()
     await operator.has_no_modal()

@@ -91,7 +91,7 @@ def test_a_flag_with_the_id_of_a_pending_approval_is_rejected_and_the_command_is
     asked = desk.ask()
     attacked.drop("diagnostics", "task_1")
     assert attacked.sweep() == SweepResult(rejected=1)
-    assert "The task id task_1 belongs to an approval" in attacked.reasons()[0]
+    assert "The command id task_1 belongs to an approval" in attacked.reasons()[0]
     assert desk.jobs() == []
     assert not any("task_1" in name for name in attacked.results()), "nobody who waits for it is answered by this"
     assert {row["action"] for row in desk.trail() if row["task_id"] == "task_1"} == {"APPROVAL_REQUESTED"}
@@ -171,9 +171,7 @@ def test_an_approved_command_whose_id_is_taken_fails_and_says_so(
     with caplog.at_level(logging.INFO):
         (ended,) = desk.approvals.carry_on(NOW + MINUTE)
     assert ended.state is ApprovalState.FAILED
-    assert ended.reason.startswith(
-        "Not carried out: The task id task_1 belongs to another command (diagnostics, from flag)"
-    )
+    assert ended.reason.startswith("Not run: The command id task_1 belongs to another command (diagnostics, from flag)")
     assert "as agreed" not in caplog.text
     assert "failed: Not carried out" in caplog.text
     assert [job.handler for job in desk.jobs()] == ["diagnostics"]
@@ -194,9 +192,9 @@ def test_a_scheduled_command_whose_id_is_taken_is_a_failure_in_the_list_and_the_
     with caplog.at_level(logging.INFO):
         assert not attacked.chore().work(NOW + FIVE)
     assert "is carried out" not in caplog.text
-    assert "is refused: The task id" in caplog.text
+    assert "is refused: The command id" in caplog.text
     (found,) = Schedules(attacked.desk.ledger).list(NOW + FIVE)
-    assert found.outcome.startswith("refused: The task id")
+    assert found.outcome.startswith("refused: The command id")
     assert found.schedule.last is not None
     assert found.schedule.last.state is RunState.REFUSED
     assert attacked.desk.actions()[-1] == "REFUSED"

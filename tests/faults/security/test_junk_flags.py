@@ -188,7 +188,7 @@ def test_no_more_commands_from_flags_wait_for_a_worker_than_it_could_do(
         scene.drop({}, f"supervisor_pause_OrionMX_n{number}.flag")
     swept = scene.sweep()
     assert (len(swept.filed), swept.rejected) == (3, 2)
-    assert "commands from flags wait for OrionMX already" in next(iter(scene.rejected().values()))
+    assert "commands from flags already wait for OrionMX" in next(iter(scene.rejected().values()))
 
 
 def test_the_daemon_delivers_results_until_none_is_left(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

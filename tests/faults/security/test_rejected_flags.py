@@ -63,7 +63,7 @@ def test_a_worker_in_another_case_is_rejected_with_the_right_name(scene: Scene, 
     scene.drop(b'{"task_id": "t7"}', name)
     assert scene.sweep() == SweepResult(rejected=1)
     (reason,) = scene.rejected().values()
-    assert "here there is OrionMX. Names in flags are exact." in reason
+    assert "but OrionMX. Flags need the exact name." in reason
     (result,) = scene.results()
     assert (result["task_id"], result["worker_id"]) == ("t7", "OrionMX")
     assert scene.trail()[0]["target_id"] == "OrionMX"

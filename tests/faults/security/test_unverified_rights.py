@@ -139,7 +139,7 @@ async def test_a_refused_click_and_an_accepted_one_on_the_same_button_have_ids_o
     assert not texts(await room.press("operator", button))
     slack.user("admin")
     (told,) = texts(await room.press("admin", button))
-    assert "This button was used by Operator already" in told
+    assert "Operator has already used this button" in told
     assert filed(desk) == [("restart_watcher", task_id)], "an accepted press counts once"
 
 

@@ -93,7 +93,9 @@ def so_already(command: Command) -> Previews:
 async def test_where_it_is_so_already_the_asker_hears_that_and_nobody_is_asked(desk: Desk, slack: Playground) -> None:
     desk.approvals = Approvals(desk.ledger, lambda: desk.config, so_already, desk.rights)
     dealt = await SlackRoom(desk, slack).slash("operator", "restart North")
-    assert texts(dealt) == [":ballot_box_with_check: Nothing to do for North: it is so already. Nobody is stopped."]
+    assert texts(dealt) == [
+        ":ballot_box_with_check: Nothing to do for North: already up to date. No worker was stopped."
+    ]
     assert (desk.approvals.waiting(), desk.trail()) == ([], [])
 
 

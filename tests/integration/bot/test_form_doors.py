@@ -120,7 +120,7 @@ async def test_who_waits_for_a_form_that_does_not_come_is_told_and_who_has_gone_
     shortcut: dict[str, Any] = {"callback_id": views.SHORTCUT, "trigger_id": "1.2"}
     ((kind, channel, text),) = told(await doors.deal("shortcut", **shortcut))
     assert (kind, channel) == ("notice", operator)
-    assert "The form did not open" in text
+    assert "The form couldn't be opened" in text
     on_message: dict[str, Any] = {"callback_id": views.SHORTCUT_ON_MESSAGE, "trigger_id": "1.2"}
     on_message["channel"] = {"id": "C0OPS"}
     ((kind, channel, _),) = told(await doors.deal("message_action", **on_message, message={"ts": "1.2"}))
@@ -169,7 +169,7 @@ async def test_what_was_sent_is_asked_for_in_its_place_and_what_fits_no_more_is_
     assert list(answer["errors"]) == ["target"]
     ((_, channel, text),) = told(await doors.deal("view_submission", view=view))
     assert channel == "C0OPS"
-    assert "does not fit any more" in text
+    assert "no longer valid" in text
     assert len(doors.asked) == 1
 
 

@@ -155,7 +155,7 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
         ledger.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}"))
         dealing = EnvelopeDispatcher(ledger, deal, EnvelopeWriter(ledger).quiet)
         dealing.start(kept)
-        await slack.eventually(lambda: "can't be written for now" in caplog.text, "its end can't be written")
+        await slack.eventually(lambda: "can't be stored now" in caplog.text, "its end can't be written")
         ledger.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count = 1000000"))
         await dealing.settle()
         assert tries == 1

@@ -98,7 +98,7 @@ async def test_what_could_not_be_looked_up_in_all_that_time_is_said(
     monkeypatch.setattr(listed, "FIRST_DELAY_SECONDS", 0.01)
     slack.fault("status", "users.info", times=0, status=503)
     (said,) = await told(slack, configured(tmp_path, operators=slack.user("ann").id))
-    assert said.startswith("Not every id in the configuration could be looked up (Slack responds with status 503")
+    assert said.startswith("Some ids in the configuration couldn't be looked up (Slack responds with status 503")
 
 
 async def test_many_are_asked_about_one_after_the_other(

@@ -165,7 +165,7 @@ async def test_a_channel_that_never_ends_gives_no_rights(
     found = await people(slack, place.id).person(crowd[0].id)
     assert found is not None
     assert found.groups == frozenset()
-    assert "for all full members write" in caplog.text
+    assert "For all full members, use" in caplog.text
 
 
 async def test_a_channel_that_slack_does_not_answer_for_is_no_answer(slack: Playground) -> None:

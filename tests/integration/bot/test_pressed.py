@@ -44,7 +44,7 @@ async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_i
     desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
     desk.configure()
     (told,) = texts(await room.press("operator", button))
-    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert told == ":warning: “North” is no longer a worker on this host. Nothing was done."
     assert asked_for(desk) == [0, 0]
 
 
@@ -56,7 +56,7 @@ async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack:
     desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
     desk.configure()
     (told,) = texts(await room.press("operator", button))
-    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert told == ":warning: “North” is no longer a worker on this host. Nothing was done."
 
 
 async def test_a_page_of_somebody_opens_no_form_for_another_worker_than_its_button_names(
@@ -66,7 +66,7 @@ async def test_a_page_of_somebody_opens_no_form_for_another_worker_than_its_butt
     desk.configure()
     button = {"action_id": f"{DO}:restart", "value": "restart:North"}
     (told,) = texts(await SlackRoom(desk, slack).press("operator", button))
-    assert told == ":warning: “North” is not among the workers here any more."
+    assert told == ":warning: “North” is no longer a worker on this host."
     assert not slack.calls("views.open")
 
 
@@ -79,7 +79,7 @@ async def test_a_choice_of_a_worker_that_was_removed_is_never_for_the_one_that_i
     desk.document["workers"] = {"Kafka": desk.document["workers"]["North"]}
     desk.configure()
     (told,) = texts(await room.choose("operator", block["elements"][0], block["block_id"], "North"))
-    assert told == ":warning: “North” is not among the workers here any more. Nothing was done."
+    assert told == ":warning: “North” is no longer a worker on this host. Nothing was done."
     assert asked_for(desk) == [0, 0]
 
 

@@ -76,14 +76,14 @@ def test_denied_at_the_shell_it_stays_denied(home: ApprovalHome) -> None:
     )
     late = home.supervisor("approvals", "approve", asked.approval_id)
     assert (late.returncode, late.stdout) == (1, "")
-    assert "It is denied already" in late.stderr
+    assert "It was already denied" in late.stderr
     assert (home.jobs(asked.task_id), actions(home, asked.task_id)) == (0, ["APPROVAL_REQUESTED", "DENIED"])
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("approve", "nonsense"), "There is no approval 'nonsense'"),
+        (("approve", "nonsense"), "There's no approval 'nonsense'"),
         (("approve",), "Which one?"),
         (("agree", "x"), "invalid choice"),
     ],
@@ -98,7 +98,7 @@ def test_what_was_sent_here_is_not_approved_here_and_can_be_cancelled(home: Appr
     assert (sent["queued"], sent["approval"]["state"]) == (False, "pending")
     approval_id = sent["approval"]["approval_id"]
     own = home.supervisor("approvals", "approve", approval_id)
-    assert (own.returncode, "You asked for it yourself" in own.stderr) == (1, True)
+    assert (own.returncode, "You requested it" in own.stderr) == (1, True)
     cancelled = home.supervisor("approvals", "cancel", approval_id, "typo")
     assert (cancelled.returncode, cancelled.stdout) == (0, f"cancelled: restart OrionMX hotfix. By {getuser()}: typo\n")
     assert actions(home, sent["task_id"]) == ["APPROVAL_REQUESTED", "REFUSED", "CANCELLED"]
@@ -110,7 +110,7 @@ def test_what_has_moved_on_is_said_and_is_1(home: ApprovalHome) -> None:
     (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").touch()
     done = home.supervisor("approvals", "approve", asked.approval_id)
     assert done.returncode == 1
-    assert done.stderr.startswith("stale: restart OrionMX hotfix. OrionMX is paused now. Nothing was done.")
+    assert done.stderr.startswith("stale: restart OrionMX hotfix. OrionMX is now paused. Nothing was done.")
     assert home.jobs(asked.task_id) == 0
 
 
@@ -157,7 +157,7 @@ def test_send_comes_back_with_1_when_nobody_decides(tmp_path: Path) -> None:
     with an_approval_home(tmp_path / "home", expires_minutes=0.02) as home:
         sent = home.supervisor("send", "restart hotfix", "--wait")
         assert sent.returncode == 1
-        assert "expired: restart OrionMX hotfix. It was not decided within 0.02 minutes." in sent.stdout
+        assert "expired: restart OrionMX hotfix. Nobody decided within 0.02 minutes." in sent.stdout
         assert [row["action"] for row in home.audit()] == ["APPROVAL_REQUESTED", "EXPIRED"]
 
 

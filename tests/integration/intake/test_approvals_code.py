@@ -61,7 +61,7 @@ def test_what_was_approved_is_done_and_its_job_is_held_to_what_was_seen(
     place: CodeHost, approvals: Approvals, code: Clones
 ) -> None:
     asked = ask(place, approvals)
-    assert effect(asked.previews).startswith("takes back 2 commits (")
+    assert effect(asked.previews).startswith("reverts 2 commits (")
     before = code.checkout.head
     place.processes.die("South")  # processes come and go, and change nothing of what was agreed to
     place.start("South")
@@ -96,9 +96,9 @@ def _push(place: CodeHost, code: Clones) -> None:
     ("words", "happens", "says"),
     [
         ("rollback North 2 hotfix", _commit, "was at"),
-        ("rollback North 2 hotfix", _pause, "South is paused now"),
-        ("rollback North 2 hotfix", _edit, "It would be refused now"),
-        ("update North", _push, "It would lead to"),
+        ("rollback North 2 hotfix", _pause, "South is now paused"),
+        ("rollback North 2 hotfix", _edit, "It would now be refused"),
+        ("update North", _push, "It would now lead to"),
     ],
 )
 def test_what_has_moved_on_since_makes_it_stale(
@@ -111,7 +111,7 @@ def test_what_has_moved_on_since_makes_it_stale(
     ended = carry_out(approvals, asked)
     assert (ended.state, place.ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == (S.STALE, [])
     assert says in ended.reason
-    assert to_go_on(ended) == ("For a new preview ask again: ", asked.again)
+    assert to_go_on(ended) == ("To request it again, with a new preview: ", asked.again)
     assert picture(code.checkout) == before
 
 
@@ -143,13 +143,15 @@ def test_two_checkouts_are_held_to_both_their_states(tmp_path: Path, code: Clone
 
 def test_what_would_fail_as_things_are_is_not_asked_for(place: CodeHost, approvals: Approvals, code: Clones) -> None:
     _edit(place, code)
-    with pytest.raises(RequestRefused, match="No approval was asked for: it would fail as things are"):
+    with pytest.raises(RequestRefused, match="Not requested, because it would fail"):
         ask(place, approvals)
     assert approvals.waiting() == []
 
 
 def test_for_what_is_so_already_nobody_is_asked(place: CodeHost, approvals: Approvals, code: Clones) -> None:
-    with pytest.raises(NothingToDo, match=r"Nothing to do for North, South: it is so already\. Nobody is stopped"):
+    with pytest.raises(
+        NothingToDo, match=r"Nothing to do for North, South: already up to date\. No worker was stopped"
+    ):
         ask(place, approvals, "update North")
     assert approvals.waiting() == []
     code.comes_in()
@@ -162,7 +164,7 @@ def test_the_shell_says_that_there_is_nothing_to_do_and_all_is_well(
     place.document["slack"]["approvals"] = {"doors": ["cli"]}
     place.configure()
     shell = ["send", "update North", "--config", str(place.folder / "config.yaml")]
-    words = "Nothing to do for North, South: it is so already. Nobody is stopped."
+    words = "Nothing to do for North, South: already up to date. No worker was stopped."
     assert (main(shell), capsys.readouterr().out) == (0, f"{words}\n")
     assert main([*shell, "--wait", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -180,7 +182,7 @@ def test_who_holds_a_command_to_a_preview_that_shows_nothing_to_do_is_asked_abou
 
 def test_who_names_a_state_that_is_not_so_is_told_at_once(place: CodeHost, approvals: Approvals) -> None:
     gateway = Gateway(place.config, LocalCarrier(place.ledger), approvals)
-    with pytest.raises(RequestRefused, match="not so any more"):
+    with pytest.raises(RequestRefused, match="has changed since the preview"):
         gateway.submit(place.command("rollback North 1", state="0" * 64), ANNA, "slack")
     seen = place.preview("rollback North 1").state
     assert gateway.submit(place.command("rollback North 1", state=seen), ANNA, "slack").approval is not None

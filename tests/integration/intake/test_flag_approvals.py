@@ -64,7 +64,7 @@ def test_too_few_votes_the_same_twice_or_the_asker_s_own_do_not_do(scene: Scene,
     scene.drop(signed(*voters))
     assert scene.sweep(TRUST) == SweepResult(rejected=1)
     (reason,) = scene.rejected().values()
-    assert "pause needs an approval here, with 2 votes" in reason
+    assert "pause needs an approval with 2 votes" in reason
     assert scene.queued() == []
 
 

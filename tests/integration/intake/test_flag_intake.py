@@ -147,12 +147,12 @@ REJECTIONS: list[tuple[str, bytes, str]] = [
     (NAME, b'{"issuer": {"id": "slack:T/U"}}', "need a signature"),
     (NAME, b'{"handler": "\\ud800"}', r"\ud800"),
     (NAME, b"x" * (64 * 1024 + 1), "more than 65536 bytes"),
-    ("supervisor_dance_OrionMX.flag", b"{}", "Handlers are"),
-    ("supervisor_pause_OrionMX_t 1.flag", b"{}", "a task id is 1 to 128"),
-    ("supervisor_pause_OrionMX_.flag", b"", "must be named"),
-    (f"supervisor_dance_OrionMX_{'x' * 220}.flag", b"{}", "Handlers are"),
-    (os.fsdecode(b"supervisor_\xff_OrionMX.flag"), b"{}", "Handlers are"),
-    ("supervisor_a\nb_OrionMX.flag", b"{}", "Handlers are"),
+    ("supervisor_dance_OrionMX.flag", b"{}", "Handlers:"),
+    ("supervisor_pause_OrionMX_t 1.flag", b"{}", "A task id is 1 to 128"),
+    ("supervisor_pause_OrionMX_.flag", b"", "name must be"),
+    (f"supervisor_dance_OrionMX_{'x' * 220}.flag", b"{}", "Handlers:"),
+    (os.fsdecode(b"supervisor_\xff_OrionMX.flag"), b"{}", "Handlers:"),
+    ("supervisor_a\nb_OrionMX.flag", b"{}", "Handlers:"),
 ]
 
 

@@ -80,7 +80,7 @@ def test_each_step_that_people_see_has_the_card_told_anew(gateway: Gateway, ledg
 
 
 def test_what_only_informs_is_refused_and_files_nothing(gateway: Gateway, ledger: Ledger) -> None:
-    with pytest.raises(RefusedError, match="only informs"):
+    with pytest.raises(RefusedError, match="only shows something"):
         gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
     assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
     assert cards(ledger) == []

@@ -363,6 +363,6 @@ def test_a_chore_that_hangs_is_named_until_it_comes_to_an_end(desk: Desk, monkey
     hanging = Hanging()
     with running(desk, hanging) as scheduler:
         pulse = scheduler.service.pulse
-        assert wait_until(pulse.late, 10, "it says what hangs").startswith("hanging: no sign of life for ")
+        assert wait_until(pulse.late, 10, "it says what hangs").startswith("hanging: unresponsive for ")
         hanging.let_go.set()
         wait_until(lambda: not pulse.late(), 10, "it came to its end")

@@ -131,7 +131,7 @@ def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned
     desk.approvals = Approvals(desk.ledger, lambda: desk.config, lambda _: (seen,), desk.rights)
     planned.add('schedule add nightly "daily 03:00" restart North')
     assert planned.anew().work(THREE) is False
-    assert planned.last() == (RunState.ANSWERED, "Nothing to do for North: it is so already. Nobody is stopped.")
+    assert planned.last() == (RunState.ANSWERED, "Nothing to do for North: already up to date. No worker was stopped.")
     assert (desk.approvals.waiting(), planned.told()) == ([], [])
     assert planned.one().schedule.next_at == THREE + DAY
 
@@ -139,13 +139,13 @@ def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned
 def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) -> None:
     planned.add()
     params = planned.desk.gateway.parse('schedule add NIGHTLY "hourly" status all').params
-    with pytest.raises(NameTaken, match=r"nightly already: every day at 03:00.*schedule remove nightly"):
+    with pytest.raises(NameTaken, match=r"already a schedule nightly.*every day at 03:00.*schedule remove nightly"):
         planned.schedules.add(params, "all", BOB, "UTC", "task_2", None, NOW)
     with pytest.raises(NoSuchSchedule, match="Did you mean nightly"):
         planned.schedules.remove("nightlly", BOB, "task_3", NOW)
     gone = planned.schedules.remove("Nightly", BOB, "task_4", NOW)
     assert planned.schedules.remove("Nightly", BOB, "task_4", NOW).schedule_id == gone.schedule_id, "dealt with twice"
-    with pytest.raises(NoSuchSchedule, match="There is none"):
+    with pytest.raises(NoSuchSchedule, match="This host has none"):
         planned.schedules.remove("nightly", BOB, "task_5", NOW)
     planned.schedules.add(params, "all", BOB, "UTC", "task_6", None, NOW)
     assert [row["action"] for row in planned.desk.trail()] == ["SCHEDULE_ADDED", "SCHEDULE_REMOVED", "SCHEDULE_ADDED"]
@@ -174,7 +174,7 @@ def test_it_runs_when_it_is_due_as_itself_and_once(planned: Planned) -> None:
         "schedule",
         "nightly",
     )
-    assert (found.outcome, found.times) == ("under way", (THREE + DAY,))
+    assert (found.outcome, found.times) == ("running", (THREE + DAY,))
     planned.desk.end_jobs(task_id=job.task_id)
     row = planned.desk.trail()[-1]
     assert (row["action"], row["actor"], row["label"]) == ("PAUSE", "schedule:nightly", "nightly - nightly")
@@ -208,7 +208,7 @@ def test_after_its_owner_lost_the_right_it_is_refused_and_said_once_until_it_is_
     assert [(row["action"], row["actor"], row["outcome"]) for row in refused] == [
         ("REFUSED", "schedule:often", "failure")
     ] * 2
-    assert "anna, whose schedule it is, may not any more" in json.loads(refused[0]["details_json"])["error"]
+    assert "anna, who owns the schedule, no longer has the right" in json.loads(refused[0]["details_json"])["error"]
     (told,) = planned.told()
     assert (told.payload["channel"], told.payload["user"]) == ("C0OPS", "U0ANNA")
     assert (told.payload["note"]["count"], told.payload["note"]["owner"]["id"]) == (2, ANNA.id)
@@ -231,7 +231,7 @@ def test_while_nobody_can_be_asked_it_waits_two_minutes_and_is_then_refused(plan
     last = planned.last()
     assert last is not None
     assert last[0] is RunState.REFUSED
-    assert "could not be carried out within 2 minutes. Slack is not connected." in last[1]
+    assert "couldn't run within 2 minutes. Slack is not connected." in last[1]
     assert planned.one().schedule.next_at == THREE + DAY
 
 
@@ -277,7 +277,7 @@ def test_a_run_that_is_due_while_the_one_before_goes_on_is_skipped(planned: Plan
     planned.add('schedule add often "*/5 * * * *" pause North')
     assert planned.chore.work(NOW + 5 * MINUTE)
     assert not planned.chore.work(NOW + 10 * MINUTE)
-    assert planned.last() == (RunState.SKIPPED, "The run before was not over.")
+    assert planned.last() == (RunState.SKIPPED, "The previous run hadn't finished.")
     planned.desk.end_jobs(task_id=planned.one().schedule.last_task_id)
     assert planned.chore.work(NOW + 15 * MINUTE)
 
@@ -288,8 +288,8 @@ def test_what_was_missed_is_run_once_where_it_is_not_long_ago_and_else_said(plan
     assert planned.chore.work(NOW + 2 * DAY + 2 * MINUTE)
     often, early = sorted(planned.schedules.list(NOW + 2 * DAY), key=lambda each: each.schedule.name, reverse=True)
     assert often.schedule.last is not None
-    assert (often.schedule.last.at, often.outcome) == (NOW + 2 * DAY, "under way")
-    assert early.outcome == "missed: No supervisor was there from 2026-02-05 14:45 UTC on."
+    assert (often.schedule.last.at, often.outcome) == (NOW + 2 * DAY, "running")
+    assert early.outcome == "missed: No supervisor was running from 2026-02-05 14:45 UTC on."
     assert early.schedule.next_at == datetime(2026, 2, 7, 14, 45, tzinfo=UTC)
 
 
@@ -341,7 +341,7 @@ def test_a_worker_that_is_gone_is_refused_and_never_taken_for_the_label_of_anoth
     planned.desk.configure()
     assert planned.desk.gateway.parse("pause Zulu7 hotfix").workers == ("North",), "typed now, it would be a label"
     assert not planned.chore.work(NOW + 30 * MINUTE)
-    assert "does not mean what it did when gone was added" in planned.one().outcome
+    assert "no longer means what it did when gone was added" in planned.one().outcome
     (told,) = planned.told()
     assert told.payload["note"]["name"] == "gone"
 
@@ -358,16 +358,16 @@ def test_a_command_that_needs_an_approval_asks_for_one_and_its_owner_can_not_giv
         "schedule",
         PLACE,
     )
-    assert planned.one().outcome == "its approval is pending"
+    assert planned.one().outcome == "approval pending"
     assert not planned.chore.work(due + 5 * MINUTE)
-    assert planned.last() == (RunState.SKIPPED, "The run before was not over.")
-    with pytest.raises(Exception, match="You asked for it yourself"):
+    assert planned.last() == (RunState.SKIPPED, "The previous run hadn't finished.")
+    with pytest.raises(Exception, match="You requested it"):
         planned.desk.approvals.vote(asked.approval_id, ANNA, Choice.APPROVE, now=due)
     planned.desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=due)
     planned.desk.rights.take(ANNA, Right.OPERATOR)
     (ended,) = planned.desk.approvals.carry_on(due + MINUTE)
     assert ended.state is ApprovalState.CANCELLED, "the owner's rights count at that moment, too"
-    assert "may not any more" in ended.reason
+    assert "no longer has the right" in ended.reason
 
 
 def test_one_that_nobody_could_approve_is_refused(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_one_that_nobody_could_approve_is_refused(tmp_path: Path) -> None:
         planned = Planned(desk)
         planned.add('schedule add often "*/5 * * * *" restart North')
         planned.chore.work(NOW + 5 * MINUTE)
-        assert "nobody is configured who could give it" in planned.one().outcome
+        assert "nobody is configured to give it" in planned.one().outcome
 
 
 def test_what_only_informs_is_answered_with_the_move_and_once(planned: Planned) -> None:
@@ -399,7 +399,7 @@ def test_without_a_chat_what_only_informs_is_refused_with_what_to_do(planned: Pl
     planned.add('schedule add look "*/5 * * * *" status all')
     desk = planned.desk
     SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights).work(NOW + 5 * MINUTE)
-    assert "Slack is not set up on this host" in planned.one().outcome
+    assert "Slack isn't set up on this host" in planned.one().outcome
 
 
 class PowerCut(BaseException):

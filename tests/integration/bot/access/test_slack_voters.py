@@ -44,7 +44,7 @@ async def test_whoever_asked_is_no_other_voter_by_another_workspace_beside_their
     room = SlackRoom(desk, slack)
     await room.slash("operator", "restart North")
     (told,) = texts(await room.press("operator", button(desk, "approve"), team_id="T0ENTERPRISE"))
-    assert "You asked for it yourself" in told
+    assert "You requested it" in told
     assert not await said(room, "approver", team_id=room.workspace)
     assert not await said(room, "approver", team_id="T0ENTERPRISE")  # the same vote again: it counts once
     assert asked(desk).state is ApprovalState.PENDING
@@ -76,7 +76,7 @@ async def test_two_who_press_the_same_button_ask_once_and_the_second_hears_who_w
     slack.user("operator", display_name="Renamed")  # and whoever presses again, by another name, is the same
     assert not texts(await room.press("operator", restart))
     (told,) = texts(await room.press("ann", restart))
-    assert "This button was used by Operator already" in told
+    assert "Operator has already used this button" in told
     assert asked(desk).requester.name == "Operator"
 
 

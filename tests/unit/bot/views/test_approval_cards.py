@@ -45,7 +45,7 @@ from tests.support.intake.approval_states import (
 S = ApprovalState
 HOSTILE = "<!channel> & <@U0OPER> `rm -rf` *bold* https://evil.example"
 
-MOVED = "/srv/watcher was at aaaaaaa and is at 1111111 now; OrionMX is paused now. Nothing was done."
+MOVED = "/srv/watcher was at aaaaaaa and is now at 1111111; OrionMX is now paused. Nothing was done."
 NIGHTLY = Issuer("schedule:nightly", "nightly", OPERATOR.id)
 FOUR = replace(ROLLBACK, target="all", workers=("OrionMX", "Second", "Third", "Fourth"))
 

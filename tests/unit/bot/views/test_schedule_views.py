@@ -54,7 +54,7 @@ def note(**fields: Any) -> dict[str, Any]:
         "name": "nightly",
         "command": "restart OrionMX nightly",
         "owner": {"id": ANNA.id, "name": ANNA.name},
-        "why": "anna, whose schedule it is, may not any more: restart is for operators.",
+        "why": "anna, who owns the schedule, no longer has the right: restart is for operators.",
         "at": "2026-02-05T02:00:00.000000Z",
         "since": "2026-02-03T02:00:00.000000Z",
         "count": 1,
@@ -91,7 +91,7 @@ CASES: Mapping[str, Content] = {
     "removed": schedule_card(schedule_status(GONE, NOW)),
     "listed_nothing": listed([], NONCE, removes=True),
     "listed": listed(
-        [schedule_status(RAN, NOW, "succeeded"), schedule_status(MISSED, NOW, "missed: No supervisor was there.")],
+        [schedule_status(RAN, NOW, "succeeded"), schedule_status(MISSED, NOW, "missed: No supervisor was running.")],
         NONCE,
         removes=True,
     ),

@@ -109,7 +109,7 @@ CASES: Mapping[str, Callable[[], Content | None]] = {
     "approved_and_done": lambda: outcome_reply([ROLLED_BACK], EXECUTING),
     "denied": lambda: outcome_reply([], DENIED, SECOND.id),
     "expired": lambda: outcome_reply(
-        [], asking(ApprovalState.EXPIRED, reason="It was not decided within 60 minutes."), "supervisor"
+        [], asking(ApprovalState.EXPIRED, reason="Nobody decided within 60 minutes."), "supervisor"
     ),
     "for_those_who_voted_elsewhere": lambda: outcome_reply(
         [ROLLED_BACK], replace(EXECUTING, elsewhere="C0APPROVALS"), asked_here=True
