@@ -299,7 +299,7 @@ def test_a_result_that_the_drive_never_took_is_given_up_after_a_year_with_a_warn
     assert place.ledger.read(partial(count_pending, kind=job_rows.RESULT_FILE)) == 1
     sweep_all(place, MUCH_LATER)
     assert place.ledger.read(partial(count_pending, kind=job_rows.RESULT_FILE)) == 0
-    assert "gave up on 1 messages" in caplog.text
+    assert "dropped 1 messages" in caplog.text
 
 
 def test_an_old_change_can_still_be_undone_and_its_ref_stays(place: CodeHost, code: Clones) -> None:
