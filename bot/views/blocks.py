@@ -20,7 +20,7 @@ Json = dict[str, Any]
 Content = dict[str, Any]
 """A message: `text`, and `blocks` that say the same; or a card, whose `text` is its headline above `attachments`."""
 
-HEADLINE = 250
+HEADLINE = 500  # characters
 
 FIELD, FIELDS = 300, 10  # characters of a field; fields of one section
 

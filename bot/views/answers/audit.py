@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.views.blocks import Content, actions, context, section
+from bot.views.blocks import Color, Content, actions, card, context, section
 from bot.views.buttons import page_button
 from bot.views.text import MENTIONABLE, escape, fit, moment, shorten
 from supervisor_core.commands.command import Command, Issuer
@@ -55,13 +55,12 @@ def audit_page(
     if not shown:
         return _nothing(asking, title, nobody=nobody)
     texts = [_entry(each, alone=asking.alone) for each in shown]
-    blocks = [section(f":clipboard: *{title}*"), *(section(text) for text in texts)]
-    pages = ((newer, "Newer"), (older, "Older"), (FILE, "As a file (CSV)"))
+    blocks = [section(text) for text in texts]
+    pages = ((newer, "Newer"), (older, "Older"), (FILE, "Download CSV"))
     buttons = [page_button(asking.command, asking.nonce, where, text) for where, text in pages if where]
     blocks.append(actions("pages", buttons))
-    said = "The newest first" if not newer else "Further back"
-    blocks.append(context(f"{said}. On the host: `supervisor audit`, and `supervisor audit verify` checks it."))
-    return {"text": fit("\n".join([title, *(text.partition("\n")[0] for text in texts)]), 2900), "blocks": blocks}
+    blocks.append(context("Newest first · `supervisor audit verify` on the host checks the chain"))
+    return card(f":clipboard: *{title}*", Color.QUIET, blocks)
 
 
 def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
@@ -74,16 +73,16 @@ def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) ->
 
 
 def _nothing(asking: AuditQuery, title: str, *, nobody: bool) -> Content:
-    lines = [f":clipboard: *{title}*: nothing fits."]
+    lines = [f":clipboard: *{title}*: no entries."]
     if nobody:
         lines.append(
-            "Nobody of that name has done anything here. Mention them (`by @name`); who is not in Slack is known by "
-            "their door, such as `by cli:anna`."
+            "Nobody with that name is in the audit trail. Mention the person (`by @name`); for somebody outside Slack, "
+            "use their audit id, such as `by cli:anna`."
         )
     elif filter_text(asking.command, asking.wanted):
-        lines.append("Leave a part of the question out to see more: `/supervisor audit` shows all there is.")
+        lines.append("Remove a filter to see more: `/supervisor audit` shows everything.")
     else:
-        lines.append("Nobody has done anything yet.")
+        lines.append("Nothing has happened yet.")
     text = "\n".join(lines)
     return {"text": text, "blocks": [section(text)]}
 
@@ -94,17 +93,17 @@ def _entry(shown: AuditRow, *, alone: bool) -> str:
     when = f" · {moment(entry.at)}" if entry.at else ""
     if entry.damaged:
         first = f":warning: *{_data(entry.command, SHORT).capitalize()} was altered*: {_data(entry.damaged, LONG)}"
-        return f"{first}\nIt says: {_data(entry.about, LONG)}{when}"
+        return f"{first}\nRecorded: {_data(entry.about, LONG)}{when}"
     sign = {True: ":white_check_mark:", False: ":x:", None: ":raised_hand:"}[entry.well]
     about = f" {_data(entry.about, MIDDLE)}" if entry.about else ""
     first = f"{sign} *{_data(entry.command, SHORT)}*{about}: {_data(entry.outcome, MIDDLE)}{when}"
-    facts = [f"asked by {_who(entry.asked, alone=alone)}"]
+    facts = [f"requested by {_who(entry.asked, alone=alone)}"]
     if entry.approved:
         names = [_who(each, alone=alone) for each in entry.approved]
         facts.append(f"approved by {shorten(names, APPROVERS)}")
     facts += [f"label: {_data(entry.label, MIDDLE)}"] if entry.label else []
     if shown.link and len(shown.link) <= LONG:
-        facts.append(f"<{shown.link}|its card>")
+        facts.append(f"<{shown.link}|Open>")
     facts += [f"`{_data(entry.task_id, SHORT)}`"] if entry.task_id else []
     affected = [_data(entry.affected, MIDDLE)] if entry.affected else []
     error = [f"> {_data(entry.error, LONG)}"] if entry.error else []

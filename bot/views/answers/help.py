@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.blocks import LONGEST, Content, actions, code_message, context, option, plain_text, section
+from bot.views.blocks import (
+    LONGEST,
+    Color,
+    Content,
+    Json,
+    actions,
+    card,
+    code_message,
+    context,
+    option,
+    plain_text,
+    section,
+)
 from bot.views.buttons import EFFECTS, command_button, confirm
 from bot.views.text import escape, fit, in_code
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
@@ -16,9 +28,9 @@ from supervisor_core.commands.grammar import render
 from supervisor_core.commands.manual import EXAMPLE, help_text
 
 TITLES: Mapping[Risk, str] = {
-    Risk.READS: "To see",
-    Risk.CHANGES: "To act",
-    Risk.DANGEROUS: "To change the code that a worker runs",
+    Risk.READS: "View",
+    Risk.CHANGES: "Actions",
+    Risk.DANGEROUS: "Code changes",
 }
 
 
@@ -31,15 +43,13 @@ def help_message(
         return code_message(help_text(definition, worker, workers))
     if topic in FAMILIES:
         return code_message("\n\n".join(help_text(each, worker, workers) for each in FAMILIES[topic]))
-    said, blocks = ["What you can ask me for:"], []
+    blocks: list[Json] = []
     for risk, title in TITLES.items():
         lines = [_line(each) for each in definitions if each.risk is risk]
         if lines:
             blocks.append(section("\n".join([f"*{title}*", *lines])))
-            said += lines
-    more = "`/supervisor help COMMAND` says more about one. The same words work in a mention and in a direct message."
-    blocks.append(context(more))
-    return {"text": fit("\n".join(said), LONGEST), "blocks": blocks}
+    blocks.append(context("`/supervisor help COMMAND` for details · mentions and direct messages work the same way"))
+    return card(":information_source: *Commands you can use*", Color.QUIET, blocks)
 
 
 def _line(definition: CommandDefinition) -> str:
@@ -78,9 +88,9 @@ def mistake(
     each asks for an approval; `use`: the text of the first button, instead of its command."""
     lines = [f":warning: {escape(fit(message, SAID))}"]
     if meant:
-        lines.append("Did you mean: " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant))
+        lines.append("Did you mean " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant) + "?")
     if choice is not None and choice.left:
-        lines.append(f"{choice.left} more do not fit into the menu: type `/supervisor {choice.command.name} WORKER`.")
+        lines.append(f"The menu has no room for {choice.left} more: type `/supervisor {choice.command.name} WORKER`.")
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if offered:
         buttons = [_button(each, nonce, number, asks=asks, use=use) for number, (each, asks) in enumerate(offered)]
@@ -91,7 +101,7 @@ def mistake(
 
 
 def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
-    """Something that wasn't done, with the button that asks for it once more."""
+    """A failure with a button to retry."""
     button = command_button(command, nonce, "Try again", about=fit(render(command), BUTTON), asks=asks)
     blocks = [section(text), actions("again", [button])]
     return {"text": fit(text, LONGEST), "blocks": blocks}
@@ -117,6 +127,6 @@ def _menu(choice: TargetMenu) -> dict[str, Any]:
     if definition.risk is not Risk.READS:
         name = definition.name.capitalize()
         words = EFFECTS.get(definition.name, definition.summary)
-        words += " People are asked for an approval first." if choice.asks else ""
-        menu["confirm"] = confirm(f"{name} the chosen one?", words, name)
+        words += " Needs approval first." if choice.asks else ""
+        menu["confirm"] = confirm(f"{name} this worker?", words, name)
     return menu

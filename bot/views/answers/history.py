@@ -19,30 +19,30 @@ WORDS = 2700  # characters of all sentences
 ALT = 900
 """Characters of a picture's description; Slack takes a thousand."""
 
-IN_DIRECT = "The picture of it is in our direct messages."
+IN_DIRECT = "The chart is in our direct messages."
 
 
 def history_markup(histories: Sequence[History], left_out: int = 0) -> str:
     """The history in Slack's markup: sentences for one worker, a line each for several."""
     if not histories:
-        return "There are no workers to look at."
+        return "No workers to show."
     if len(histories) == 1:
         lines = [sentence(phrase_with_names(phrase)) for phrase in history_text(histories[0])]
         lines = [f"*{lines[0].replace('*', '')}*", *(line if line[:1].isdigit() else f"• {line}" for line in lines[1:])]
     else:
         lines = [f"*{len(histories)} workers in the last {histories[0].length}*", *map(_line, histories)]
     if left_out:
-        lines.append(f"… and {left_out} more: `/supervisor history NAME` shows each.")
+        lines.append(f"… and {left_out} more: `/supervisor history NAME`")
     return fit("\n".join(lines), WORDS)
 
 
 def _line(history: History) -> str:
     name = f"• *{escape(history.worker_id)}*"
     if not history.known:
-        return f"{name}: nothing is on record"
+        return f"{name}: no history yet"
     now, done = history.stretches[-1].condition.word, len(history.marks) + history.more
     commands = f", {count(done, 'command')}" if done else ""
-    return f"{name}: {percent(history.uptime)} at work, {count(history.changes, 'change')}{commands}; now {now}"
+    return f"{name}: {percent(history.uptime)} uptime, {count(history.changes, 'change')}{commands}; now {now}"
 
 
 def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
@@ -54,7 +54,7 @@ def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
     if len(histories) == 1:
         told = (render_phrase(phrase, str, str, moment, name_of) for phrase in history_text(histories[0]))
         return fit(" ".join(map(sentence, told)), ALT)
-    told = (f"{each.worker_id}: {percent(each.uptime)} at work, {count(each.changes, 'change')}" for each in histories)
+    told = (f"{each.worker_id}: {percent(each.uptime)} uptime, {count(each.changes, 'change')}" for each in histories)
     return fit(f"{len(histories)} workers in the last {histories[0].length}. {'; '.join(told)}.", ALT)
 
 

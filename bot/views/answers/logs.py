@@ -36,9 +36,9 @@ def logs(found: Sequence[WorkerLog], *, filed: bool) -> Content:
         blocks += [section(head), *(section(f"```{piece}```") for piece in join_lines(lines, PIECE))]
         text += [head, *_newest(lines, TEXT // (2 * len(shown)))]
     if len(found) > len(shown):
-        blocks.append(context(f"… and of {len(found) - len(shown)} workers more."))
+        blocks.append(context(f"… and {len(found) - len(shown)} more workers"))
     if filed:
-        blocks.append(context("All lines that were asked for come as a file, to you alone: see our direct messages."))
+        blocks.append(context("All requested lines are in a file in our direct messages."))
     return {"text": fit("\n".join(text), TEXT), "blocks": blocks}
 
 
@@ -64,25 +64,23 @@ def logs_file(found: Sequence[WorkerLog]) -> str:
                 break
             kept += 1
         lines = written.lines[len(written.lines) - kept :]
-        cut = f", the newest {kept} of {len(written.lines)} lines" if kept < len(written.lines) else ""
+        cut = f", the last {kept} of {len(written.lines)} lines" if kept < len(written.lines) else ""
         head = f"==> {written.worker_id}: {fit(written.path, PATH_IN_FILE)}{cut} <=="
-        parts.append("\n".join([head, *(lines or [written.problem or "(nothing yet)"])]))
+        parts.append("\n".join([head, *(lines or [written.problem or "(no output yet)"])]))
     return "\n\n".join(parts) + "\n"
 
 
 def _head(written: WorkerLog, shown: int) -> str:
     name, path = f"*{escape(written.worker_id)}*", f"`{fit(escape(written.path.replace('`', '')), PATH)}`"
     if written.problem:
-        return (
-            f":warning: {name}: what it wrote can't be read. {fit(escape(written.problem), PROBLEM)} It is at {path}."
-        )
+        return f":warning: {name}: can't read its log {path}. {fit(escape(written.problem), PROBLEM)}"
     if written.nothing:
-        return f"{name} has written nothing yet; it would be in {path}."
+        return f"{name} has no output yet ({path})."
     count = len(written.lines)
     if shown < count:
-        return f"{name}: the newest {shown} of {count} lines, as many as fit. All of it: {path}, {_size(written)}."
-    lines = "the newest line" if count == 1 else f"the newest {count} lines"
-    return f"{name}: {lines} of {path}, {_size(written)}."
+        return f"{name}: last {shown} of {count} lines, as many as fit · {path}, {_size(written)}"
+    lines = "last line" if count == 1 else f"last {count} lines"
+    return f"{name}: {lines} · {path}, {_size(written)}"
 
 
 def _room(workers: int) -> int:

@@ -18,13 +18,15 @@ section."""
 
 RefusalText = tuple[str, str]
 
+ADMIN = "An administrator of the supervisor"
+
 
 class Membership(Enum):
     """A person's relation to this workspace. All but full members count only by their own id."""
 
     FULL = ""
     GUEST = "a guest in this workspace"
-    STRANGER = "of another workspace"
+    STRANGER = "from another workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +49,27 @@ class RequiredRole:
 
 def unknown() -> RefusalText:
     """Slack does not say who somebody is."""
-    words = "Slack doesn't know who you are right now, so nothing was done. Try again soon."
-    return f"{words} On the host, `supervisor send` works without Slack.", "Slack doesn't know who that is"
+    words = "Slack couldn't identify you, so nothing was done. Try again in a moment."
+    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't identify the person"
 
 
 def unverified() -> RefusalText:
     """Slack doesn't say who somebody is, or which groups they are in, because it doesn't answer."""
     words = "Slack couldn't confirm who you are, so nothing was done. Try again in a moment."
-    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't confirm who that is"
+    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't confirm who the person is"
 
 
 def too_old(limit: timedelta) -> RefusalText:
     """A request that was only reached long after it was made."""
     minutes = f"{limit.total_seconds() / 60:g} minutes"
-    words = (
-        f"This request is more than {minutes} old, so nothing was done. The supervisor or Slack was down in between."
-    )
-    return f"{words} If you still want it, try again.", f"the request was more than {minutes} old"
+    words = f"This request is more than {minutes} old, so nothing was done. The supervisor or Slack was unavailable."
+    return f"{words} Try again if you still want it.", f"the request was more than {minutes} old"
 
 
 def inactive(*, bot: bool) -> RefusalText:
     """An account that can have no rights."""
     return (
-        "Only people with an active account can send commands and vote.",
+        "Only people with an active account can run commands and approve.",
         "a bot has no rights" if bot else "a deactivated account has no rights",
     )
 
@@ -77,18 +77,18 @@ def inactive(*, bot: bool) -> RefusalText:
 def guest_votes() -> RefusalText:
     """A guest has voted."""
     return (
-        "Guests can't vote, even if they are listed. A full member must decide.",
-        "guests can't vote",
+        "Guests can't approve or deny. A full member of the workspace has to decide.",
+        "guests can't approve or deny",
     )
 
 
 def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> RefusalText:
     """The wrong place."""
-    there, what = (" and next to the command's message", "Votes") if votes else ("", "Commands")
-    words = f"{what} are taken only in {_some([f'<#{place}>' for place in places])}{there}."
+    there, what = (" or where the command was posted", "Approvals") if votes else ("", "Commands")
+    words = f"{what} are accepted only in {_some([f'<#{place}>' for place in places])}{there}."
     return (
-        f"{words} An administrator can add this channel to `slack.channels` in the configuration.",
-        f"{what.lower()} are not taken in {channel or 'no channel'} (slack.channels)",
+        f"{words} {ADMIN} can add this channel to `slack.channels` in the configuration.",
+        f"{what.lower()} aren't accepted in {channel or 'no channel'} (slack.channels)",
     )
 
 
@@ -99,28 +99,28 @@ def lacking(wanted: RequiredRole, only: Sequence[str], kind: Membership, *, circ
     if only:
         sentences.append("Nothing was done for the other workers either.")
     if kind is not Membership.FULL:
-        sentences.append(f"You are {kind.value}, so only your own id gives you a right.")
+        sentences.append(f"You are {kind.value}, so you have to be listed by your own user id.")
     keys = _some([f"`{escape(key)}`" for key in wanted.keys], "or")
-    sentences.append(f"An administrator can add you to {keys} in the configuration.")
+    sentences.append(f"{ADMIN} can add you to {keys} in the configuration.")
     if circles:
-        sentences.append("Members of the groups and channels listed there have the right, too.")
-    what = f"votes on {wanted.command} are" if wanted.votes else f"{wanted.command} is"
-    what = f"cancelling another person's {wanted.command} is" if wanted.cancels else what
+        sentences.append("Members of the groups or channels listed there can use it too.")
+    what = f"approving {wanted.command} is" if wanted.votes else f"{wanted.command} is"
+    what = f"canceling another person's {wanted.command} is" if wanted.cancels else what
     whom = "the people on its own list" if wanted.by_list else wanted.role
     workers = f"; missing for {_some(only)}" if only else ""
     whose = f"; they are {kind.value}" if kind is not Membership.FULL else ""
-    return " ".join(sentences), f"{what} for {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"
+    return " ".join(sentences), f"{what} limited to {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"
 
 
 def _is_for(wanted: RequiredRole, only: Sequence[str], who: str) -> str:
-    what = f"A vote on `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
-    what = f"Cancelling another person's `{escape(wanted.command)}`" if wanted.cancels else what
+    what = f"Approving `{escape(wanted.command)}`" if wanted.votes else f"`{escape(wanted.command)}`"
+    what = f"Canceling another person's `{escape(wanted.command)}`" if wanted.cancels else what
     if wanted.by_list:
-        return f"{what} is only for the people on its own list: {who}."
+        return f"{what} is limited to {who}."
     if only:
         workers = _some([f"*{escape(worker)}*" for worker in only])
-        return f"{what} is for {wanted.role}, and you aren't one for {workers}. They are: {who}."
-    return f"{what} is for {wanted.role}: {who}."
+        return f"{what} on {workers} is limited to {wanted.role}: {who}."
+    return f"{what} is limited to {wanted.role}: {who}."
 
 
 def _mention(name: str) -> str:

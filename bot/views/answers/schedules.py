@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, actions, context, section, text_message
+from bot.views.blocks import Color, Content, actions, card, context, fields, section, text_message
 from bot.views.buttons import command_button
 from bot.views.text import escape, fit, in_code, mention, minute
 from supervisor_core.code.change_plan import count
@@ -30,38 +30,37 @@ def schedule_card(standing: ScheduleStatus) -> Content:
     schedule = standing.schedule
     if schedule.removed_by is not None and schedule.removed_at is not None:
         return schedule_removed(schedule, schedule.removed_by, schedule.removed_at)
-    title = f":calendar: *Schedule {escape(schedule.name)}*: {_when(schedule)}"
-    what = f"runs {_command(schedule)}"
-    facts = [f"by {mention(schedule.owner)}, with their rights as they are each time", f"first {_times(standing)}"]
-    blocks = [section(f"{title}\n{what}"), section(" · ".join(facts))]
-    buttons = [_remove(schedule.name, schedule.schedule_id)]
-    blocks.append(actions("schedule", buttons))
-    return {"text": "\n".join([title, what, " · ".join(facts)]), "blocks": blocks}
+    facts = {
+        "Command": _command(schedule),
+        "When": _when(schedule),
+        "Next": _times(standing),
+        "Runs as": f"{mention(schedule.owner)}, with their current rights",
+    }
+    blocks = [*fields(facts), actions("schedule", [_remove(schedule.name, schedule.schedule_id)])]
+    return card(f":calendar: *Schedule {escape(schedule.name)} added*: {_when(schedule)}", Color.QUIET, blocks)
 
 
 def schedule_removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
     """The message of a removed schedule."""
-    title = f":wastebasket: *Schedule {escape(schedule.name)}* was removed by {mention(by)} {minute(at)}."
-    what = f"It ran {_command(schedule)}, {_when(schedule)}. What it has begun goes on."
-    return {"text": f"{title}\n{what}", "blocks": [section(f"{title}\n{what}")]}
+    title = f":wastebasket: *Schedule {escape(schedule.name)} removed* by {mention(by)}"
+    past = f"It ran {_command(schedule)}, {_when(schedule)}. Commands that it started go on."
+    return card(title, Color.QUIET, [section(past), context(minute(at))])
 
 
 def gone(schedule: Schedule) -> Content:
     """The same for the requester, where its card tells everybody."""
-    return text_message(f":wastebasket: Schedule {escape(schedule.name)} is removed; its card, further up, says so.")
+    return text_message(f":wastebasket: *Schedule {escape(schedule.name)} removed*")
 
 
 def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Content:
     """All of them, the next to run first. `removes`: whether the reader may end them."""
     if not found:
-        text = ':calendar: Nothing is scheduled. To begin: `/supervisor schedule add nightly "daily 03:00" restart all`'
-        return {"text": text, "blocks": [section(text)]}
+        example = '`/supervisor schedule add nightly "daily 03:00" restart all`'
+        return text_message(f":calendar: *No schedules yet.* Add one: {example}")
     title = f":calendar: *{count(len(found), 'schedule')}*"
-    blocks, lines = [section(title)], [title]
+    blocks = []
     for standing in found[:SHOWN]:
-        line = _line(standing)
-        lines.append(line)
-        block = section(line)
+        block = section(_line(standing))
         if removes:
             block["accessory"] = _remove(standing.schedule.name, nonce)
         blocks.append(block)
@@ -69,8 +68,8 @@ def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Con
         rest = [standing.schedule.name for standing in found[SHOWN:]]
         more = f" and {len(rest) - NAMED} more" if len(rest) > NAMED else ""
         names = escape(", ".join(rest[:NAMED]))
-        blocks.append(context(f"… then {fit(names, 1500)}{more}. On the host `supervisor schedule list` has all."))
-    return {"text": fit("\n".join(lines), 3000), "blocks": blocks}
+        blocks.append(context(f"… and {fit(names, 1500)}{more}: `supervisor schedule list` on the host shows them all"))
+    return card(title, Color.QUIET, blocks)
 
 
 def schedule_signature(schedule: Schedule) -> str:
@@ -81,17 +80,16 @@ def schedule_signature(schedule: Schedule) -> str:
 def schedule_refused(note: Mapping[str, Any]) -> Content:
     """A schedule's command was refused: one message, from the first time on. Its owner is mentioned: it is for them."""
     count, name = int(note["count"]), escape(str(note["name"]))
-    times = f" {count} times since {minute(from_text(note['since']))}, at last" if count > 1 else ""
-    title = f":no_entry: *Schedule {name}* was refused{times} {minute(from_text(note['at']))}; nothing was done."
+    times = f", {count} times since {minute(from_text(note['since']))}" if count > 1 else ""
     owner = Issuer(str(note["owner"]["id"]), str(note["owner"]["name"]))
-    why = fit(escape(str(note["why"])), WHY)
-    step = (
-        f"{mention(owner)}, it runs with your rights. The next time is {minute(from_text(note['next_at']))}; "
-        f"to end it: `/supervisor schedule remove {name}`"
-    )
-    what = f"`{in_code(str(note['command']), COMMAND)}`"
-    lines = [title, f"{what}: {why}", step]
-    return {"text": "\n".join(lines), "blocks": [section(f"{title}\n{what}: {why}"), section(step)]}
+    facts = {
+        "Command": f"`{in_code(str(note['command']), COMMAND)}`",
+        "Last try": minute(from_text(note["at"])),
+        "Next try": minute(from_text(note["next_at"])),
+    }
+    step = f"{mention(owner)}, it runs with your rights. To stop it: `/supervisor schedule remove {name}`"
+    blocks = [section(fit(escape(str(note["why"])), WHY)), *fields(facts), section(step)]
+    return card(f":no_entry: *Schedule {name} was refused*{times}", Color.WARNING, blocks)
 
 
 def _line(standing: ScheduleStatus) -> str:
@@ -99,7 +97,7 @@ def _line(standing: ScheduleStatus) -> str:
     lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
     facts = [f"next {minute(schedule.next_at)}", f"by {_name(schedule.owner)}"]
     if schedule.waiting_since is not None:
-        facts.append(f"waits since {minute(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
+        facts.append(f"waiting since {minute(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
     if schedule.last is not None:
         facts.append(f"last {minute(schedule.last.at)}: {fit(escape(standing.outcome), SHORT)}")
     return "\n".join([*lines, " · ".join(facts)])

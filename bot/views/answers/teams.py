@@ -1,4 +1,4 @@
-"""Teams at a glance: what each is for, who is in it in which role, how they are, and who left lately. Pure."""
+"""Teams at a glance: their objectives, members, roles and states, and who left recently. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.blocks import Content, context, section
+from bot.views.blocks import Color, Content, card, context, section, text_message
 from bot.views.buttons import list_page, page_buttons
-from bot.views.text import escape, fit, moment, shorten
+from bot.views.text import escape, fit, minute, shorten
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
@@ -21,8 +21,6 @@ OBJECTIVE, NAME = 250, 120  # characters
 MEMBERS, LEFT = 8, 3
 """With a name; the others are counted."""
 
-TEXT = 2900
-
 
 def teams(
     command: Command,
@@ -33,15 +31,15 @@ def teams(
 ) -> Content:
     """One page of all teams; `workers`: how each is."""
     if not pictures:
-        text = "There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in."
-        return {"text": text, "blocks": [section(text)]}
+        return text_message("*No teams yet.* Add them to the configuration under `teams`, and set `workers.ID.team`.")
     part = list_page(pictures, PAGE, page)
-    parts = f", {part.first} to {part.first + len(part.items) - 1}" if part.pages > 1 else ""
-    title = f"*{count(len(pictures), 'team')}*{parts}"
-    texts = [_team(each, workers) for each in part.items]
-    blocks = [section(title), *(section(text) for text in texts), *page_buttons(part, command, nonce)]
-    blocks.append(context("`/supervisor status team:NAME` shows how each of its workers is."))
-    return {"text": fit("\n".join([title, *texts]), TEXT), "blocks": blocks}
+    blocks = [section(_team(each, workers)) for each in part.items]
+    blocks += page_buttons(part, command, nonce)
+    parts = [f"Page {part.number + 1} of {part.pages}"] if part.pages > 1 else []
+    blocks.append(context(" · ".join([*parts, "`/supervisor status team:NAME` lists a team's workers"])))
+    unhealthy = any(not _fine(member, workers) for team in pictures for member in team.members)
+    color = Color.CRITICAL if unhealthy else Color.GOOD
+    return card(f":busts_in_silhouette: *{count(len(pictures), 'team')}*", color, blocks)
 
 
 def team_heading(team: TeamPicture, workers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -68,7 +66,7 @@ def _team(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
 def _member(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> str:
     role = f" ({_in_words(member.role)})" if member.role != MemberRole.MEMBER else ""
     worker = workers.get(member.agent_id)
-    trouble = "" if worker is None or worker["fine"] else f" :x: {_how(worker)}"
+    trouble = "" if worker is None or worker["fine"] else f" :red_circle: {_how(worker)}"
     return f"{fit(escape(member.agent_id), NAME)}{role}{trouble}"
 
 
@@ -79,9 +77,9 @@ def _in_words(role: str) -> str:
 def _health(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     """The number of members in each state; members that aren't on this host are unknown."""
     if not team.members:
-        return "nobody is in it"
+        return "no members"
     counted = Counter(
-        _how(workers[each.agent_id]) if each.agent_id in workers else "not known here" for each in team.members
+        _how(workers[each.agent_id]) if each.agent_id in workers else "on another host" for each in team.members
     )
     return (
         f"{count(len(team.members), 'member')}: {', '.join(f'{number} {how}' for how, number in counted.most_common())}"
@@ -97,14 +95,14 @@ def _how(worker: Mapping[str, Any]) -> str:
 def _gone(team: TeamPicture) -> str:
     if not team.left:
         return ""
-    named = [f"{fit(escape(each.agent_id), NAME)} {moment(each.left_at)}" for each in team.left if each.left_at]
-    return f" · left lately: {shorten(named, LEFT)}"
+    named = [f"{fit(escape(each.agent_id), NAME)} {minute(each.left_at)}" for each in team.left if each.left_at]
+    return f" · left recently: {shorten(named, LEFT)}"
 
 
 def _sign(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
     if not team.members:
         return ":white_circle:"
-    return ":white_check_mark:" if all(_fine(member, workers) for member in team.members) else ":x:"
+    return ":large_green_circle:" if all(_fine(member, workers) for member in team.members) else ":red_circle:"
 
 
 def _fine(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> bool:

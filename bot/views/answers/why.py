@@ -1,6 +1,6 @@
 """The answer to `why`: the cause, the remedies with their buttons, the events before it, and lines of the log. Pure.
 
-One worker is explained in full. Of several, each in trouble has a paragraph, and the others share a line.
+One worker is explained in full. Of several, each that needs attention has a paragraph; the others share a line.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.views.blocks import Content, actions, context, section
+from bot.views.blocks import Color, Content, actions, card, code_block, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, moment, phrase_markup, phrase_with_names, shorten
+from bot.views.text import code_span, escape, fit, minute, phrase_markup, phrase_with_names, shorten
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
 from supervisor_core.diagnosis.why.model import Explanation
 
 SHOWN = 12
-"""Workers in trouble with a paragraph of their own: beyond it, all texts together are more than a message holds."""
+"""Workers with a paragraph of their own: with more, all texts together could be longer than a message."""
 
 NAMED = 40
-"""Of those that are well."""
+"""Names of healthy workers."""
 
-CAUSE, TODO, ALSO, EVENT, HELD, REASON = 900, 900, 300, 350, 250, 200  # characters
+CAUSE, TODO, ALSO, EVENT, HELD, REASON = 450, 900, 300, 350, 250, 200  # characters
 BRIEF = 400
 """Characters of a cause, and of what to do, among several."""
 
@@ -33,6 +33,9 @@ ASTERISK = "\N{ASTERISK OPERATOR}"
 
 LOG = 1800
 """Characters of all lines together."""
+
+RESTING = ("paused", "not_enabled", "set_aside")
+"""Causes by which a worker doesn't run on purpose."""
 
 May = Callable[[Command], bool]
 """The reader's right to a command."""
@@ -53,8 +56,7 @@ def why(
     """The message. `may`: which buttons its reader has; `asks`: the commands that need an approval; `alone`: whether
     nobody else reads it: then people are mentioned, and nobody is called by that."""
     if not explanations:
-        text = "There are no workers to explain."
-        return {"text": text, "blocks": [section(text)]}
+        return text_message("No workers to explain.")
     reader = _Reader(nonce, may, asks, phrase_markup if alone else phrase_with_names)
     if len(explanations) == 1:
         return _one(explanations[0], reader)
@@ -63,56 +65,51 @@ def why(
 
 def _one(explanation: Explanation, reader: _Reader) -> Content:
     found, say = explanation.found, reader.say
-    cause = _cause(explanation, CAUSE, say)
-    blocks = [section(f"{_sign(explanation)} *{cause}*")]
     also = [fit(sentence(say(phrase)), ALSO) for phrase in found.also[:3]]
-    if also:
-        blocks.append(section("\n".join(also)))
     todo = fit(say(found.todo), TODO)
-    if todo:
-        blocks.append(section(f"*What to do:* {todo}"))
+    paragraphs = [*also, *([f"*Next step*\n{todo}"] if todo else [])]
+    blocks = [section("\n".join(paragraphs))] if paragraphs else []
     blocks += _buttons(explanation, reader)
-    held = [_held(each.words, each.since) for each in explanation.conditions]
-    if held:
-        blocks.append(section("\n".join(["*It is*", *(f"• {each}" for each in held)])))
-    before = [f"• {moment(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
+    conditions = [f"• {_condition(each.words, each.since)}" for each in explanation.conditions]
+    if conditions:
+        blocks.append(section("\n".join(["*Conditions*", *conditions])))
+    before = [f"• {minute(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
     if before:
-        blocks.append(section("\n".join(["*What happened until then*", *before])))
+        blocks.append(section("\n".join(["*What happened before*", *before])))
     lines = _lines(explanation)
     if lines:
-        blocks.append(section(f"*Lines of its log that matter*\n```{lines}```"))
-    notes = [*([f"The whole log: {code_span(explanation.log)}"] if lines else []), *_unknown(explanation)]
+        blocks.append(code_block(lines))
+    notes = [*([f"Full log: {code_span(explanation.log)}"] if lines else []), *_unknown(explanation)]
     if notes:
         blocks.append(context(" · ".join(notes)))
-    text = "\n".join(filter(None, [cause, *also, f"What to do: {todo}" if todo else "", *before]))
-    return {"text": fit(text, 2900), "blocks": blocks}
+    return card(f"{_sign(explanation)} *{_cause(explanation, CAUSE, say)}*", _color([explanation]), blocks)
 
 
 def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
-    say = reader.say
-    unwell = [each for each in explanations if not each.fine]
-    well = [each for each in explanations if each.fine]
-    count = len(explanations)
-    title = f"{len(unwell)} of {count} workers {'needs' if len(unwell) == 1 else 'need'} a look"
-    title = title if unwell else f"All {count} workers are well, or rest because somebody wants it"
-    blocks, text = [section(f"*{title}*")], [title]
-    for explanation in unwell[:SHOWN]:
+    say, count = reader.say, len(explanations)
+    unhealthy = [each for each in explanations if not each.fine]
+    healthy = [each for each in explanations if each.fine]
+    blocks = []
+    for explanation in unhealthy[:SHOWN]:
         cause, todo = _cause(explanation, BRIEF, say), fit(say(explanation.found.todo), BRIEF)
         blocks.append(section("\n".join(filter(None, [f"{_sign(explanation)} *{cause}*", todo]))))
         blocks += _buttons(explanation, reader, several=True)
-        text.append(fit(cause, 200))
-    if len(unwell) > SHOWN:
-        blocks.append(context(f"… and {len(unwell) - SHOWN} more in trouble: `/supervisor why NAME` explains each."))
-    if well and unwell:
-        names = shorten([escape(each.worker_id) for each in well], NAMED)
-        line = f":white_check_mark: Well, or at rest: {names}"
-        blocks.append(section(line))
-        text.append(f"Well, or at rest: {names}")
-    elif well:
-        blocks += [section(fit("\n".join(f"• {_cause(each, REASON, say)}" for each in well[:SHOWN]), 2900))]
-    if unwell:
-        blocks.append(context("`/supervisor why NAME` tells all of one: since when, what happened before, its log."))
-    return {"text": fit("\n".join(text), 2900), "blocks": blocks}
+    if not unhealthy:
+        blocks.append(section(fit("\n".join(f"• {_cause(each, REASON, say)}" for each in healthy[:SHOWN]), 2900)))
+        return card(f":white_check_mark: *None of {count} workers needs attention*", Color.GOOD, blocks)
+    if healthy:
+        names = shorten([escape(each.worker_id) for each in healthy], NAMED)
+        blocks.append(section(f":large_green_circle: Fine: {names}"))
+    more = [f"… and {len(unhealthy) - SHOWN} more"] if len(unhealthy) > SHOWN else []
+    blocks.append(context(" · ".join([*more, "`/supervisor why NAME` shows events and the log of one worker"])))
+    verb = "needs" if len(unhealthy) == 1 else "need"
+    return card(f":red_circle: *{len(unhealthy)} of {count} workers {verb} attention*", _color(unhealthy), blocks)
+
+
+def _color(explanations: Sequence[Explanation]) -> Color:
+    if any(not each.fine for each in explanations):
+        return Color.CRITICAL
+    return Color.QUIET if any(each.cause in RESTING for each in explanations) else Color.GOOD
 
 
 def _buttons(explanation: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
@@ -129,19 +126,17 @@ def _buttons(explanation: Explanation, reader: _Reader, *, several: bool = False
 
 def _sign(explanation: Explanation) -> str:
     if not explanation.fine:
-        return ":x:"
-    return (
-        ":double_vertical_bar:" if explanation.cause in ("paused", "not_enabled", "set_aside") else ":white_check_mark:"
-    )
+        return ":red_circle:"
+    return ":double_vertical_bar:" if explanation.cause in RESTING else ":white_check_mark:"
 
 
 def _cause(explanation: Explanation, most: int, say: Callable[[Phrase], str]) -> str:
-    """Without what would end the bold: an asterisk of data."""
+    """The cause, without an asterisk that would end the bold."""
     return fit(sentence(say(explanation.found.sentence)).replace("*", ASTERISK), most)
 
 
-def _held(words: str, since: datetime | None) -> str:
-    return fit(escape(words), HELD) + (f", since {moment(since)}" if since else "")
+def _condition(words: str, since: datetime | None) -> str:
+    return fit(escape(words), HELD) + (f", since {minute(since)}" if since else "")
 
 
 def _lines(explanation: Explanation) -> str:
@@ -149,4 +144,4 @@ def _lines(explanation: Explanation) -> str:
 
 
 def _unknown(explanation: Explanation) -> list[str]:
-    return [f"Not known: {fit(escape(each), ALSO)}" for each in explanation.unknown[:3]]
+    return [f"Unknown: {fit(escape(each), ALSO)}" for each in explanation.unknown[:3]]

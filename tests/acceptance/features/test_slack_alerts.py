@@ -76,7 +76,7 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     await card.becomes("was ended by signal 9")
     await card.becomes("Last lines of its log")
     await card.button("Acknowledge").click(as_=viewer)
-    await viewer.sees("acknowledge is for operators")
+    await viewer.sees("acknowledge is limited to operators")
     await card.button("Why?").click(as_=viewer)
     await viewer.sees("crashed (SIGKILL)")
     await all_tell_the_same_of_the_kill(home)

@@ -66,7 +66,7 @@ async def test_nobody_approves_their_own_and_who_may_not_is_told_so_alone(home: 
     await card.button("Approve").click(as_=operator, confirm=True)
     await operator.sees("You requested it")
     await card.button("Approve").click(as_=viewer, confirm=True)
-    await viewer.sees("is for approvers")
+    await viewer.sees("is limited to approvers")
     await card.button("Cancel").click(as_=viewer, confirm=True)
     await card.shows("0 of 1 vote")
     await card.button("Cancel").click(as_=operator, confirm=True)
@@ -188,7 +188,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await late()
         await approver.sees("It has already expired. Nothing changed")
         await operator.slash("/supervisor approvals")
-        await operator.sees("is for approvers")
+        await operator.sees("is limited to approvers")
         await approver.slash("/supervisor approvals")
         await approver.sees("Nothing needs approval")
         assert home.actions()[:2] == [("APPROVAL_REQUESTED", "success"), ("EXPIRED", "failure")]

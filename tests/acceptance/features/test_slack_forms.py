@@ -110,7 +110,7 @@ async def test_a_direct_message_is_a_command_and_answered_where_it_was_said(home
     await answer.shows("North running")
     assert "thread_ts" not in await answer.message()
     await operator.says("puase South", in_=operator.dm())
-    mistake = await operator.dm().shows("Did you mean: /supervisor pause South")
+    mistake = await operator.dm().shows("Did you mean /supervisor pause South")
     assert "ephemeral_for" not in await mistake.message()
     await operator.says("pause South hotfix", in_=operator.dm())
     card = await operator.dm().shows("South: paused")
@@ -208,7 +208,7 @@ async def test_who_may_only_look_is_offered_that_and_a_right_that_was_lost_meanw
     await viewer.shortcut(SHORTCUT, in_="ops")
     modal = await viewer.modal()
     offered = [group["label"]["text"] for group in modal._view()["blocks"][0]["accessory"]["option_groups"]]  # noqa: SLF001
-    assert offered == ["To see"]
+    assert offered == ["View"]
     await guest.shortcut(SHORTCUT)
     await guest.modal("There is nothing here that you may ask me for")
     operator = slack.user("operator")

@@ -83,8 +83,8 @@ async def test_the_audit_trail_is_read_page_by_page_and_comes_as_a_file(home: Sl
     await page.button("Newer").click()
     await page.shows("task_22")
     await page.button("Newer").is_gone()
-    await page.button("As a file (CSV)").click()
-    await operator.sees("25 rows sent to you as a file")
+    await page.button("Download CSV").click()
+    await operator.sees("25 rows come as a file")
     await operator.dm().shows("The audit trail of TestHost: 25 rows.")
     file = await the_file(slack, "audit_")
     table = list(csv.DictReader(io.StringIO(file)))
@@ -92,19 +92,19 @@ async def test_the_audit_trail_is_read_page_by_page_and_comes_as_a_file(home: Sl
     assert table[0]["created_at"] == "2026-01-31T12:31:00.000000Z"
     assert not any(str(cell).startswith(("=", "+", "-", "@")) for row in table for cell in row.values())
     for text, shows in (
-        ("audit by anna command rollback", "nothing fits"),
-        ("audit by nobody", "Nobody of that name"),
+        ("audit by anna command rollback", "no entries"),
+        ("audit by nobody", "Nobody with that name"),
         ("audit by @eve command rollback", "rollback South: failed"),
         ("audit South", "rollback South: failed"),
         ("audit team:poles 1", "restart North: failed"),
         ("audit command rolback", "Did you mean rollback?"),
         # Where the asker is, the 1st of February began when it was 10 o'clock on the 31st in UTC.
         ("audit since 2026-02-01", "restart North: failed"),
-        ("audit since 2026-02-02", "nothing fits"),
+        ("audit since 2026-02-02", "no entries"),
     ):
         await (await operator.slash(f"/supervisor {text}")).shows(shows)
     viewer = slack.user("viewer")
-    await (await viewer.slash("/supervisor audit")).shows("audit is for operators")
+    await (await viewer.slash("/supervisor audit")).shows("audit is limited to operators")
 
 
 async def test_a_row_of_the_trail_names_who_asked_who_approved_and_leads_to_its_card(
@@ -119,7 +119,7 @@ async def test_a_row_of_the_trail_names_who_asked_who_approved_and_leads_to_its_
     await page.shows("pause North: succeeded")
     await page.shows("label: hotfix test")
     place = await card.message()
-    assert f"/archives/{place['channel']}/p{place['ts'].replace('.', '')}|its card>" in str(await page.message())
+    assert f"/archives/{place['channel']}/p{place['ts'].replace('.', '')}|Open>" in str(await page.message())
     everybodys = await operator.says("@bot audit")
     await everybodys.shows("pause North: succeeded")
     assert "<@U0OPERATOR>" not in str(await everybodys.message()), "nobody is called by a list in a channel"
@@ -144,11 +144,11 @@ async def test_what_workers_wrote_is_shown_to_the_asker_alone_and_without_secret
     operator, viewer = slack.user("operator"), slack.user("viewer")
     few = await operator.slash("/supervisor logs Tropic 3")
     await few.is_private()
-    await few.shows("the newest 3 lines")
+    await few.shows("last 3 lines")
     await few.shows("line 399")
     assert SECRET not in few.text
     assert "<!here>" not in str(await few.message())
-    await (await operator.slash("/supervisor logs Idle00")).shows("has written nothing yet")
+    await (await operator.slash("/supervisor logs Idle00")).shows("has no output yet")
     await operator.slash("/supervisor logs Tropic 300")
     await operator.sees("of 300 lines, as many as fit")  # the file may be there before it
     await operator.dm().shows("The requested lines")
@@ -161,7 +161,7 @@ async def test_what_workers_wrote_is_shown_to_the_asker_alone_and_without_secret
     await both.shows("South")
     mention = await operator.says("@bot logs Tropic 1")
     await mention.is_private()
-    await (await viewer.slash("/supervisor logs Tropic")).shows("logs is for operators")
+    await (await viewer.slash("/supervisor logs Tropic")).shows("logs is limited to operators")
     (told,) = await asked(home, "send", "logs Tropic 2")
     assert [line[:8] for line in told["lines"]] == ["line 399", "password"]
     assert SECRET not in str(told)
@@ -174,7 +174,7 @@ async def test_teams_and_many_workers_are_seen_at_a_glance(home: SlackHome, slac
     await teams.shows("2 teams")
     await teams.shows("poles: keep cold <!here>")
     await teams.shows("North, South")
-    await teams.shows("nobody is in it")
+    await teams.shows("no members")
     team = await viewer.slash("/supervisor status team:poles")
     await team.shows("keep cold")
     await team.shows("North running")

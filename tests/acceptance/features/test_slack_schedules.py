@@ -52,7 +52,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await operator.slash('/supervisor schedule add db "hourly" verify-db OrionMX')
     await operator.sees("verify-db is for")
     await viewer.slash("/supervisor schedule list")
-    await viewer.sees("schedule list is for operators")
+    await viewer.sees("schedule list is limited to operators")
 
     await restarted(home, slack)
     comes_due(home, "nightly")
@@ -63,9 +63,9 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     listed = await operator.sees("1 schedule")
     await listed.shows("succeeded")
     await listed.button("Remove").click(as_=operator, confirm=True)
-    await card.becomes("Schedule nightly was removed by")
+    await card.becomes("Schedule nightly removed")
     await card.button("Remove").is_gone()
-    await listed.becomes("Nothing is scheduled")
+    await listed.becomes("No schedules yet")
     await settled(home)
     rows = home.trail()
     assert [(row["action"], row["actor"].rpartition("/")[2]) for row in rows] == [
@@ -116,7 +116,7 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
     await card.becomes("OrionMX: paused")
     said = {
         "why OrionMX": "OrionMX is paused by Operator since",
-        "logs OrionMX": "OrionMX has written nothing yet",
+        "logs OrionMX": "OrionMX has no output yet",
         "audit OrionMX": "pause OrionMX: succeeded",
         "mute OrionMX 2h": "Muted OrionMX",
         "unmute OrionMX": "Unmuted OrionMX",
@@ -132,10 +132,10 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
         assert "mute" in name or "<@" not in str(await told.message()), command
         assert scheduled(home, name)["last_state"] == "answered"
         if name == "audit":  # its button is there for everybody, and does so for those who may
-            await told.button("As a file (CSV)").click(as_=slack.user("viewer"))
-            await slack.user("viewer").sees("audit is for operators")
-            await told.button("As a file (CSV)").click(as_=slack.user("anna"))
-            await slack.user("anna").sees("rows sent to you as a file")
+            await told.button("Download CSV").click(as_=slack.user("viewer"))
+            await slack.user("viewer").sees("audit is limited to operators")
+            await told.button("Download CSV").click(as_=slack.user("anna"))
+            await slack.user("anna").sees("rows come as a file, to you alone")
     await settled(home)
     actors = [(row["action"], row["actor"], row["task_id"][:8]) for row in home.trail() if "MUTED" in row["action"]]
     assert actors == [("MUTED", "schedule:mute", "task_202"), ("UNMUTED", "schedule:unmute", "task_202")]

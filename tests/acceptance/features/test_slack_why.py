@@ -52,7 +52,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
     await told.is_private()
     await told.shows("South was quarantined at")
     await told.shows("ValueError: no such archive <!channel>")
-    await told.shows("What happened until then")
+    await told.shows("What happened before")
     await told.button("Restart").click(as_=operator, confirm=False)
 
     card = await operator.slash("/supervisor pause North the disk is moved")
@@ -68,7 +68,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
     os.kill(pid, signal.SIGSTOP)
     await asyncio.to_thread(wait_until, lambda: home.worker("North")["health"] == "frozen", 20, "it is frozen")
     everybody = await operator.slash("/supervisor why all")
-    await everybody.shows("2 of 2 workers need a look")
+    await everybody.shows("2 of 2 workers need attention")
     await everybody.shows("North is frozen")
     await everybody.shows(f"kill -CONT {pid}")
     os.kill(pid, signal.SIGCONT)
@@ -87,7 +87,7 @@ async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_s
     told = await operator.slash("/supervisor history North")
     await told.is_private()
     await told.shows("North in the last 24 hours: healthy 95.8% of the time")
-    await told.shows("The picture of it is in our direct messages.")
+    await told.shows("The chart is in our direct messages.")
     await settled(home)
     (message,) = files_in(slack, slack.server.world.direct([slack.server.world.bot.id, "U0OPERATOR"]).messages)
     assert picture(slack, message).startswith(PNG)
@@ -102,7 +102,7 @@ async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_s
     assert picture(slack, shared) == picture(slack, message), "it is the same picture"
 
     refused = await viewer.slash("/supervisor history North 7d")
-    await refused.shows("history is for operators")
+    await refused.shows("history is limited to operators")
     direct = await operator.says("history all 7d", in_=operator.dm())
     await direct.shows("2 workers in the last 7 days")
 

@@ -94,7 +94,7 @@ async def test_somebody_of_another_workspace_is_refused_by_every_door(home: Slac
     stranger = in_ops(slack, "stranger", team_id="T0ELSE")
     slack.channel("crew", members=[stranger])
     await started(home, slack)
-    await refused_by_every_door(home, slack, stranger, "You are of another workspace", "operators")
+    await refused_by_every_door(home, slack, stranger, "You are from another workspace", "operators")
     assert len(refusals(home)) == 4
     assert {row["actor"] for row in refusals(home)} <= {
         f"slack:T0ELSE/{stranger.id}",
@@ -115,7 +115,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
     overview = await operator.says("@bot")
     await overview.shows("all 2 workers running")
     slack.fault("error", "users.info", times=0, error="user_not_found")
-    said = "Slack doesn't know who you are"
+    said = "Slack couldn't identify you"
     doors: list[Callable[[], Awaitable[object]]] = [
         lambda: operator.slash("/supervisor pause North"),
         lambda: operator.says("@bot pause South"),
@@ -125,7 +125,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
         await give()
         await slack.eventually(partial(is_told, slack, operator, said, told), "the next answer came")
     await settled(home)
-    await slack.user("viewer").does_not_see("Slack doesn't know who you are")
+    await slack.user("viewer").does_not_see("Slack couldn't identify you")
     assert [row["details"]["missing"] for row in refusals(home)] == ["identity"] * 3
     assert len(home.running_copies("North")) == 1
 
@@ -134,11 +134,11 @@ async def test_a_viewer_hears_what_is_missing_and_who_could(home: SlackHome, sla
     await started(home, slack)
     viewer = slack.user("viewer")
     await viewer.slash("/supervisor pause South")
-    await viewer.sees("pause is for operators")
+    await viewer.sees("pause is limited to operators")
     await viewer.sees("slack.access.operators")
-    await slack.user("operator").does_not_see("pause is for operators")
+    await slack.user("operator").does_not_see("pause is limited to operators")
     (row,) = refusals(home)
-    assert row["details"]["error"] == "pause is for operators (slack.access.operators)"
+    assert row["details"]["error"] == "pause is limited to operators (slack.access.operators)"
 
 
 async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_path: Path, slack: Playground) -> None:
@@ -149,12 +149,12 @@ async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_pa
         elsewhere = slack.channel("elsewhere")
         for place in (elsewhere, operator.dm()):
             await operator.slash("/supervisor pause North", in_=place)
-            await operator.sees("Commands are taken only in #ops", in_=place)
+            await operator.sees("Commands are accepted only in #ops", in_=place)
         await operator.says("@bot pause North", in_=elsewhere)
-        said = "Commands are taken only"
+        said = "Commands are accepted only"
         await slack.eventually(lambda: elsewhere.conversation(operator).count(said) == 2, "both answers came")
         await settled(home)
-        await slack.user("viewer").does_not_see("Commands are taken only", in_=elsewhere)
+        await slack.user("viewer").does_not_see("Commands are accepted only", in_=elsewhere)
         assert [row["details"]["missing"] for row in refusals(home)] == ["channel"] * 3
         assert len(home.running_copies("North")) == 1
         await operator.slash("/supervisor pause North")
@@ -170,7 +170,7 @@ async def test_a_group_that_slack_does_not_answer_for_gives_no_rights(
     await started(home, slack)
     slack.fault("error", "usergroups.users.list", times=0, error=word)
     await member.slash("/supervisor pause South")
-    await member.sees("pause is for operators")
+    await member.sees("pause is limited to operators")
     await settled(home)
     (row,) = refusals(home)
     assert row["details"]["missing"] == "operators"
@@ -198,7 +198,7 @@ async def test_the_members_of_a_channel_may_until_they_leave_it(home: SlackHome,
     await slack.channel("ops").shows("South: paused")
     slack.server.world.leave(crew.channel, member.user)
     await member.slash("/supervisor resume South")
-    await member.sees("resume is for operators")
+    await member.sees("resume is limited to operators")
     assert len(refusals(home)) == 1
     assert home.running_copies("South") == []
 
@@ -208,7 +208,7 @@ async def test_a_private_channel_that_the_bot_is_not_in_gives_no_rights(home: Sl
     assert slack.channel("crew", private=True, members=[member]).without_bot().id == "C0CREW"
     await started(home, slack)
     await member.slash("/supervisor pause South")
-    await member.sees("pause is for operators")
+    await member.sees("pause is limited to operators")
     await settled(home)
     assert len(refusals(home)) == 1
     assert "the channel C0CREW gives no rights: channel_not_found" in home.whole_log()
@@ -218,11 +218,11 @@ async def test_a_command_with_a_list_of_its_own_is_for_those_in_it_alone(home: S
     await started(home, slack)
     operator, restarter = slack.user("operator"), slack.user("restarter")
     await operator.slash("/supervisor restart South")
-    await operator.sees("restart is only for the people on its own list")
+    await operator.sees("restart is limited to")
     await restarter.slash("/supervisor restart South")
     await slack.channel("ops").shows("South: restarted")
     await restarter.slash("/supervisor pause South")
-    await restarter.sees("pause is for operators")
+    await restarter.sees("pause is limited to operators")
     assert [row["details"]["missing"] for row in refusals(home)] == ["commands.restart", "operators"]
 
 
@@ -232,7 +232,7 @@ async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
     archie = slack.user("archie")
     await started(home, slack)
     await archie.slash("/supervisor pause all")
-    await archie.sees("you aren't one for South")
+    await archie.sees("on South is limited to operators")
     await settled(home)
     assert len(home.running_copies("North")) == 1
     await archie.slash("/supervisor pause team:archive")

@@ -128,7 +128,7 @@ async def test_a_mistake_offers_what_was_meant_as_a_button_that_does_it(home: Sl
     operator, viewer = slack.user("operator"), slack.user("viewer")
     mistake = await operator.slash("/supervisor puase North hotfix")
     await mistake.is_private()
-    await mistake.shows("Did you mean: /supervisor pause North hotfix")
+    await mistake.shows("Did you mean /supervisor pause North hotfix")
     await mistake.button("pause North hotfix").click(confirm=False)
     assert home.trail() == []
     await mistake.button("pause North hotfix").click(confirm=True)

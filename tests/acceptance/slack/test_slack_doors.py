@@ -73,7 +73,7 @@ async def test_a_viewer_s_overview_has_no_buttons_and_a_button_of_somebody_else_
     await overview.button("Pause North").is_gone()
     everybodys = await operator.says("@bot")
     await everybodys.button("Pause North").click(as_=viewer, confirm=True)
-    await viewer.sees("pause is for operators")
+    await viewer.sees("pause is limited to operators")
     assert len(home.running_copies("North")) == 1
     (row,) = await asked(home, "audit")
     assert (row["action"], row["outcome"], row["actor"][-8:]) == ("REFUSED", "failure", "U0VIEWER")
@@ -88,7 +88,7 @@ async def test_a_mention_is_answered_in_its_thread_and_its_mistakes_to_its_autho
     await answer.shows("North running")
     assert (await answer.message())["thread_ts"] == answer.said
     await operator.says("@bot restrat North")
-    await operator.sees("Did you mean: /supervisor restart North")
+    await operator.sees("Did you mean /supervisor restart North")
     await viewer.does_not_see("Did you mean")
     await operator.says("@bot pause North hotfix", thread=answer)
     card = await slack.channel("ops").shows("North: paused")

@@ -45,7 +45,7 @@ async def test_a_viewer_may_not(home: Home, slack: Playground) -> None:
     await started(home, slack)
     viewer = slack.user("viewer")
     await viewer.slash("/supervisor monitoring pause")
-    await viewer.sees("monitoring pause is for operators")
+    await viewer.sees("monitoring pause is limited to operators")
     assert home.status()["supervisor"]["status"] == "ACTIVE"
 
 

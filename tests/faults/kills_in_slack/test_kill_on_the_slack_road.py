@@ -218,8 +218,8 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
     await started(home, slack)
     await settled(home)
     operator = slack.user("operator")
-    await operator.sees("Did you mean: /supervisor pause OrionMX")
-    times = slack.channel("ops").conversation(operator).count("Did you mean: /supervisor pause OrionMX")
+    await operator.sees("Did you mean /supervisor pause OrionMX")
+    times = slack.channel("ops").conversation(operator).count("Did you mean /supervisor pause OrionMX")
     assert times in ((1, 2) if point in MAYBE_TOLD else (1,))
     assert slack.channel("ops").messages() == []
     assert home.trail() == []
@@ -233,8 +233,8 @@ async def test_a_refusal_is_told_and_is_written_down_once(home: SlackHome, slack
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     await started(home, slack)
     await settled(home)
-    await viewer.sees("pause is for operators")
-    times = slack.channel("ops").conversation(viewer).count("pause is for operators")
+    await viewer.sees("pause is limited to operators")
+    times = slack.channel("ops").conversation(viewer).count("pause is limited to operators")
     assert times in ((1, 2) if point in MAYBE_TOLD else (1,))
     assert [(row["action"], row["outcome"]) for row in home.trail()] == [("REFUSED", "failure")]
     assert len(home.running_copies("OrionMX")) == 1

@@ -101,7 +101,7 @@ async def test_where_it_is_so_already_the_asker_hears_that_and_nobody_is_asked(d
 
 async def test_whoever_may_it_for_no_worker_is_not_asked_for_which(desk: Desk, slack: Playground) -> None:
     dealt = await SlackRoom(desk, slack).slash("viewer", "pause")
-    assert "`pause` is for operators" in texts(dealt)[0]
+    assert "`pause` is limited to operators" in texts(dealt)[0]
     assert dealt.audit is not None
     assert dealt.audit.action == "REFUSED"
     (told,) = texts(await SlackRoom(desk, slack).slash("operator", "pause"))

@@ -312,7 +312,7 @@ async def test_who_has_no_right_reads_which_is_missing_and_who_loses_it_reads_th
     host.now += 60
     await asyncio.to_thread(host.homes.order_all)
     await host.deliver()
-    assert "`status` is for viewers" in host.shown(operator)
+    assert "`status` is limited to viewers" in host.shown(operator)
     assert "slack.access.viewers" in host.shown(operator)
     assert "W000" not in host.shown(operator)
 

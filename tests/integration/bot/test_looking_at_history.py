@@ -77,7 +77,7 @@ def test_in_a_channel_the_words_are_for_the_asker_and_the_picture_is_theirs_alon
     assert "95.8% of the time" in payload(words)["content"]["text"]
     assert (payload(file)["channel"], payload(file)["alone"]) == ("U0ANNA", True)
     assert payload(file)["filename"] == "history_OrionMX_20260205T143015Z.png"
-    assert "down, since 05 Feb 21:30" in payload(file)["alt"], "in the reader's own time"
+    assert "since 05 Feb 21:30" in payload(file)["alt"], "in the reader's own time"
     assert told(config, ledger, ASKED)[1].payload == file.payload, "dealt with again it is the same"
 
 

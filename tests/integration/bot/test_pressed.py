@@ -117,7 +117,7 @@ async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_ar
     (menu,) = blocks_of(content)[-1]["elements"]
     options = [option["value"] for option in menu["options"]]
     assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
-    assert "52 more do not fit into the menu: type `/supervisor restart WORKER`." in content["text"]
+    assert "The menu has no room for 52 more: type `/supervisor restart WORKER`." in content["text"]
 
 
 def _change(connection: Connection, statement: Update) -> None:

@@ -201,7 +201,7 @@ def test_two_hundred_in_trouble_are_one_message() -> None:
     told = [replace(explain(TROUBLES["deploy_given_up"]), worker_id=f"{'W' * 60}{number}") for number in range(200)]
     made = why(told, NONCE, anything)
     assert check_message(made, update=True) == []
-    assert "200 of 200 workers need a look" in made["text"]
+    assert "200 of 200 workers need attention" in made["text"]
     assert WorkerState.STOPPED in {each.seen.state for each in TROUBLES.values()}
 
 

@@ -116,7 +116,7 @@ def test_a_refusal_says_which_right_is_missing_and_who_has_it() -> None:
     refused = refusal(VIEWER, CATALOG["pause"], Command("pause", workers=("Other",)), OPS, RULES)
     assert refused is not None
     assert refused.missing == "operators"
-    assert "`pause` is for operators" in refused.words
+    assert "`pause` is limited to operators" in refused.words
     assert "<@U0OPER>" in refused.words
     assert "<!subteam^S0OPS>" in refused.words
 

@@ -54,7 +54,7 @@ def note(**fields: Any) -> dict[str, Any]:
         "name": "nightly",
         "command": "restart OrionMX nightly",
         "owner": {"id": ANNA.id, "name": ANNA.name},
-        "why": "anna, who owns the schedule, no longer has the right: restart is for operators.",
+        "why": "anna, whose schedule it is, may not any more: restart is limited to operators.",
         "at": "2026-02-05T02:00:00.000000Z",
         "since": "2026-02-03T02:00:00.000000Z",
         "count": 1,

@@ -101,12 +101,12 @@ def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
 
 def test_help_shows_the_commands_that_its_reader_may_give_by_what_they_do() -> None:
     made = help_message("", [CATALOG["pause"], CATALOG["status"]])
-    shown = [block["text"]["text"] for block in made["blocks"] if block["type"] == "section"]
+    shown = [block["text"]["text"] for block in blocks_of(made) if block["type"] == "section"]
     assert [line.partition(": ")[0] for text in shown for line in text.split("\n") if line.startswith("•")] == [
         "• `/supervisor status [target]`",
         "• `/supervisor pause [target] [label…]`",
     ]
-    assert "• `/supervisor pause [target] [label…]`: Stop a worker and keep it stopped" in made["text"]
+    assert "• `/supervisor pause [target] [label…]`: Stop a worker and keep it stopped" in str(made)
 
 
 def test_every_help_is_as_slack_takes_it() -> None:
