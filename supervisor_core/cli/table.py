@@ -1,26 +1,19 @@
-"""Tables on a terminal: as wide as their content, kept inside the terminal's edge, with a word where nothing is.
-
-The steps of a command on a terminal: each is printed once, as soon as it is known.
-"""
+"""Tables on a terminal: as wide as their content, at most 100 columns, with colors where they're wanted."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-
-from supervisor_core.common.times import from_text
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GAP = "  "
 NARROWEST = 30  # characters: a last column with less is hard to read beside the others, and goes below them
 INDENT = 4  # of what stands below its row
 MAX_WIDTH = 100
-MOST_LINES = 4  # of one cell; whoever wants all of a long one asks for --plain or --json
-
+MOST_LINES = 4  # of one cell; --plain and --json have all of a long one
 
 BOLD, DIM, RED, GREEN, AMBER = "1", "2", "31", "32", "33"
 """Colors, as the terminal's SGR codes."""
@@ -121,32 +114,3 @@ def _widths(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 def printable(cell: str) -> str:
     """What would move the cursor or colour the terminal is shown, not obeyed."""
     return cell if cell.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cell)
-
-
-class StepPrinter:
-    """Prints what the handlers of one command said they were doing, with the seconds since it was sent."""
-
-    def __init__(self, since: datetime, *, several: bool) -> None:
-        self._since = since
-        self._several = several
-        self._printed: Counter[str] = Counter()
-
-    @property
-    def seen(self) -> int:
-        """How many were printed."""
-        return self._printed.total()
-
-    def show(self, known: Sequence[Mapping[str, str]]) -> None:
-        """Print those that are new. Each worker's are in their order, whichever worker's was written first."""
-        met: Counter[str] = Counter()
-        for step in known:
-            worker = step["worker_id"]
-            met[worker] += 1
-            if met[worker] > self._printed[worker]:
-                self._printed[worker] += 1
-                print(self._line(step), flush=True)
-
-    def _line(self, step: Mapping[str, str]) -> str:
-        seconds = max((from_text(step["at"]) - self._since).total_seconds(), 0.0)
-        who = f"{step['worker_id']}: " if self._several else ""
-        return f"{seconds:6.1f} s  {who}{step['words']}"

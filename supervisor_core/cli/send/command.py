@@ -12,7 +12,7 @@ from typing import Any
 
 from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
 from supervisor_core.cli.options import WAIT_SECONDS
-from supervisor_core.cli.table import StepPrinter
+from supervisor_core.cli.send.steps import StepPrinter, step_printer
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
@@ -88,7 +88,7 @@ def _follow(
     awake: bool,
 ) -> int:
     """Wait for the outcome, and show the steps on the way there."""
-    steps = None if options.json else StepPrinter(sent_at, several=len(issued.workers) > 1)
+    steps = None if options.json else step_printer(sent_at, several=len(issued.workers) > 1)
     try:
         results = _wait(config, ledger, issued.task_id, seconds, steps)
     except KeyboardInterrupt:
@@ -97,6 +97,8 @@ def _follow(
     known = _progress(ledger, issued.task_id)
     if steps is not None:
         steps.show(known)  # the last ones come together with the outcome
+        if results is not None:
+            steps.finish([result["worker_id"] for result in results if not result["success"]])
     late = ""
     if results is None:
         late = f"No outcome after {seconds:g} s. {issued.task_id} {_still(awake=wake(config))}"
@@ -160,15 +162,22 @@ def _wait(
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         try:
-            request = {"do": "wait", "task_id": task_id, "seconds": left}
+            tick = min(left, steps.tick) if steps and steps.tick else left
+            request = {"do": "wait", "task_id": task_id, "seconds": tick}
             if steps is not None:
                 request["seen"] = steps.seen
-            answer = ask(str(config.state_dir), request, timeout=left + 1)
+            answer = ask(str(config.state_dir), request, timeout=tick + 1)
             if steps is not None and answer.get("progress"):
                 steps.show(answer["progress"])
                 continue
+            if answer.get("done"):
+                results: list[dict[str, Any]] = answer["results"]
+                return results
             if not answer.get("stopping"):
-                return answer["results"] if answer.get("done") else None
+                if steps is None or tick == left:
+                    return None
+                steps.draw()
+                continue
         except (NotRunningError, UnresponsiveError):
             found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
             if steps is not None:

@@ -30,14 +30,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 class Terminal:
-    def __init__(self, home: Home, columns: int = 80, rows: int = 24) -> None:
+    def __init__(self, home: Home, words: tuple[str, ...], columns: int = 80, rows: int = 24) -> None:
         self.master, self.slave = pty.openpty()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         env = {**home.environ, "TERM": "xterm"}
-        words = [*SUPERVISOR, "top"]
         self.program = subprocess.Popen(
-            words, cwd=home.folder, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave
+            [*SUPERVISOR, *words], cwd=home.folder, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave
         )
         self.said = ""
 
@@ -52,8 +51,8 @@ class Terminal:
 
 
 @contextmanager
-def top(home: Home) -> Iterator[Terminal]:
-    terminal = Terminal(home)
+def top(home: Home, *words: str) -> Iterator[Terminal]:
+    terminal = Terminal(home, words or ("top",))
     try:
         yield terminal
     finally:
@@ -79,7 +78,7 @@ def test_it_shows_the_workers_and_a_key_quits(home: Home, key: str) -> None:
 
 def test_a_change_is_shown_at_once(home: Home) -> None:
     with top(home) as terminal:
-        terminal.wait_for("running  ".strip())
+        terminal.wait_for("q quits")
         assert home.supervisor("pause", "OrionMX").returncode == 0
         terminal.wait_for("paused", 15)
         assert home.supervisor("resume", "OrionMX").returncode == 0
@@ -118,3 +117,11 @@ def test_what_does_not_fit_is_counted() -> None:
     text = "\n".join(map(str, range(10)))
     assert fit(text, 20) == text.split("\n")
     assert fit(text, 6) == ["0", "1", "2", "3", "… 6 more lines: `supervisor status` shows all"]
+
+
+def test_steps_are_a_checklist_on_a_terminal(home: Home) -> None:
+    with top(home, "restart", "OrionMX") as terminal:
+        terminal.wait_for("\x1b[33m•\x1b[0m Stopping OrionMX")
+        terminal.wait_for("\x1b[32m✓\x1b[0m Starting OrionMX")
+        terminal.wait_for("OrionMX is restarted")
+        assert terminal.program.wait(10) == 0
