@@ -79,7 +79,8 @@ def shown_texts() -> Iterator[str]:
 
 def offending_texts(banned: list[str]) -> Counter[str]:
     """How often each banned word occurs in all texts together."""
-    pattern = re.compile(rf"(?<![\w./`-])({'|'.join(map(re.escape, banned))})s?(?![\w/-])", re.IGNORECASE)
+    words = "|".join(f"{re.escape(each)}{'' if each in PHRASES else 's?'}" for each in banned)
+    pattern = re.compile(rf"(?<![\w./`-])({words})(?![\w/-])", re.IGNORECASE)
     return Counter(f"text {found.lower()}" for text in shown_texts() for found in pattern.findall(text))
 
 
