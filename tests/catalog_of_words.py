@@ -12,12 +12,12 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
+from functools import cache
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-TREES = ("supervisor_core", "bot", "playground/src")
+from tests.house import modules
+
 NOT_SHOWN = ("*/migrations/*", "supervisor_core/demo/program/*")
 SCREENS = (
     ("playground", "playground/*"),
@@ -116,16 +116,20 @@ def screen(path: str, context: str = "") -> str:
 
 def texts_of(path: str, source: str) -> list[Text]:
     """The texts of one module, in their order."""
-    found = templates(ast.parse(source))
+    return _texts_in(path, ast.parse(source))
+
+
+def _texts_in(path: str, tree: ast.Module) -> list[Text]:
+    found = templates(tree)
     return [Text(screen(path, context), path, line, words) for line, words, context in found if is_prose(words)]
 
 
-def catalog(root: Path = ROOT) -> list[Text]:
+@cache
+def catalog() -> Sequence[Text]:
     """All texts, by screen."""
-    files = sorted((file.relative_to(root).as_posix(), file) for tree in TREES for file in (root / tree).rglob("*.py"))
-    shown = [(path, file) for path, file in files if not any(fnmatch(path, hidden) for hidden in NOT_SHOWN)]
-    texts = [text for path, file in shown for text in texts_of(path, file.read_text())]
-    return sorted(texts, key=lambda text: text.screen)
+    shown = (module for module in modules() if not any(fnmatch(module.path, hidden) for hidden in NOT_SHOWN))
+    texts = [text for module in shown for text in _texts_in(module.path, module.tree)]
+    return sorted(texts, key=lambda text: (text.screen, text.path))
 
 
 def main(args: Sequence[str] | None = None) -> None:
