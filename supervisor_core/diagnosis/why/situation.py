@@ -5,6 +5,7 @@ A text that has nothing to say is empty; a moment that nobody knows is None.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from supervisor_core.code.change_plan import short
@@ -81,7 +82,8 @@ class Situation:
         """The worker's own words with that configuration, else why it can't be started."""
         if error := excerpts.last_error(self.facts.lines, self.settings_trouble_since):
             return Verbatim(error)
-        return self.facts.start_error.partition("\n")[0].removesuffix(" Its last words:").rstrip(".")
+        first, _, _ = self.facts.start_error.partition("\n")
+        return re.sub(r"(?<=\.) [^.]*:$", "", first).rstrip(".")  # without the words before the worker's output
 
     @property
     def drive_matters(self) -> bool:
@@ -281,7 +283,7 @@ class Situation:
     @property
     def progressed_at(self) -> datetime | None:
         """When it last made progress, where it makes none."""
-        said = self.heartbeat and not self.heartbeat.error and "made no progress" in self.facts.reason
+        said = self.heartbeat and not self.heartbeat.error and "no progress" in self.facts.reason
         return progressed_at(self.facts.seen) if said and self.facts.health is Health.DEGRADED else None
 
     @property
