@@ -33,17 +33,17 @@ def is_person(issuer: Issuer) -> bool:
 
 def why_paused(worker: WorkerSettings, pause: Pause) -> str:
     """Why a paused worker is not started, and how somebody ends that."""
-    return f"{worker.id} is {pause}, and only a resume ends that. To have it run again: resume {worker.id}."
+    return f"{worker.id} is {pause}. To end the pause: resume {worker.id}."
 
 
 def start_objection(worker: WorkerSettings) -> str:
     """Why not even a person may start this worker with a command, and what to do; empty where they may."""
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
-        return f"{worker.id} is quarantined. When its cause is gone, set {key} to false in the configuration."
+        return f"{worker.id} is quarantined in the configuration. To run it again, set {key} to false."
     if not worker.enabled:
         key = f"workers.{worker.id}.enabled"
-        return f"{worker.id} is not enabled. To have it run, set {key} to true in the configuration."
+        return f"{worker.id} isn't enabled in the configuration. To run it, set {key} to true."
     return ""
 
 
@@ -58,7 +58,7 @@ def start_objection_for(host: HostContext, worker: WorkerSettings, issuer: Issue
 def presence_text(host: HostContext, worker: WorkerSettings) -> str:
     """What is left of a worker whose start has failed, in words."""
     gone = is_stopped(check_watcher_process(host.processes, worker))
-    return "it does not run now" if gone else "something of it may still be there"
+    return "it's down" if gone else "some of its processes may still be running"
 
 
 def check_alone(found: FoundWorker) -> None:
@@ -67,10 +67,10 @@ def check_alone(found: FoundWorker) -> None:
     `found` comes from a search of all processes.
     """
     if found.others and found.identity is not None:
-        pids = " and ".join(f"pid {pid}" for pid in found.others)
+        pids = ", ".join(map(str, (found.identity.pid, *found.others)))
         raise RefusedError(
-            f"{found.worker_id} runs as pid {found.identity.pid}, and {pids} has the same arguments beside it.",
-            remedy=f"Stop every copy: pause {found.worker_id}. Then: resume {found.worker_id}.",
+            f"{found.worker_id} is running more than once (pids {pids}).",
+            remedy=f"To stop every copy: pause {found.worker_id}. Then: resume {found.worker_id}.",
         )
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(found.reason)
@@ -81,18 +81,18 @@ def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     make_output_folder(host.config.state_dir)
     log = worker_log(host.config, worker)
     if problem := _log_problem(log):
-        raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move away what is there.")
+        raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move or delete it.")
     check_places(host.drive, host.config, worker)
     if not worker.cwd.is_dir():
         raise LaunchError(
-            f"The folder {worker.cwd}, in which it is to run, does not exist.",
-            remedy=f"Create it, or correct workers.{worker.id}.cwd.",
+            f"Its working directory doesn't exist: {worker.cwd}.",
+            remedy=f"Create it, or fix workers.{worker.id}.cwd.",
         )
     program = host.config.command_for(worker)[0]
     if not _is_executable(program, worker.cwd, host.config.environment_for(worker).get("PATH", os.defpath)):
         raise LaunchError(
-            f"There is no program {program} that may be executed.",
-            remedy=f"Install it, or correct workers.{worker.id}.command.",
+            f"Its program doesn't exist or isn't executable: {program}.",
+            remedy=f"Install it, or fix workers.{worker.id}.command.",
         )
 
 
@@ -106,8 +106,8 @@ def _is_executable(program: str, cwd: Path, path: str) -> bool:
 
 def _log_problem(log: Path) -> str:
     if log.is_symlink() or (log.exists() and not log.is_file()):
-        return "is no regular file"
-    return "" if os.access(log if log.exists() else log.parent, os.W_OK) else "may not be written"
+        return "isn't a regular file"
+    return "" if os.access(log if log.exists() else log.parent, os.W_OK) else "isn't writable"
 
 
 MOMENT_SECONDS = 5.0
@@ -142,7 +142,7 @@ def stuck(report: StopReport, details: Mapping[str, Any], so: str = "") -> Outco
     """Something of the worker survived: a failure that names it. `so` says what was not done because of it."""
     survivors = [str(member) for member in report.survivors]
     return Outcome.failed(
-        f"{report.worker_id} is stuck: {', '.join(survivors)} could not be ended. {so}{' ' if so else ''}"
-        "A process that not even KILL ends waits inside the kernel, mostly for a drive: look there.",
+        f"{report.worker_id} is stuck: {', '.join(survivors)} can't be killed. {so}{' ' if so else ''}"
+        "A process that ignores SIGKILL is waiting in the kernel, usually for a drive. Check the drives of this host.",
         **{**details, "message": f"{report.worker_id} is stuck", "survivors": survivors},
     )

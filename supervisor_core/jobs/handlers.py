@@ -54,7 +54,7 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
     written = host.pauses.set(worker.id, pause)
     details: dict[str, Any] = {}
     if not written.on_drive:
-        details["drive"] = f"The pause holds; its flag is written when the drive is back. {written.problem}"
+        details["drive"] = f"The pause is in effect. Its flag is written once the drive is back. {written.problem}"
     if before.found.identity:
         host.progress(f"stopping {worker.id} (pid {before.found.identity.pid})")
     return _stop(host, worker, stop_reason(job), details)
@@ -66,18 +66,18 @@ def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(ended.report), **details}
     if ended.copies:
-        named = " and ".join(f"pid {pid}" for pid in ended.copies)
-        details |= {"message": f"{message}; {named}, started by hand beside it, was stopped as well"}
+        named = ", ".join(map(str, ended.copies))
+        details |= {"message": f"{message}. Copies that were started by hand were stopped too (pid {named})"}
         details["others"] = list(ended.copies)
     if not ended.report.stopped:
         return stuck(ended.report, details)
     if ended.left:
         pids = [each.pid for each in ended.left]
-        words = f"{worker.id} is paused, but may still run. {ended.words(worker)}"
-        return Outcome.failed(words, **{**details, "message": f"{message}, but may run", "may_run": pids})
+        words = f"{worker.id} is paused, but may still be running. {ended.words(worker)}"
+        return Outcome.failed(words, **{**details, "message": f"{message}, but may still be running", "may_run": pids})
     if ended.problem:
-        unseen = f"whether another was started by hand in some other way could not be seen. {ended.problem}"
-        details |= {"message": f"{details['message']}; {unseen}", "looked_for_others": False}
+        unseen = f"Couldn't check for copies that were started by hand: {ended.problem}"
+        details |= {"message": f"{details['message']}. {unseen}", "looked_for_others": False}
     return Outcome.done(**details)
 
 
@@ -90,31 +90,31 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
     worker = host.config.worker(job.worker_id)
     found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED).found
     if found.stuck:
-        return Outcome.failed(f"{worker.id} is stuck: what a stop could not end must end first. Pause it again.")
+        return Outcome.failed(
+            f"{worker.id} is stuck: processes of an earlier stop are still running. Pause it again first."
+        )
     earlier = host.pauses.read(worker.id)
     details: dict[str, object] = {"was_paused": earlier is not None}
     if found.presence is Presence.UNVERIFIABLE:
-        return Outcome.failed(f"Nothing was done. {worker.id} may be running: {found.reason}", **details)
+        return Outcome.failed(f"{worker.id} wasn't resumed, because it may be running: {found.reason}", **details)
     if found.identity is None and (reason := start_objection_for(host, worker, job.issuer)):
-        return Outcome.failed(f"Nothing was done. {reason}", **details)
+        return Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
     written = host.pauses.set(worker.id, None)
     if not written.on_drive:
-        details["drive"] = f"The pause flag is removed when the drive is back. {written.problem}"
+        details["drive"] = f"The pause flag is removed once the drive is back. {written.problem}"
     if found.identity is not None:
         message = f"{worker.id} is already running"
         if details.get("was_quarantined"):
-            message = f"{worker.id} is not quarantined any more; it is already running"
+            message = f"{worker.id} is no longer quarantined; it was already running"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker, found)
     except (SupervisorError, OSError) as error:
         rested = "quarantined" if details.get("was_quarantined") else "paused"
-        words = (
-            f"{worker.id} is not {rested} any more, but could not be started: {presence_text(host, worker)}. {error}"
-        )
+        words = f"{worker.id} is no longer {rested}, but couldn't be started: {presence_text(host, worker)}. {error}"
         return Outcome.failed(words, **details)
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)
 
@@ -142,7 +142,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
         else start_objection_for(host, worker, job.issuer)
     )
     if reason:
-        return Outcome.failed(f"Nothing was done. {reason}", pid=old_pid)
+        return Outcome.failed(f"{worker.id} wasn't restarted. {reason}", pid=old_pid)
     try:
         check_alone(found)
         check_startable(host, worker)
@@ -156,12 +156,12 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     details: dict[str, Any] = {"was_running": old_pid is not None, "old_pid": old_pid, "new_pid": None}
     details |= {**stop_details(report), "paused": pause is not None, "was_quarantined": ended_quarantine}
     if not report.stopped:
-        return stuck(report, details, "Nothing was started beside it.")
+        return stuck(report, details, "It wasn't started again.")
     if old_pid is not None:
         time.sleep(BETWEEN_SECONDS)
     newer = host.pauses.read(worker.id)
     if newer and newer != pause:
-        words = f"{worker.id} is stopped and was not started again. {why_paused(worker, newer)}"
+        words = f"{worker.id} was stopped, but not started again. {why_paused(worker, newer)}"
         return Outcome.failed(words, **{**details, "paused": True})
     host.progress(f"starting {worker.id}")
     try:
@@ -173,22 +173,23 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
 
 
 def _not_begun(worker: WorkerSettings, pid: int | None, error: Exception) -> Outcome:
-    goes_on = f" It goes on as pid {pid}; to stop it all the same: pause {worker.id}." if pid else ""
-    return Outcome.failed(f"{worker.id} was not restarted, because it could not be started. {error}{goes_on}", pid=pid)
+    goes_on = f" It's still running (pid {pid}). To stop it anyway: pause {worker.id}." if pid else ""
+    return Outcome.failed(f"{worker.id} wasn't restarted, because it couldn't be started. {error}{goes_on}", pid=pid)
 
 
 def _down(host: HostContext, worker: WorkerSettings, details: dict[str, Any], error: Exception) -> Outcome:
     """Stopped and not started: what matters most comes first, for the error may be long."""
-    before = "was stopped, but" if details["was_running"] else "did not run, and"
-    again = f"Put right what is said here, then: restart {worker.id}."
+    before = "was stopped, but" if details["was_running"] else "wasn't running and"
     return Outcome.failed(
-        f"{worker.id} {before} could not be started: {presence_text(host, worker)}. {again} {error}", **details
+        f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error below, then: "
+        f"restart {worker.id}. {error}",
+        **details,
     )
 
 
 def _message(report: StopReport, old_pid: int | None, new_pid: int, pause: Pause | None) -> str:
-    still = f". It is still {pause}, and rests if it knows the flag; resume ends that" if pause else ""
+    still = f". It's still {pause}. To end the pause: resume {report.worker_id}" if pause else ""
     if old_pid is None:
-        return f"{report.worker_id} was not running; it is started as pid {new_pid}{still}"
-    ended = "was killed, because it did not end when asked" if report.ending is Ending.KILLED else "ended"
-    return f"{report.worker_id} is restarted: pid {old_pid} {ended}; pid {new_pid} runs{still}"
+        return f"Started {report.worker_id} (pid {new_pid}); it wasn't running{still}"
+    killed = "; the old process didn't stop in time and was killed" if report.ending is Ending.KILLED else ""
+    return f"Restarted {report.worker_id} (pid {old_pid} → {new_pid}){killed}{still}"

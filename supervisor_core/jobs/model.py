@@ -117,8 +117,8 @@ def not_begun_after(job: Job, after: Job) -> Outcome:
     """The outcome of a job whose turn never came, because the same command failed on a worker before it."""
     how = "was interrupted" if after.state is JobState.INTERRUPTED else "failed"
     return Outcome.failed(
-        f"Not begun: {job.command} {how} on {after.worker_id} before it was {job.worker_id}'s turn. Put right what is "
-        f"wrong there, then ask again for the workers that are left; with --keep-going a failure does not stop them.",
+        f"Skipped: {job.command} {how} on {after.worker_id}. Fix {after.worker_id}, then send the command again "
+        "for the remaining workers. To continue after a failure, use --keep-going.",
         **{NOT_BEGUN: True},
         after=after.worker_id,
     )

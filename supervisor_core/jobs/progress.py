@@ -44,7 +44,7 @@ class ProgressReporter:
                 crashpoints.reach("job.progress:after")
                 self._heard(self._job)
         except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
-            log.warning("a step of %s could not be told: %s", self._job.task_id, describe(error))
+            log.warning("couldn't report a progress step of %s: %s", self._job.task_id, describe(error))
 
     def _kept(self, step: Progress) -> bool:
         work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)
@@ -53,7 +53,7 @@ class ProgressReporter:
         try:
             kept = written.result(0 if slow else WRITE_SECONDS)
         except TimeoutError:  # it keeps its place, and is seen with a later step or with the outcome
-            log.warning("the ledger is slow: %s goes on without waiting for it", self._job.task_id)
+            log.warning("the ledger is slow; %s continues without waiting for it", self._job.task_id)
             self._late = written
             return False
         return kept

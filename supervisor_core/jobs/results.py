@@ -39,7 +39,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
             host.drive.call(_write, host.drive.root, folder, document, suffix, host.config.nas.file_mode)
         except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
             level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
-            log.log(level, "a result waits for the drive: %s", error)
+            log.log(level, "a result file is waiting for the drive: %s", error)
             ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
             if isinstance(error, DriveUnavailable):
                 break  # the others would wait for the same drive

@@ -99,7 +99,7 @@ def refuse_taken(connection: Connection, task_id: str, handler: str | None, door
         if (job.handler, job.door) != (handler, door):
             raise IdTaken(
                 f"The command id {task_id} belongs to another command ({job.command}, from {job.door}).",
-                remedy="Give the command again: it gets a new id.",
+                remedy="Send the command again to get a new id.",
             )
 
 

@@ -188,7 +188,7 @@ def _claimant(facts: ProcessFacts, profile: ProcessProfile) -> Claimant:
     why = obstacle(facts.pid, profile)
     again = platform.glance(facts.pid)
     if again is None or again.start != facts.start:
-        why = why or "it has just ended"
+        why = why or "it has just exited"
     return Claimant(facts.pid, one_line(facts.name, LONGEST_SHOWN), identity_of(facts), why)
 
 

@@ -95,7 +95,7 @@ class ExitWatch:
             return
         thread.join(CLOSE_SECONDS)
         if thread.is_alive():
-            log.warning("the thread that tells of exits is still busy after %g s; it is left to itself", CLOSE_SECONDS)
+            log.warning("the thread that reports exits is still busy after %g s; not waiting any longer", CLOSE_SECONDS)
 
     def _opened(self, identity: ProcessIdentity) -> _News:
         if not pidfd.has_pidfds():
@@ -226,7 +226,7 @@ class ExitWatch:
         try:
             self._heard(identity)
         except Exception:
-            log.exception("the exit of process %d was told, and whoever heard it failed", identity.pid)
+            log.exception("a subscriber to the exit of process %d failed", identity.pid)
 
 
 def _drain(sleeper: socket.socket) -> None:

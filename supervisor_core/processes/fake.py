@@ -115,7 +115,7 @@ class FakeProcesses:
         """Start a worker, under the same conditions as the real door."""
         found = self.find(spec.worker_id)
         if found.presence is not Presence.STOPPED or found.leftovers:
-            raise RefusedError(f"Worker {spec.worker_id} runs already, or something of it does.")
+            raise RefusedError(f"Worker {spec.worker_id} is already running, or some of its processes are.")
         if not spec.command or self._broken.get(spec.worker_id):
             raise LaunchError(f"Worker {spec.worker_id} can't be started: {self._broken.get(spec.worker_id)}.")
         identity = self._new_identity()
@@ -140,7 +140,7 @@ class FakeProcesses:
         if worker is None:
             return FoundWorker(worker_id, Presence.STOPPED)
         if worker.life is Liveness.UNVERIFIABLE:
-            reason = "The system does not tell."
+            reason = "The system doesn't say."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, worker.record, worker.life, reason=reason)
         if worker.life.running:
             return FoundWorker(worker_id, Presence.RUNNING, worker.record, worker.life)
@@ -203,7 +203,7 @@ class FakeProcesses:
         if worker is None:
             return StopReport(worker_id)
         if worker.life is Liveness.UNVERIFIABLE:
-            raise RefusedError(f"Worker {worker_id} is not stopped. The system does not tell.")
+            raise RefusedError(f"Worker {worker_id} wasn't stopped. The system doesn't say.")
         ending, seconds = Ending.NOTHING, 0.0
         killed = list(worker.helpers) if worker.killable else []
         if worker.life.running:

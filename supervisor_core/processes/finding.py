@@ -98,14 +98,14 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorke
             worker_id,
             Presence.UNVERIFIABLE,
             life=Liveness.UNVERIFIABLE,
-            reason=f"{error} Look for its process, end it if there is one, and delete the file.",
+            reason=f"{error} Find its process, stop it if there is one, and delete the file.",
         )
     if record is not None and record.identity is not None:
         life = state(record.identity)
         if life.running:
             return FoundWorker(worker_id, Presence.RUNNING, _followed_up(state_dir, record, locked=locked), life)
         if life is Liveness.UNVERIFIABLE:
-            reason = f"The system does not tell whether process {record.identity.pid} is still this worker."
+            reason = f"The system doesn't say whether process {record.identity.pid} is still this worker."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
         return _leftovers(worker_id, record)
     return _search(state_dir, worker_id, record, locked=locked)

@@ -78,8 +78,8 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
     identity = identify(child.pid)  # a child that has ended already is a zombie until we reap it: still known
     if identity is None:
         raise LaunchError(
-            f"Worker {spec.worker_id} (pid {child.pid}) was gone at once, and reaped by somebody else.",
-            remedy="Nothing in this program may ignore SIGCHLD or wait for any child.",
+            f"Worker {spec.worker_id} (pid {child.pid}) disappeared right after its start.",
+            remedy="Something else in this program reaps children or ignores SIGCHLD. Report this as a bug.",
         )
     children.register(identity, child)
     record = record.running_as(identity)
@@ -91,22 +91,26 @@ def _refuse_second_copy(state_dir: Path, worker_id: str) -> None:
     found = find(state_dir, worker_id, locked=True)
     if found.identity is not None:
         raise RefusedError(
-            f"Worker {worker_id} runs already, as pid {found.identity.pid}.", remedy="Restart it instead."
+            f"Worker {worker_id} is already running (pid {found.identity.pid}).", remedy="Restart it instead."
         )
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
     if found.leftovers:
         names = ", ".join(str(member) for member in found.leftovers)
-        raise RefusedError(f"Of an earlier start of {worker_id} there is still {names}.", remedy="Stop it first.")
+        raise RefusedError(
+            f"Processes of an earlier start of {worker_id} are still running: {names}.", remedy="Stop it first."
+        )
 
 
 def _check_spec(spec: LaunchSpec) -> None:
     if not spec.command or not spec.command[0]:
-        raise LaunchError(f"Worker {spec.worker_id} has no command.", remedy="Give it one in the configuration.")
+        raise LaunchError(
+            f"Worker {spec.worker_id} has no command.", remedy="Set workers.ID.command in the configuration."
+        )
     if not spec.cwd.is_dir():
         raise LaunchError(
-            f"The folder {spec.cwd}, in which worker {spec.worker_id} is to run, does not exist.",
-            remedy="Create it, or correct `cwd`.",
+            f"The working directory of worker {spec.worker_id} doesn't exist: {spec.cwd}.",
+            remedy="Create it, or fix workers.ID.cwd.",
         )
 
 
@@ -140,7 +144,7 @@ def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
         )
     except (OSError, ValueError) as error:
         raise LaunchError(
-            f"Worker {spec.worker_id} can't be started: {_why(spec, error)}.", remedy="Correct its `command`."
+            f"Worker {spec.worker_id} can't be started: {_why(spec, error)}.", remedy="Fix workers.ID.command."
         ) from error
 
 
@@ -153,12 +157,12 @@ def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:
     program = spec.command[0]
     if isinstance(error, FileNotFoundError):
         if os.sep in program and (spec.cwd / program).exists():
-            return f"{program} exists, but the interpreter that its first line names does not"
+            return f"{program} exists, but the interpreter in its first line doesn't"
         where = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
-        return f"there is no {program}{where}"
+        return f"{program} doesn't exist{where}"
     if isinstance(error, PermissionError):
         found = shutil.which(program, path=spec.env.get("PATH", os.defpath)) if os.sep not in program else program
-        return f"{found or program} may not be executed"
+        return f"{found or program} isn't executable"
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
-        return f"{program} is no program (a script needs a first line that names its interpreter)"
+        return f"{program} isn't a program (a script needs a first line with its interpreter)"
     return f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

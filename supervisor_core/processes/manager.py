@@ -172,7 +172,7 @@ class HostProcesses:
         with lock.acquire(timeout=timeout + LOCK_WAIT_SECONDS):
             found = find(self._state_dir, worker_id, locked=True)
             if found.presence is Presence.UNVERIFIABLE:
-                raise RefusedError(f"Worker {worker_id} is not stopped. {found.reason}")
+                raise RefusedError(f"Worker {worker_id} wasn't stopped. {found.reason}")
             report, record = StopReport(worker_id), found.record
             if record is not None:
                 if found.identity is not None:  # one that has ended already did so by itself
@@ -180,7 +180,7 @@ class HostProcesses:
                     try:
                         write_record(self._state_dir, record)
                     except OSError as error:  # a full disk: that it ends matters more than who judges its end
-                        log.warning("that the stop of %s was ordered could not be written down: %s", worker_id, error)
+                        log.warning("couldn't record the ordered stop of %s: %s", worker_id, error)
                     crashpoints.reach("worker.stop:ordered")
                 report = end(
                     worker_id,

@@ -94,7 +94,7 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
     try:
         record = _from_document(document)
     except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableFileError(f"{path} is no record of a worker: {error!r}.") from None
+        raise UnreadableFileError(f"{path} isn't a worker record: {error!r}.") from None
     if record.worker_id != worker_id or not record.generation:
         raise UnreadableFileError(f"{path} is the record of {record.worker_id!r}, not of {worker_id!r}.")
     return record
@@ -151,5 +151,5 @@ def _order(document: dict[str, Any] | None) -> StopOrder | None:
 
 def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:
     if not _WORKER_ID.fullmatch(worker_id):
-        raise UsageError(f"{worker_id!r} is no worker id: up to 64 letters, digits, dots, hyphens, no dot first.")
+        raise UsageError(f"{worker_id!r} isn't a worker id: up to 64 letters, digits, dots or hyphens, no dot first.")
     return state_dir / "workers" / f"{worker_id}.{ending}"

@@ -70,7 +70,7 @@ def signal_number(name: str) -> int:
     try:
         return int(signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"])
     except KeyError:
-        raise UsageError(f"{name!r} is no signal of this system.", remedy="TERM is the usual one.") from None
+        raise UsageError(f"{name!r} isn't a signal on this system.", remedy="The usual one is TERM.") from None
 
 
 def end(
@@ -84,8 +84,8 @@ def end(
     """End a worker's whole set, and say what came of it."""
     if leader and leader.pid in own_line():
         raise RefusedError(
-            f"Worker {worker_id} (pid {leader.pid}) has started this program, and can't be stopped by it.",
-            remedy="Stop it from a shell of your own.",
+            f"Worker {worker_id} (pid {leader.pid}) started this program, so this program can't stop it.",
+            remedy="Stop it from another shell.",
         )
     return _Ending(worker_id, generation, leader).run(stop_signal, timeout)
 

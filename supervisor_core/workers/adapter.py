@@ -123,8 +123,8 @@ class KnownWorkers:
             ids = tuple(self._workers)
         if worker is None:
             near = nearest(worker_id, ids)
-            hint = f"Did you mean {near}?" if near else f"Known are: {', '.join(ids) or 'none at all'}."
-            raise UsageError(f"No worker {worker_id!a} was added here. {hint}")
+            hint = f"Did you mean {near}?" if near else f"Workers: {', '.join(ids) or 'none'}."
+            raise UsageError(f"Unknown worker {worker_id!a}. {hint}")
         return worker
 
     def every(self) -> tuple[WorkerSettings, ...]:
@@ -164,7 +164,7 @@ class KnownWorkers:
             try:
                 heard(ended)
             except Exception:
-                log.exception("a subscriber failed to hear that %s has ended", ended.worker_id)
+                log.exception("a subscriber to the exit of %s failed", ended.worker_id)
 
     def close(self) -> None:
         """Forget the subscribers, and answer nobody any more."""
@@ -174,7 +174,7 @@ class KnownWorkers:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RefusedError("The worker adapter is closed: this supervisor is ending. Its workers go on.")
+            raise RefusedError("The supervisor is shutting down. Its workers keep running.")
 
 
 class ProcessWorkerAdapter:
@@ -199,7 +199,7 @@ class ProcessWorkerAdapter:
     def remove(self, worker_id: str) -> StopReport:
         """End all of it, and forget it where nothing survived."""
         worker = self._known.get(worker_id)
-        report = stop_watcher_gracefully(self._processes, worker, "it was removed from the configuration")
+        report = stop_watcher_gracefully(self._processes, worker, "removed from the configuration")
         if report.stopped:
             self._known.forget(worker)
         return report
@@ -265,7 +265,7 @@ class ProcessWorkerAdapter:
         try:
             found = look_for_watcher(*doors, Search.ALWAYS).found if search else find_watcher(*doors)
         except OSError as error:
-            reason = f"Whether {worker.id} runs can't be seen: {error}."
+            reason = f"{worker.id} can't be checked: {error}."
             return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
         if found.identity is not None:
             self._watch(worker.id, found.identity)
@@ -278,7 +278,7 @@ class ProcessWorkerAdapter:
         try:
             watched = self._exits.watch(identity)
         except (OSError, RuntimeError) as error:  # no descriptor or no thread to be had: looks find exits as well
-            log.warning("the exit of %s (pid %d) is not heard at once: %s", worker_id, identity.pid, error)
+            log.warning("the exit of %s (pid %d) won't be noticed immediately: %s", worker_id, identity.pid, error)
             watched = False
         if not watched:
             self._watched.pop(identity, None)

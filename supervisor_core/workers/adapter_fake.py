@@ -122,7 +122,7 @@ class FakeWorkerAdapter:
             if found.leftovers:
                 report = self.processes.stop(worker_id, timeout=worker.stop_timeout_seconds)
                 if not report.stopped:
-                    raise LaunchError(f"{worker_id} is not started: of its last life something could not be ended.")
+                    raise LaunchError(f"{worker_id} wasn't started: processes of its last run can't be killed.")
             self.processes.break_start(worker_id, self._broken.get(worker_id, ""))
             try:
                 identity = self._launch(worker)

@@ -140,7 +140,7 @@ def health(seen: Observation, now: datetime) -> Verdict:
         worse = Health.DEGRADED if known else verdict.health
         verdict = verdict._replace(health=worse, reason=f"{verdict.reason}; {_copies(seen)}", fine=False)
     if seen.quarantined:
-        verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration: not started again")
+        verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration, so not restarted")
     if seen.quarantine:  # it would not come back if it ended now
         verdict = verdict._replace(reason=f"{verdict.reason}; {seen.quarantine}", fine=False)
     return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
@@ -168,9 +168,9 @@ def is_watcher_healthy(
 
 def _not_running(seen: Observation) -> Verdict:
     if seen.state is WorkerState.STUCK:
-        return Verdict(Health.UNKNOWN, seen.unverifiable or "processes of it could not be ended", False)
+        return Verdict(Health.UNKNOWN, seen.unverifiable or "some of its processes can't be killed", False)
     if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
-        return Verdict(Health.UNKNOWN, f"{seen.state}, this is under way", True)
+        return Verdict(Health.UNKNOWN, str(seen.state), True)
     if seen.state is WorkerState.QUARANTINED:
         both = "paused; " if seen.paused else ""
         if seen.quarantine:
@@ -180,23 +180,23 @@ def _not_running(seen: Observation) -> Verdict:
         return Verdict(Health.UNKNOWN, "paused", True)
     if not seen.enabled:
         return Verdict(Health.UNKNOWN, "not enabled in the configuration", True)
-    return Verdict(Health.MISSING, "not running, though it should", False)
+    return Verdict(Health.MISSING, "not running, but should be", False)
 
 
 def _copies(seen: Observation) -> str:
     pids = " and ".join(f"pid {pid}" for pid in seen.others)
-    return f"{pids} also {'runs' if len(seen.others) == 1 else 'run'} as this worker: a pause stops every copy"
+    return f"running more than once (also {pids}); pause stops every copy"
 
 
 def _running(seen: Observation, now: datetime) -> Verdict:
     frozen = seen.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
-        reason = f"alive but stopped by a signal for {frozen:.0f} s: it does nothing until it is continued"
+        reason = f"stopped by a signal for {frozen:.0f} s; SIGCONT continues it"
         return Verdict(Health.FROZEN, reason, False)
     if seen.max_age_seconds == 0:
-        verdict = Verdict(Health.HEALTHY, "running; no heartbeat is expected", True)
+        verdict = Verdict(Health.HEALTHY, "running", True)
     elif not seen.heartbeat_known:
-        verdict = Verdict(Health.UNKNOWN, "running; the drive with its heartbeat can't be reached", False)
+        verdict = Verdict(Health.UNKNOWN, "running, but its heartbeat can't be read: the drive is unreachable", False)
     else:
         verdict = _by_heartbeat(seen, now)
     if seen.probe_failing:
@@ -209,35 +209,39 @@ def _running(seen: Observation, now: datetime) -> Verdict:
 def _with_probe(verdict: Verdict, words: str) -> Verdict:
     """A silent worker keeps its word, which says more; any other is degraded."""
     silent = verdict.health in (Health.STALE, Health.MISSING)
-    reason = f"running, but {words}" if verdict.fine else f"{verdict.reason}; {words}"
+    reason = words if verdict.fine else f"{verdict.reason}; {words}"
     return verdict._replace(health=verdict.health if silent else Health.DEGRADED, reason=reason, fine=False)
 
 
 def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     beat, limit = seen.heartbeat, seen.max_age_seconds
     if beat is None or beat.at is None:
-        return _without_beat(seen, now, "running, but there is no heartbeat")
+        return _without_beat(seen, now, "no heartbeat")
     age = (now - beat.at).total_seconds()
     if age < -SKEW_SECONDS:
-        return Verdict(Health.UNKNOWN, f"its heartbeat is {-age:.0f} s in the future: compare the clocks", False)
+        return Verdict(
+            Health.UNKNOWN,
+            f"its heartbeat is {-age:.0f} s in the future; check the clock of the host that writes it",
+            False,
+        )
     if not _is_its_own(seen, beat, beat.at, now):
-        return _without_beat(seen, now, "running, but there is no heartbeat of its own")
+        return _without_beat(seen, now, "no heartbeat of its own")
     lag = max(seen.lag_seconds, 0.0)
-    off = f", {lag:.0f} s of that taken off, when this host was suspended or busy" if lag else ""
+    off = f", without {lag:.0f} s in which this host was suspended or busy" if lag else ""
     if age - lag >= limit:
-        reason = f"running, but its heartbeat is {age:.0f} s old{off} (limit {limit:.0f} s)"
+        reason = f"last heartbeat {age:.0f} s ago{off} (limit {limit:.0f} s)"
         return Verdict(Health.STALE, reason, False)
     if beat.error:
-        return Verdict(Health.DEGRADED, f"it reports an error: {beat.error}", False)
+        return Verdict(Health.DEGRADED, f"reports an error: {beat.error}", False)
     if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
-        return Verdict(Health.DEGRADED, f"it reports the status {beat.status!r}{_why_paused(beat.status)}", False)
+        return Verdict(Health.DEGRADED, f"reports the status {beat.status!r}{_why_paused(beat.status)}", False)
     progressed = progressed_at(seen)
     idle = (now - progressed).total_seconds() if progressed else 0.0
     if progressed and idle - lag >= limit:
-        reason = f"running and beating, but it has made no progress for {idle:.0f} s{off} (limit {limit:.0f} s)"
+        reason = f"made no progress for {idle:.0f} s{off} (limit {limit:.0f} s)"
         return Verdict(Health.DEGRADED, reason, False, stalled=True)
     excused = f"; this host was suspended or busy for {lag:.0f} s" if age >= limit else ""
-    return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
+    return Verdict(Health.HEALTHY, f"heartbeat {max(age, 0):.0f} s ago{excused}", True)
 
 
 def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
@@ -247,11 +251,11 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
     lived = (now - seen.started_at).total_seconds()
     if lived < -SKEW_SECONDS:
         return Verdict(
-            Health.UNKNOWN, f"{missing}, and its start is {-lived:.0f} s in the future: the clock was set", False
+            Health.UNKNOWN, f"{missing}, and it started {-lived:.0f} s in the future; check the clock", False
         )
     if lived - max(seen.lag_seconds, 0.0) < seen.max_age_seconds:
-        return Verdict(Health.HEALTHY, "running; its first heartbeat is awaited", True)
-    return Verdict(Health.MISSING, f"{missing} since it was started {lived:.0f} s ago", False)
+        return Verdict(Health.HEALTHY, "waiting for its first heartbeat", True)
+    return Verdict(Health.MISSING, f"{missing} since it started {lived:.0f} s ago", False)
 
 
 def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:
@@ -276,7 +280,7 @@ def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
 def _why_paused(status: str) -> str:
     """A hint for a worker that rests without a pause: something may lie in the place of its pause flag."""
     return (
-        ", and isn't paused: look at its pause flag on the drive; resume removes it"
+        ", but isn't paused; check its pause flag on the drive, or remove it with resume"
         if status.lower() == "paused"
         else ""
     )

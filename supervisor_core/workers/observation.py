@@ -199,7 +199,7 @@ def _rest_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) 
     """Why nobody wants it to run; empty where somebody does."""
     worker = config.workers.get(worker_id)
     if worker is None:
-        return "it is not in the configuration any more"
+        return "no longer in the configuration"
     if pause is not None:
         return str(pause)
     if not worker.enabled:

@@ -215,7 +215,7 @@ class Pauses:
             if not self._record(worker_id, found, held, refused=True):
                 return
             last = to_text(now)
-        log.error("the pause flag of %s was changed on the drive without a command; it is put back", worker_id)
+        log.error("the pause flag of %s was changed by hand on the drive; restored it", worker_id)
         self._write_copy(worker_id, held, waits=True, restored_at=last)
         self._tell(worker_id, held, restored_at=last)
 
@@ -227,7 +227,7 @@ class Pauses:
         try:
             self.hand_made(PauseFlagChange(worker_id, path, found, held, refused))
         except SupervisorError as error:
-            log.warning("that the pause flag of %s was changed by hand can't be recorded: %s", worker_id, error)
+            log.warning("couldn't record that the pause flag of %s was changed by hand: %s", worker_id, error)
             return False
         return True
 

@@ -37,18 +37,18 @@ class ActionKind(StrEnum):
 class Why(StrEnum):
     """The reason of an action, or of none, in words for people."""
 
-    AS_WANTED = "it is as it should be"
-    NOT_RUNNING = "it should run and does not"
-    NOT_ENABLED = "it is not enabled in the configuration"
-    NOT_CONFIGURED = "it is not in the configuration any more"
-    CHANGED = "it runs with an older configuration"
-    HUNG = "it is alive and does nothing, and its restart.on_hang is set"
-    PAUSED = "it is paused, and is left as it is"
-    QUARANTINED = "it is quarantined, and is left as it is"
-    ENDED = "it ended by itself, and its restart policy leaves it so"
-    UNDER_WAY = "something is being done about it already"
-    STUCK = "processes of it could not be ended; a person must look"
-    NOT_SEEN = "nobody has looked at it yet"
+    AS_WANTED = "nothing to do"
+    NOT_RUNNING = "not running, but should be"
+    NOT_ENABLED = "not enabled in the configuration"
+    NOT_CONFIGURED = "no longer in the configuration"
+    CHANGED = "running with an older configuration"
+    HUNG = "hung, and restart.on_hang is set"
+    PAUSED = "paused"
+    QUARANTINED = "quarantined"
+    ENDED = "exited, and its restart policy doesn't restart it"
+    UNDER_WAY = "another action is in progress"
+    STUCK = "stuck: some of its processes can't be killed"
+    NOT_SEEN = "not checked yet"
     RESTING = "monitoring is paused"
 
 
@@ -168,17 +168,17 @@ class Lifecycle:
     def begin(self, what: str, moving: WorkerState | None = None) -> Lifecycle:
         """Take something in hand. What it waited for is over with a start or a stop."""
         if self.in_hand:
-            raise IllegalLifecycleMove(f"{what} can't begin: {self.in_hand} is under way.")
+            raise IllegalLifecycleMove(f"{what} can't begin: {self.in_hand} is in progress.")
         if not what or moving not in (None, WorkerState.STARTING, WorkerState.STOPPING):
             raise IllegalLifecycleMove(
-                f"what begins is named, and starts or stops the worker, or neither; not {moving}"
+                f"an activity needs a name, and moves to starting, to stopping or not at all, but not to {moving}"
             )
         return replace(self, in_hand=what, moving=moving, waits=None if moving else self.waits)
 
     def done(self, seen: WorkerState, *, quarantined: bool | None = None) -> Lifecycle:
         """End the activity with the state that a fresh observation shows."""
         if not self.in_hand:
-            raise IllegalLifecycleMove("nothing was in hand that could be over")
+            raise IllegalLifecycleMove("no activity is in progress")
         still = self.quarantined if quarantined is None else quarantined
         return replace(self, in_hand="", moving=None, quarantined=still).see(seen)
 
@@ -186,20 +186,20 @@ class Lifecycle:
         """A look has shown it. While something is in hand, a look shows only how far that is. One that stays stopped
         waits on, unless it is to be thought about `anew`."""
         if seen not in SEEN:
-            raise IllegalLifecycleMove(f"nobody can see that a worker is {seen}")
+            raise IllegalLifecycleMove(f"{seen} can't be observed")
         return replace(self, seen=seen, waits=self.waits if seen is WorkerState.STOPPED and not anew else None)
 
     def wait(self, decision: RestartDecision) -> Lifecycle:
         """It ended by itself, and this was decided: it waits for its next start, or rests."""
         self._must_be_stopped(f"wait ({decision.what})")
         if decision.what not in (Next.WAIT, Next.REST):
-            raise IllegalLifecycleMove(f"{decision.what} is nothing to wait for")
+            raise IllegalLifecycleMove(f"{decision.what} isn't a decision to wait for")
         return replace(self, waits=decision)
 
     def give_up(self) -> Lifecycle:
         """It is not started by itself any more, until a person says so. One that runs may go on."""
         if self.in_hand:
-            raise IllegalLifecycleMove(f"it can't be quarantined: {self.in_hand} is under way")
+            raise IllegalLifecycleMove(f"quarantine can't begin: {self.in_hand} is in progress")
         return replace(self, quarantined=True, waits=None)
 
     def release(self) -> Lifecycle:
@@ -208,4 +208,4 @@ class Lifecycle:
 
     def _must_be_stopped(self, what: str) -> None:
         if self.in_hand or self.seen is not WorkerState.STOPPED:
-            raise IllegalLifecycleMove(f"{what} is for a worker that is stopped, and this one is {self.state}")
+            raise IllegalLifecycleMove(f"{what} needs a stopped worker, and this one is {self.state}")

@@ -27,6 +27,7 @@ from supervisor_core.processes.records import TRIAL
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.restarts.policy import exit_in_words
 
 if TYPE_CHECKING:
     from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
@@ -212,13 +213,13 @@ def start_watcher(
     if found is None:
         found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
     if found.leftovers:
-        report = stop_watcher_gracefully(processes, worker, "what an earlier start left behind")
+        report = stop_watcher_gracefully(processes, worker, "processes of an earlier start")
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
-            raise LaunchError(f"{worker.id} is not started: of its last life {names} could not be ended.")
+            raise LaunchError(f"{worker.id} wasn't started: processes of its last run can't be killed: {names}.")
         found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
     if found.presence is Presence.UNVERIFIABLE:
-        raise RefusedError(f"{worker.id} is not started. {found.reason}")
+        raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
     log = worker_log(config, worker)
     check_places(drive, config, worker)
     written_before = size_of(log)
@@ -236,11 +237,11 @@ def start_watcher(
     crashpoints.reach("worker.start:after")
     identity = record.identity
     if identity is None:
-        raise LaunchError(f"{worker.id} was started, but nobody knows as which process.")
+        raise LaunchError(f"{worker.id} was started, but its process is unknown.")
     if processes.wait_exit(identity, worker.start_grace_seconds):
         code = processes.exit_code(identity)
         raise LaunchError(
-            f"{worker.id} died within {worker.start_grace_seconds:g} s of its start ({_ended(code)}). "
+            f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. "
             f"{masked(_last_words(log, written_before), config.secrets())}"
         )
     if trial:
@@ -322,7 +323,7 @@ def _claimants(
     ]
     if not twins:
         return claiming
-    either = f"it may as well be {' or '.join(twins)}, which {'has' if len(twins) == 1 else 'have'} the same command"
+    either = f"it could also be {' or '.join(twins)}, with the same command"
     return tuple(each if each.obstacle or each.pid in pids else each._replace(obstacle=either) for each in claiming)
 
 
@@ -331,20 +332,14 @@ def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
     who = " and ".join(str(each) for each in claiming)
     if len(claiming) > 1:
         why = " ".join(f"{each}: {each.obstacle}." for each in claiming if each.obstacle)
-        return f"{who} claim to be {worker.id}. {why}{' ' if why else ''}End all but one."
+        return f"{who} all look like {worker.id}. {why}{' ' if why else ''}Stop all but one."
     if claiming[0].alike:
-        why = claiming[0].obstacle or f"more than {MOST_COPIES} copies of it were started"
-        return f"{who} has the arguments of {worker.id} and can't be adopted: {why}. End it."
+        why = claiming[0].obstacle or f"more than {MOST_COPIES} copies were started"
+        return f"{who} looks like {worker.id}, but can't be adopted: {why}. Stop it."
     return (
         f"The heartbeat of {worker.id} names {who}, which can't be adopted: {claiming[0].obstacle}. "
-        f"If that is {worker.id}, end it. Otherwise delete the heartbeat file."
+        f"If it is {worker.id}, stop it. Otherwise delete the heartbeat file."
     )
-
-
-def _ended(code: int | None) -> str:
-    if code is None:
-        return "exit code unknown"
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _last_words(log: Path, before: int) -> str:
@@ -354,8 +349,8 @@ def _last_words(log: Path, before: int) -> str:
     try:
         data = read_output_end(log, min(since, TAIL_BYTES)).data
     except (UnreadableFileError, OSError) as error:
-        return f"Its last words can't be read: {error}"
+        return f"Its last output can't be read: {error}"
     lines = data.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
     if not lines:
-        return f"It wrote nothing to {log}."
-    return "Its last words:\n" + "\n".join(lines)
+        return f"No output in {log}."
+    return "Last output:\n" + "\n".join(lines)

@@ -71,7 +71,9 @@ def all_is_delivered(home: Home) -> None:
 
 def says_nothing_again_and_again(home: Home) -> None:
     lines = (home.state_dir / "supervisor.log").read_text().splitlines()
-    said = Counter(line.partition("] [SUPERVISOR] ")[2] for line in lines if "a result waits" not in line)  # one each
+    said = Counter(
+        line.partition("] [SUPERVISOR] ")[2] for line in lines if "a result file is waiting" not in line
+    )  # one each
     assert [line for line, count in said.items() if count > MOST_REPEATS] == []
 
 

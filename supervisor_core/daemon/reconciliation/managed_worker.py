@@ -92,7 +92,7 @@ class ManagedWorker:
         if self._end is None or record is None or record.identity != self._end[0].identity:
             return None
         code = self._end[0].exit_code
-        return ProcessEnd(self._end[1], "" if code is None else f"it {exit_in_words(code)}")
+        return ProcessEnd(self._end[1], "" if code is None else exit_in_words(code))
 
     def desired(self, config: SupervisorConfig, status: WorkerStatus) -> DesiredState:
         """The state that the newest configuration and people want; nothing of a worker that was removed."""

@@ -17,11 +17,11 @@ from supervisor_core.diagnosis.why.model import (
     Finding,
     PastEvent,
     WorkerFacts,
-    ending,
 )
 from supervisor_core.diagnosis.why.rules import find_cause
 from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
+from supervisor_core.workers.restarts.policy import run_in_words
 
 BEFORE = 5
 """Events before the trouble that are told: what is further back was survived."""
@@ -121,7 +121,7 @@ def _settings(facts: WorkerFacts) -> Iterator[PastEvent]:
 
 def _ends(facts: WorkerFacts) -> Iterator[PastEvent]:
     for life in facts.lives:
-        yield PastEvent(life.ended_at, (ending(life),))
+        yield PastEvent(life.ended_at, (run_in_words(life),))
 
 
 def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEvent]:

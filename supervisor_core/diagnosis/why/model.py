@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +11,6 @@ from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import Phrase
-from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -263,31 +261,3 @@ class Explanation:
     def cause(self) -> Cause:
         """By its name."""
         return self.found.cause
-
-
-KILLED = (-9, 137)
-"""SIGKILL as Python tells of it, and as a shell does that ran the worker."""
-
-
-def was_killed(run: WorkerRun) -> bool:
-    """Whether it was ended by SIGKILL, which no program can send itself by mistake, nor catch."""
-    return run.exit_code in KILLED
-
-
-def ending(run: WorkerRun) -> str:
-    """Describe an end: `exited (code 1) after 2 s`."""
-    lived = f" after {format_span(run.seconds)}" if run.seconds else " immediately"
-    if run.exit_code is None:
-        return f"ended{lived} with an unknown exit code"
-    if was_killed(run):
-        return f"crashed (SIGKILL){lived}"
-    if run.exit_code < 0:
-        return f"crashed ({_signal(-run.exit_code)}){lived}"
-    return f"exited (code {run.exit_code}){lived}"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

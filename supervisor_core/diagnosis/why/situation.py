@@ -15,10 +15,10 @@ from supervisor_core.common.errors import CommandText, Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.common.times import format_ago, format_span
 from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weight, breaking_change, evidence
-from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts, ending, was_killed
+from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health, progressed_at
-from supervisor_core.workers.restarts.policy import WorkerRun
+from supervisor_core.workers.restarts.policy import WorkerRun, run_in_words, was_killed
 
 LATELY = timedelta(hours=1)
 """So long a worker that is back after an end by itself is told of as such."""
@@ -155,7 +155,7 @@ class Situation:
 
     @property
     def ending(self) -> str:
-        return ending(self.last_failed) if self.last_failed else ""
+        return run_in_words(self.last_failed) if self.last_failed else ""
 
     @property
     def error(self) -> str:
@@ -197,7 +197,7 @@ class Situation:
     def memory_end(self) -> str:
         if self.runs:
             return "it's running but unhealthy"
-        return f"it {ending(self.facts.last)}" if self.facts.last else "it isn't running"
+        return f"it {run_in_words(self.facts.last)}" if self.facts.last else "it isn't running"
 
     @property
     def kill_unknown(self) -> bool:
@@ -317,7 +317,7 @@ class Situation:
         """How often it failed in the last hour, and how it ended the last time."""
         row = self.recovered_runs
         often = f"failed {times(len(row))} within the last hour; the last time it " if len(row) > 1 else ""
-        return f"{often}{ending(row[-1])}" if row else ""
+        return f"{often}{run_in_words(row[-1])}" if row else ""
 
     @property
     def recovered_error(self) -> str:

@@ -55,7 +55,7 @@ class OutputPiece(NamedTuple):
         """The bytes as they are written to the drive: where something is missing, that is said first."""
         if not self.lost:
             return self.data
-        return f"[supervisor] {self.lost} bytes of output are missing here.\n".encode() + self.data
+        return f"[supervisor] {self.lost} bytes of output were lost here.\n".encode() + self.data
 
 
 class WorkerOutput:

@@ -98,7 +98,7 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
         readings.append(TargetReading(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
     if facts.shared_database:
         away = facts.database
-        well = Reading(Condition.WELL, "the shared database readings", at)
+        well = Reading(Condition.WELL, "the shared database responds", at)
         reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
         readings.append(TargetReading(Target(DATABASE, host), reading))
     readings.append(TargetReading(Target(CLOCK, host), _clock(facts)))
@@ -116,7 +116,7 @@ def _drive(facts: HostFacts) -> Reading:
     if facts.drive is not None:
         return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
     if facts.drive_room is None:
-        return Reading(Condition.WELL, "the drive readings", facts.at)
+        return Reading(Condition.WELL, "the drive responds", facts.at)
     low = facts.known.get(Target(DRIVE, facts.host)) is Condition.DISK_LOW
     return _disk(facts.drive_room, "the drive", facts.at, low=low)
 
@@ -126,18 +126,18 @@ def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
     percent = 100.0 * room.free / room.total if room.total else 0.0
     little = percent < LOW_PERCENT * factor and room.free < LOW_BYTES * factor
     if little or room.free < LEAST_BYTES * factor:
-        words = f"{room.free / GIB:.1f} GiB are free of {room.total / GIB:.1f} GiB ({where}): remove what is not needed"
+        words = f"only {room.free / GIB:.1f} of {room.total / GIB:.1f} GiB free ({where}); free up space"
         return Reading(Condition.DISK_LOW, words, at)
-    return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB are free", at)
+    return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB free", at)
 
 
 def _clock(facts: HostFacts) -> Reading:
     """By the heartbeats of its workers, which have no other clock."""
     skewed = len(facts.skewed)
     if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
-        words = "heartbeats of its workers are in the future: the clock was set back; have the system keep its time"
+        words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
         return Reading(Condition.CLOCK_SKEW, words, facts.at)
-    return Reading(Condition.WELL, "it agrees with the heartbeats of its workers", facts.at)
+    return Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", facts.at)
 
 
 def _commands(facts: HostFacts) -> list[TargetReading]:
@@ -146,16 +146,16 @@ def _commands(facts: HostFacts) -> list[TargetReading]:
     there = {answer.target for answer in readings}
     for target, condition in facts.known.items():
         if target.kind == COMMAND and not condition.fine and target not in there:
-            readings.append(TargetReading(target, Reading(Condition.WELL, "it was a day ago", facts.at)))
+            readings.append(TargetReading(target, Reading(Condition.WELL, "more than a day ago", facts.at)))
     news = (not facts.known.get(each.target, Condition.WELL).fine for each in readings)
     return [each for each, other in zip(readings, news, strict=True) if other or not each.reading.condition.fine]
 
 
 def _command(cut: InterruptedCommand, at: datetime) -> Reading:
     if cut.seen_to:
-        return Reading(Condition.WELL, "somebody has seen to it", at)
+        return Reading(Condition.WELL, "acknowledged", at)
     if cut.at + INTERRUPTED_FOR <= at:
-        return Reading(Condition.WELL, "it was a day ago", at)
+        return Reading(Condition.WELL, "more than a day ago", at)
     return Reading(Condition.INTERRUPTED, cut.words, cut.at)
 
 
@@ -170,6 +170,6 @@ def _supervisors(facts: HostFacts) -> list[TargetReading]:
     for target, condition in facts.known.items():
         if target.kind == SUPERVISOR and not condition.fine and target.id not in facts.silent:
             readings.append(
-                TargetReading(target, Reading(Condition.WELL, "it is heard of again, or has ended", facts.at))
+                TargetReading(target, Reading(Condition.WELL, "it sends heartbeats again, or was shut down", facts.at))
             )
     return readings

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from supervisor_core.common.times import format_span
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, WorkerState, progressed_at
 from supervisor_core.workers.restarts.policy import Next, RestartReason
 from supervisor_core.workers.status import WorkerStatus
@@ -237,15 +238,15 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
     """Why, without figures that are others at each look: people read it long after."""
     seen = status.observation
     if condition is Condition.STALE:
-        return f"it runs, and its heartbeat is older than {seen.max_age_seconds:g} s, which is its limit"
+        return f"no heartbeat for more than {format_span(seen.max_age_seconds)}"
     if condition is Condition.MISSING:
-        return f"it runs, and has sent no heartbeat in the {seen.max_age_seconds:g} s after its start"
+        return f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
     if condition is Condition.STUCK:
-        return f"it runs and beats, and has made no progress for {seen.max_age_seconds:g} s, which is its limit"
+        return f"it sends heartbeats, but has made no progress for {format_span(seen.max_age_seconds)}"
     if condition is Condition.FROZEN:
-        return "it is alive but stopped by a signal, and does nothing until it is continued"
+        return "stopped by a signal; SIGCONT continues it"
     if condition is Condition.CLOCK_SKEW:
-        return "its heartbeat is in the future: compare the clocks of this host and of whoever writes it"
+        return "its heartbeat is in the future; check the clock of the host that writes it"
     return status.verdict.reason
 
 
@@ -266,5 +267,5 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     soon = since + timedelta(seconds=HEALING_SECONDS)
     comes_at = decision.due_at if decision is not None else None
     held_until = soon if comes_at is None or comes_at <= soon else None
-    words = decision.words if decision is not None else (status.end and status.end.words) or "its process has ended"
+    words = decision.words if decision is not None else (status.end and status.end.words) or "its process is gone"
     return Reading(Condition.DOWN, words, since, held_until, healing=held_until is not None)

@@ -76,7 +76,7 @@ class HeartbeatLoop:
                 self.problem = describe(error)
                 if type(error) not in told:
                     told.add(type(error))
-                    words = "the supervisor's heartbeat was not written, and is tried again every %g s: %s"
+                    words = "the supervisor's heartbeat wasn't written; retrying every %g s: %s"
                     log.error(words, min(RETRY_SECONDS, delay), self.problem, exc_info=not known)  # noqa: TRY400
                 delay = min(RETRY_SECONDS, delay)
             else:
@@ -170,14 +170,14 @@ class HeartbeatService(Service):
         """One heartbeat of each worker, or of some. What goes wrong in it is a trouble to be told, no error."""
         host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
         seen: dict[str, WorkerStatus] = {}
-        with self._trouble("look", "the workers could not be looked at"):
+        with self._trouble("look", "the workers couldn't be checked"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
         if only is None:
             await self._blocking(self.keep_ages, list(seen.values()))
         await self._rows(host, seen, only)
         before = self._troubles.get("drive")
-        with self._trouble("drive", "heartbeats are not on the drive"):
+        with self._trouble("drive", "heartbeats can't be written to the drive"):
             await self._blocking(write_heartbeat_files, host, [said for said, _ in self._told(host, seen, only)])
         if self._troubles.get("drive") != before:
             await self._rows(host, seen, only)
@@ -190,10 +190,10 @@ class HeartbeatService(Service):
                 self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
     async def _rows(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
-        with self._trouble("ledger", "heartbeats are not in the ledger"):
+        with self._trouble("ledger", "heartbeats can't be written to the ledger"):
             failed = await self._blocking(self._write, self._told(host, seen, only))
             if failed:
-                raise SupervisorError(f"{', '.join(failed)} could not be written; the log has the details")
+                raise SupervisorError(f"{', '.join(failed)} couldn't be written; the log has details")
 
     def _told(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> list[Told]:
         return [
@@ -203,7 +203,7 @@ class HeartbeatService(Service):
         ]
 
     def _heartbeat(self, host: HostContext, worker_id: str, seen: WorkerStatus | None) -> SupervisorHeartbeat:
-        not_seen = self._troubles.get("look") or f"{worker_id} was not among those looked at"
+        not_seen = self._troubles.get("look") or f"{worker_id} wasn't checked"
         problems = [seen.problem if seen else not_seen, self._troubles.get("drive", "")]
         error = "; ".join(each for each in problems if each)
         return SupervisorHeartbeat(
@@ -213,7 +213,7 @@ class HeartbeatService(Service):
             success=not error,
             error=error or None,
             actions=(),
-            state=seen.in_words() if seen else "not known",
+            state=seen.in_words() if seen else "unknown",
         )
 
     def _write(self, all_told: Sequence[Told]) -> list[str]:
@@ -231,7 +231,7 @@ class HeartbeatService(Service):
                 except LedgerUnavailable:
                     raise
                 except Exception:
-                    log.exception("the heartbeat of %s could not be written", told[0].worker_id)
+                    log.exception("the heartbeat of %s couldn't be written", told[0].worker_id)
                     failed.append(told[0].worker_id)
             return failed
         return []
@@ -244,7 +244,7 @@ class HeartbeatService(Service):
         except Exception as error:  # whatever it is, the next step and the next beat are tried
             known = isinstance(error, SupervisorError | OSError)
             late = isinstance(error, TimeoutError) and not str(error)
-            why = "it took too long" if late else str(error) if known else describe(error)
+            why = "timed out" if late else str(error) if known else describe(error)
             if not known and self._troubles.get(what) is None:
                 log.exception("%s", words)
             self._troubles[what] = f"{words}: {why}"
@@ -254,7 +254,7 @@ class HeartbeatService(Service):
     def _say_what_changed(self, before: str) -> None:
         now = self.problem()
         if now and now != before:
-            log.error("%s; tried again every %g s", now, min(RETRY_SECONDS, self._every))
+            log.error("%s; retrying every %g s", now, min(RETRY_SECONDS, self._every))
         elif before and not now:
             log.info("heartbeats are written again")
 

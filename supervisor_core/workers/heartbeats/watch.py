@@ -113,7 +113,7 @@ class HeartbeatWatch(Service):
         try:
             unwell = await self._blocking(drive.call, _unwell, drive.root, folder, well) if well else []
         except (DriveUnavailable, OSError) as error:
-            log.debug("heartbeats that came could not be read: %s", error)
+            log.debug("new heartbeats couldn't be read: %s", error)
             return
         for worker_id in unwell:
             self._look(worker_id)

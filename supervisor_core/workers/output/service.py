@@ -99,7 +99,7 @@ class WorkerOutputs(Service):
         done = asyncio.wrap_future(self._threads.submit(self._finish))
         await asyncio.wait({done}, timeout=LAST_SECONDS)
         if done.done() and (error := done.exception()) is not None:
-            log.warning("the last output of the workers waits for the next start: %s", error)
+            log.warning("the workers' last output is delivered after the next start: %s", error)
 
     def _end(self) -> None:
         self._stopped.set()

@@ -24,6 +24,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.version import __version__
+from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.worker import masked
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
             async with asyncio.timeout(probe.timeout) as bound:
                 ok, words = await (_get(probe, off_loop, bound) if probe.http else _reach(probe, off_loop))
     except TimeoutError:
-        ok, words = False, f"it gave no answer within {probe.timeout:g} s"
+        ok, words = False, f"no response within {probe.timeout:g} s"
     except _BadAnswer as answer:
         ok, words = False, str(answer)
     except ProgramError as error:
@@ -107,7 +108,7 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
     except OSError as error:
         ok, words = False, _trouble(error)
     except ValueError:  # a name that no resolver takes
-        ok, words = False, "its address is none that can be asked"
+        ok, words = False, "the address is invalid"
     return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
 
 
@@ -116,19 +117,17 @@ def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings)
     env = config.environment_for(worker)
     ran = run_command(words, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
     if ran.timed_out:
-        return False, f"it did not end within {probe.timeout:g} s"
+        return False, f"timed out after {probe.timeout:g} s"
     if ran.ok:
-        return True, "it ended with exit code 0"
-    code = ran.exit_code
-    ended = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        return True, "exited (code 0)"
     said = (ran.errors.strip() or ran.output.strip()).splitlines()
-    return False, f"it ended {ended}" + (f": {said[-1].strip()}" if said else "")
+    return False, exit_in_words(ran.exit_code) + (f": {said[-1].strip()}" if said else "")
 
 
 async def _reach(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
     host, _, port = (probe.tcp or "").rpartition(":")
     async with _connected(host.strip("[]"), int(port), probe.timeout, off_loop):
-        return True, "it takes connections"
+        return True, "accepts connections"
 
 
 async def _get(probe: ProbeSettings, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
@@ -146,7 +145,7 @@ async def _get(probe: ProbeSettings, off_loop: OffLoop, bound: asyncio.Timeout) 
         with suppress(OSError, asyncio.IncompleteReadError):  # a timeout is one of the first
             async with asyncio.timeout(BODY_SECONDS):
                 await reader.readexactly(BODY_BYTES)
-    return status in _GOOD, f"it answered {status} {phrase}".rstrip()
+    return status in _GOOD, f"responded {status} {phrase}".rstrip()
 
 
 def _request(parts: SplitResult, host: str) -> bytes:
@@ -173,22 +172,22 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, str]:
         if status == 0:
             match = _STATUS.fullmatch(line)
             if match is None:
-                raise _BadAnswer("it answered with something that is not HTTP")
+                raise _BadAnswer("the response isn't HTTP")
             status, phrase = int(match[1]), (match[2] or b"").decode(errors="replace").strip()
         elif line in (b"\r\n", b"\n"):
             if status not in _INFORMING:
                 return status, phrase
             status = 0
-    raise _BadAnswer("its answer has a head without an end")
+    raise _BadAnswer("the response headers are too long")
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readuntil(b"\n")
     except asyncio.IncompleteReadError:
-        raise _BadAnswer("it closed the connection without an answer") from None
+        raise _BadAnswer("closed the connection without a response") from None
     except asyncio.LimitOverrunError:
-        raise _BadAnswer("it answered with something that is not HTTP") from None
+        raise _BadAnswer("the response isn't HTTP") from None
 
 
 @asynccontextmanager
@@ -219,7 +218,7 @@ async def _connect(
         except OSError:  # a timeout is one as well
             if number == len(addresses) - 1:
                 raise
-    raise _BadAnswer(f"the name {host} has no address")
+    raise _BadAnswer(f"{host} has no address")
 
 
 async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
@@ -229,7 +228,7 @@ async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
     try:
         found = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except socket.gaierror as error:
-        raise _BadAnswer(f"the name {host} can't be resolved: {error.strerror}") from None
+        raise _BadAnswer(f"{host} can't be resolved: {error.strerror}") from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -243,8 +242,8 @@ def _tls() -> ssl.SSLContext:
 def _trouble(error: OSError) -> str:
     verify = getattr(error, "verify_message", "")
     if verify:
-        return f"its certificate is not accepted: {verify}"
+        return f"certificate rejected: {verify}"
     if type(error).__module__ == "ssl":
-        return f"no TLS connection with it: {getattr(error, 'reason', None) or error}"
+        return f"TLS failed: {getattr(error, 'reason', None) or error}"
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-    return f"no connection with it: {reason}"
+    return f"connection failed: {reason}"

@@ -67,8 +67,8 @@ class Tally:
         """Why it counts as failing, in words."""
         if self.failures < self.needed:
             return ""
-        often = "has failed" if self.failures == 1 else f"has failed {self.failures} times in a row"
-        return f"its probe {self.name} {often}: {self.words}"
+        often = "failed" if self.failures == 1 else f"failed {self.failures} times in a row"
+        return f"probe {self.name} {often}: {self.words}"
 
 
 def first_wait(worker_id: str, number: int, interval: float, age_seconds: float) -> float:
@@ -184,7 +184,7 @@ class Prober:
             if asked.done():
                 answer, asked = _answer(asked), None
             else:
-                answer = ProbeAnswer(False, "the last question could not even be put: its folder does not answer")
+                answer = ProbeAnswer(False, "the probe is stuck: its folder doesn't respond")
             if answer.ok or self._lag(platform.since_boot() - since) < EXCUSED * probe.timeout:
                 self._count(watch, number, answer)
             await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
@@ -207,15 +207,15 @@ class Prober:
         if failing and not (before and before.failing):
             log.warning("%s: %s", worker_id, failing, extra={"worker_id": worker_id})
         elif before and before.failing and not failing:
-            log.info("%s: its probes are fine again", worker_id, extra={"worker_id": worker_id})
+            log.info("%s: all probes pass again", worker_id, extra={"worker_id": worker_id})
 
 
 def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:
     error = asked.exception()
     if error is None:
         return asked.result()
-    log.error("a probe could not be asked", exc_info=error)
-    return ProbeAnswer(False, f"it could not be asked: {describe(error)}")
+    log.error("a probe failed unexpectedly", exc_info=error)
+    return ProbeAnswer(False, f"unexpected error: {describe(error)}")
 
 
 async def _within(asked: asyncio.Task[ProbeAnswer], probe: ProbeSettings) -> None:

@@ -70,7 +70,7 @@ class Quarantines:
         try:
             document = read_json(path)
         except (UnreadableFileError, OSError):
-            return Quarantine("", f"quarantined; {path} should say why, and can't be read")
+            return Quarantine("", f"quarantined; the reason in {path} can't be read")
         if document is None:
             return None
         at, words = (document.get(name) for name in Quarantine._fields)
@@ -121,9 +121,9 @@ def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
 def _why(worker: WorkerSettings, count: int) -> str:
     key = f"workers.{worker.id}.restart.max_per_hour"
     if count == 0:
-        return f"{key} is 0, so it is never started by itself."
-    return f"It was started by itself {times(count)} within the last hour, and {key} allows no more."
+        return f"Automatic starts are off ({key} is 0)."
+    return f"It was restarted automatically {times(count)} within an hour ({key} allows no more)."
 
 
 def _remedy(worker: WorkerSettings) -> str:
-    return f"Look why it does not live (its log says it); a person may start it: restart {worker.id}."
+    return f"Check its log. To start it by hand: restart {worker.id}."

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from supervisor_core.common.text import times
-from supervisor_core.common.times import require_aware
+from supervisor_core.common.times import format_span, require_aware
 
 HEALTHY_SECONDS = 60.0
 """A life of at least so long shows that the worker can live: the restart after it does not wait."""
@@ -29,7 +28,10 @@ JITTER = 0.25
 
 WINDOW = timedelta(hours=1)
 
-_SIGNAL = re.compile(r"\bwas ended by signal ([0-9]{1,3})\b")
+_SIGNAL = re.compile(r"\bcrashed \((SIG[A-Z0-9]+)\)")
+KILLED = (-9, 137)
+"""SIGKILL, as Python reports it and as a shell does that ran the worker."""
+
 _OUTSIDE = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
 _MOST_DOUBLINGS = 64
 """By then every pause is at its longest; a larger exponent is more than a float holds."""
@@ -165,12 +167,13 @@ def decide(
             Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, starts, last)
         )
     if last is None:
-        return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "started: it has not run before", now)
+        return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "starting for the first time", now)
     pause = pause_seconds(rules.backoff_seconds, failures_in_a_row(lives), chance) if last.short else 0.0
     if pause == 0:
         reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
-        return RestartDecision(Next.START, reason, f"started again at once: {_told(last)}", now)
-    words = f"started again in {_in_words(pause)}: {_told(last)}"
+        return RestartDecision(Next.START, reason, f"{run_in_words(last)}; restarting now", now)
+    soon = format_span(pause) if pause >= 10 else f"{max(pause, 1):.0f} s"
+    words = f"{run_in_words(last)}; restarting in {soon}"
     return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
 
 
@@ -198,37 +201,52 @@ def _rests(policy: Policy, last: WorkerRun | None) -> RestartDecision | None:
     if last is None:
         return None
     if last.end_asked:
-        return RestartDecision(
-            Next.REST, RestartReason.ASKED_FOR, "not started again: it ended because somebody asked for it"
-        )
+        return RestartDecision(Next.REST, RestartReason.ASKED_FOR, "stopped on request; not restarted")
     if policy is Policy.NEVER:
-        words = f"not started again: {_told(last)}, and its restart.policy is never"
+        words = f"{run_in_words(last)}; not restarted (restart.policy: never)"
         return RestartDecision(Next.REST, RestartReason.POLICY_NEVER, words)
     if policy is Policy.ON_FAILURE and not last.failed:
-        words = f"not started again: {_told(last)}, and its restart.policy is on-failure"
+        words = f"{run_in_words(last)}; not restarted (restart.policy: on-failure)"
         return RestartDecision(Next.REST, RestartReason.ENDED_WELL, words)
     return None
 
 
 def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
     if limit == 0:
-        why = "it does not run, and its restart.max_per_hour is 0: it is never started by itself"
+        why = "quarantined, because automatic starts are off (restart.max_per_hour: 0)"
     else:
-        often = f"it was started by itself {times(starts)} within the last hour"
-        why = f"{often}, and its restart.max_per_hour allows {limit}"
-    told = f". {_told(last).capitalize()}" if last else ""
-    return f"quarantined: {why}{told}. Its log says why it ended; resume or restart by a person ends the quarantine"
+        why = f"quarantined after {starts} automatic {'start' if starts == 1 else 'starts'} within an hour"
+    told = f". The last time it {run_in_words(last)}" if last else ""
+    return f"{why}{told}. Its log has details; resume or restart ends the quarantine"
 
 
-def _told(life: WorkerRun) -> str:
-    """`it lived 2 s and ended with exit code 1`."""
-    ended = "nobody saw how it ended" if life.exit_code is None else exit_in_words(life.exit_code)
-    return f"it lived {_in_words(life.seconds)} and {ended}"
+def run_in_words(run: WorkerRun) -> str:
+    """`exited (code 1) after 2 s`, `failed to start`."""
+    if run.exit_code is None and not run.seconds:
+        return "failed to start"
+    return f"{exit_in_words(run.exit_code)} {f'after {format_span(run.seconds)}' if run.seconds else 'immediately'}"
 
 
-def exit_in_words(code: int) -> str:
-    """The end of a process in words. A negative code stands for a signal."""
-    return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+def exit_in_words(code: int | None) -> str:
+    """`exited (code 1)`, `crashed (SIGKILL)`. A negative code stands for a signal."""
+    if code is None:
+        return "exited (code unknown)"
+    if code in KILLED:
+        return "crashed (SIGKILL)"
+    return f"exited (code {code})" if code >= 0 else f"crashed ({signal_name(-code)})"
+
+
+def was_killed(run: WorkerRun) -> bool:
+    """True for SIGKILL, which no program sends itself by mistake, and none can catch."""
+    return run.exit_code in KILLED
+
+
+def signal_name(number: int) -> str:
+    """`SIGTERM`; `signal 40` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def from_outside(life: WorkerRun) -> bool:
@@ -248,13 +266,6 @@ def signal_from_outside(number: int) -> bool:
 
 
 def signal_in(words: str) -> int | None:
-    """The signal by which a worker ended, out of the words above; None where they name none."""
+    """The signal in the words of `exit_in_words`; None where they name none."""
     found = _SIGNAL.search(words)
-    return int(found[1]) if found else None
-
-
-def _in_words(seconds: float) -> str:
-    if seconds < HEALTHY_SECONDS:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
+    return getattr(signal, found[1], None) if found else None

@@ -58,8 +58,8 @@ class TeamManager:
         def work(connection: Connection) -> TeamRow:
             known = teams.named(connection, self.supervisor_id, name)
             if known is not None:
-                ended = " It has ended; its name is kept for its history." if known.ended_at else ""
-                raise TeamError(f"There is a team {name} already.{ended}", remedy="Take another name.")
+                ended = " It was removed; its name is reserved for its history." if known.ended_at else ""
+                raise TeamError(f"Team {name} already exists.{ended}", remedy="Choose another name.")
             texts: dict[str, Any] = {"description": description, "objective": objective, "config": config}
             team_id = teams.create(connection, self.supervisor_id, name, now, **texts)
             for agent_id in agents:
@@ -87,7 +87,7 @@ class TeamManager:
             team = self._team(connection, team_id)
             if team.ended_at is not None:
                 raise TeamError(
-                    f"The team {team.name} has ended.", remedy="It comes back when it is in the configuration."
+                    f"Team {team.name} was removed.", remedy="To bring it back, add it to the configuration."
                 )
             return self._join(connection, team_id, agent_id, wanted, now)
 
@@ -151,16 +151,16 @@ class TeamManager:
             team = known.get(name)
             values = {"objective": objective or None, "configured": True}
             if team is None:
-                changes.append(f"the team {name} begins")
+                changes.append(f"added team {name}")
                 ids[name] = teams.create(connection, self.supervisor_id, name, now, **values)  # type: ignore[arg-type]
                 continue
             ids[name] = team.team_id
             if (team.objective, team.configured, team.ended_at) != (objective or None, True, None):
-                changes.append(f"the team {name} {'is there again' if team.ended_at else 'is changed'}")
+                changes.append(f"{'restored' if team.ended_at else 'changed'} team {name}")
                 teams.change(connection, team.team_id, now, ended_at=None, **values)
         for name, team in known.items():
             if team.configured and team.ended_at is None and name not in objectives:
-                changes.append(f"the team {name} ends")
+                changes.append(f"removed team {name}")
                 teams.change(connection, team.team_id, now, ended_at=now)
         return ids
 
@@ -179,17 +179,17 @@ class TeamManager:
             if member.team_id == ids.get(there or "") or (there is None and not team.configured):
                 staying.add(agent_id)
                 continue
-            changes.append(f"{agent_id} leaves the team {team.name}")
+            changes.append(f"{agent_id} left team {team.name}")
             teams.remove(connection, self.supervisor_id, member.team_id, agent_id, now)
         for agent_id, name in wanted.items():
             if agent_id not in staying:
-                changes.append(f"{agent_id} joins the team {name}")
+                changes.append(f"{agent_id} joined team {name}")
                 teams.add(connection, self.supervisor_id, ids[name], agent_id, MemberRole.MEMBER, now)
 
     def _team(self, connection: Connection, team_id: str) -> TeamRow:
         team = teams.find(connection, self.supervisor_id, team_id)
         if team is None:
-            raise TeamError(f"Supervisor {self.supervisor_id} has no team with the id {team_id!a}.")
+            raise TeamError(f"Supervisor {self.supervisor_id} has no team with id {team_id!a}.")
         return team
 
     def _join(self, connection: Connection, team_id: str, agent_id: str, role: MemberRole, now: datetime) -> MemberRow:
@@ -197,7 +197,7 @@ class TeamManager:
         if member is not None:
             there = self._team(connection, member.team_id).name
             raise TeamError(
-                f"{agent_id} is in the team {there} already, and an agent is in one at a time.",
+                f"{agent_id} is already in team {there}, and can be in only one.",
                 remedy=f"Remove it from {there} first.",
             )
         return teams.add(connection, self.supervisor_id, team_id, agent_id, role, now)
@@ -222,7 +222,7 @@ def _shown(team: TeamRow, counts: TeamCounts) -> dict[str, Any]:
 
 def _checked(text: str, what: str, most: int) -> str:
     if not text.strip() or not text.isprintable() or len(text) > most:
-        raise TeamError(f"The {what} has 1 to {most} characters that can be printed, unlike {text[:80]!a}.")
+        raise TeamError(f"The {what} must be 1 to {most} printable characters, not {text[:80]!a}.")
     return text
 
 
@@ -234,7 +234,7 @@ def _role(role: str) -> MemberRole:
     try:
         return MemberRole(role)
     except ValueError:
-        raise TeamError(f"The role of a member is {', '.join(MemberRole)}, and not {role!a}.") from None
+        raise TeamError(f"The role of a member must be one of {', '.join(MemberRole)}, not {role!a}.") from None
 
 
 LATELY = timedelta(days=7)

@@ -259,7 +259,7 @@ def test_workers_with_the_same_command_are_told_apart_by_their_heartbeats_alone(
     for worker_id in ("OrionMX", "Twin"):
         assert shell.home.supervisor("once", "--heal", "--worker-id", worker_id).returncode == 1
     assert shell.copies() == [pid]
-    assert "it may as well be Twin" in shell.worker()["reason"]
+    assert "it could also be Twin" in shell.worker()["reason"]
     shell.beat(pid, "Twin")
     shell.home.supervisor("once", "--heal", "--worker-id", "Twin")
     assert shell.worker("Twin")["pid"] == pid

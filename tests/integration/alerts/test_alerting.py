@@ -47,7 +47,7 @@ def test_a_trouble_is_one_message_from_its_first_word_to_its_end(desk: AlertDesk
 
 def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said_aloud(desk: AlertDesk) -> None:
     desk.degraded("North")
-    assert desk.heard() == ["post: North is degraded: it reports an error: no space left"]
+    assert desk.heard() == ["post: North is degraded: reports an error: no space left"]
     desk.wait(10)
     desk.down("North")
     edit, reply = desk.heard()
@@ -55,7 +55,7 @@ def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said
     assert reply.startswith("reply: :small_red_triangle: Worse now: North is down")
     desk.wait(10)
     desk.degraded("North")
-    assert desk.heard() == ["edit: North is degraded: it reports an error: no space left"]
+    assert desk.heard() == ["edit: North is degraded: reports an error: no space left"]
     assert len(desk.of("North")) == 1
 
 
@@ -65,14 +65,12 @@ def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> N
     desk.degraded("North", error="4 files fail")
     assert desk.heard() == []
     desk.degraded("North", error="the disk is full")
-    assert desk.heard() == ["edit: North is degraded: it reports an error: the disk is full"]
+    assert desk.heard() == ["edit: North is degraded: reports an error: the disk is full"]
     assert len(desk.flips("North")) == 2
 
 
 def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
-    soon = RestartDecision(
-        Next.WAIT, RestartReason.BACKING_OFF, "started again in 5.0 s: it ended with exit code 1", desk.now, 5.0
-    )
+    soon = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "exited (code 1); restarting in 5 s", desk.now, 5.0)
     for _ in range(3):
         desk.down("North", decision=None)
         desk.down("North", decision=replace(soon, due_at=desk.now + 5 * SECOND))
@@ -80,7 +78,7 @@ def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: 
         desk.well("North")
         desk.wait(1200)
     post, second, third = desk.heard()
-    assert post.startswith("post: North restarted automatically: started again in 5.0 s")
+    assert post.startswith("post: North restarted automatically: exited (code 1); restarting in 5 s")
     assert second.startswith("edit: North restarted automatically (2nd time today)")
     assert "3rd time today" in third
     assert [each.decided for each in desk.of("North")] == ["healed"] * 3
@@ -92,12 +90,18 @@ def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(d
     desk.wait(9.9)
     assert desk.heard() == []
     desk.wait(0.1)
-    assert desk.heard() == ["post: North is down: its process has ended"]
+    assert desk.heard() == ["post: North is down: its process is gone"]
     desk.down("South", decision=None)
-    later = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "started again in 40 s", desk.now + 40 * SECOND, 40.0)
+    later = RestartDecision(
+        Next.WAIT,
+        RestartReason.BACKING_OFF,
+        "exited (code 1) after 2 s; restarting in 40 s",
+        desk.now + 40 * SECOND,
+        40.0,
+    )
     desk.down("South", decision=later)
     desk.wait(1)
-    assert desk.heard() == ["post: South is down: started again in 40 s"]
+    assert desk.heard() == ["post: South is down: exited (code 1) after 2 s; restarting in 40 s"]
 
 
 def test_hysteresis_waits_before_it_opens_and_before_it_closes(tmp_path: Path) -> None:

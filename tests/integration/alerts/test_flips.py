@@ -41,7 +41,7 @@ def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engi
     assert change(engine, NORTH, Condition.WELL, NOW)
     with engine.begin() as connection:
         before = flips.current_condition(connection, HOST, NORTH)
-        down = ConditionChange(NORTH, before, Condition.DOWN, "It died. Its last words:\nno disk", NOW + SECOND)
+        down = ConditionChange(NORTH, before, Condition.DOWN, "It crashed. Last output:\nno disk", NOW + SECOND)
         again = ConditionChange(NORTH, before, Condition.STALE, "too old", NOW + SECOND)
         other = ConditionChange(SOUTH, None, Condition.WELL, "running", NOW)
         made = flips.record_flips(connection, HOST, [down, again, other], NOW + 2 * SECOND)

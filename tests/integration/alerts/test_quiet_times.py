@@ -50,7 +50,7 @@ def test_a_night_lets_through_what_is_critical_and_says_in_the_morning_what_it_k
         at(desk, "06:00")
         morning, first = desk.heard()
         assert morning.startswith("post: Quiet hours ended: 3 alerts held back")
-        assert first == "post: North is degraded: it reports an error: no space left"
+        assert first == "post: North is degraded: reports an error: no space left"
         desk.wait(60)
         assert desk.heard() == []
         assert filed(desk) == []

@@ -37,7 +37,7 @@ TEN_MINUTES = timedelta(minutes=10)
 SECOND = timedelta(seconds=1)
 LOOK = timedelta(seconds=LOOK_SECONDS)
 WELL = WatchedWorker(WorkerState.RUNNING, Health.HEALTHY, True, "running")
-DOWN = WatchedWorker(WorkerState.BACKING_OFF, Health.MISSING, False, "started again in 5 s: it lived 2.0 s")
+DOWN = WatchedWorker(WorkerState.BACKING_OFF, Health.MISSING, False, "exited (code 1) after 2.0 s; restarting in 5 s")
 
 
 class Place:

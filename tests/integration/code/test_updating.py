@@ -272,7 +272,7 @@ def test_under_one_that_can_not_be_ended_the_code_is_not_changed(place: CodeHost
     place.processes.unkillable("OrionMX")
     for words in ("update", "rollback 1"):
         done = place.do(words)
-        assert "could not be ended. Its code wasn't changed." in done.error
+        assert "can't be killed. Its code wasn't changed." in done.error
         assert done.details["survivors"]
     assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, code.checkout.head)
     assert picture(code.checkout) == before

@@ -33,7 +33,7 @@ def test_a_copy_that_was_started_by_hand_beside_ours_is_stopped_as_well(place: F
     ours, other = running(place), place.start_by_hand()
     outcome = place.carry_out("pause")
     assert (outcome.success, outcome.details["others"], outcome.details["ending"]) == (True, [other], "graceful")
-    assert f"pid {other}, started by hand beside it, was stopped as well" in str(outcome.details["message"])
+    assert f"Copies that were started by hand were stopped too (pid {other})" in str(outcome.details["message"])
     assert (place.runs(ours), place.runs(other)) == (False, False)
 
 
@@ -61,7 +61,7 @@ def test_who_starts_one_after_the_other_is_named_in_a_failure_and_not_chased_for
     outcome = place.carry_out("pause")
     assert len(born) == MOST_COPIES
     assert (outcome.success, outcome.details["may_run"], place.runs(born[-1])) == (False, [born[-1]], True)
-    assert f"is paused, but may still run. pid {born[-1]} (program) has the arguments" in str(outcome.error)
+    assert f"is paused, but may still be running. pid {born[-1]} (program) looks like OrionMX" in str(outcome.error)
     assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
 
 
@@ -88,15 +88,15 @@ def test_without_the_drive_what_could_not_be_seen_is_said(place: FakeHost) -> No
     place.lose_drive()
     outcome = place.carry_out("pause")
     assert (outcome.success, place.runs(pid), outcome.details["looked_for_others"]) == (True, False, False)
-    assert "could not be seen. The drive isn't mounted" in str(outcome.details["message"])
-    assert str(outcome.details["drive"]).startswith("The pause holds")
+    assert "started by hand: The drive isn't mounted" in str(outcome.details["message"])
+    assert str(outcome.details["drive"]).startswith("The pause is in effect")
 
 
 def test_a_drive_that_is_there_and_refuses_is_no_better(place: FakeHost) -> None:
     (place.nas / "00_STATE").rmdir()
     (place.nas / "00_STATE").touch()
     outcome = place.carry_out("pause")
-    assert "could not be seen. [Errno 20] Not a directory" in str(outcome.details["message"])
+    assert "started by hand: [Errno 20] Not a directory" in str(outcome.details["message"])
 
 
 def test_a_plain_pause_says_no_more_than_that(place: FakeHost) -> None:

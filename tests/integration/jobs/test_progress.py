@@ -261,7 +261,7 @@ def test_on_a_terminal_each_step_is_there_while_the_command_goes_on(home: Home) 
     assert rest == f"stopping OrionMX (pid {old})"
     assert second.endswith(" s  starting OrionMX")
     assert 0 <= float(seconds) <= float(second.split(" s  ")[0])
-    assert outcome.startswith("ok: OrionMX is restarted")
+    assert outcome.startswith("ok: Restarted OrionMX")
     assert "restart_watcher of OrionMX: starting OrionMX" in home.daemon_log()
 
 
@@ -305,7 +305,7 @@ def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Hom
             assert passing.result(30).returncode == 0
         said, _ = sending.communicate(timeout=20)
     assert "starting OrionMX" in said
-    assert "ok: OrionMX is restarted" in said
+    assert "ok: Restarted OrionMX" in said
 
 
 @pytest.fixture

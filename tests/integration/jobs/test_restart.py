@@ -124,7 +124,7 @@ def test_a_command_from_the_shell_puts_a_new_process_in_the_place_of_the_old(hom
     assert (sent.returncode, sent.stderr) == (0, "")
     (new,) = home.running_copies("OrionMX")
     assert new != old
-    assert f"\nok: OrionMX is restarted: pid {old} ended; pid {new} runs\n" in sent.stdout
+    assert f"\nok: Restarted OrionMX (pid {old} → {new})\n" in sent.stdout
     (row,) = home.audit()
     assert (row["action"], row["target_id"], row["outcome"]) == ("RESTART_WATCHER", "OrionMX", "success")
     said = json.loads(row["details_json"])
@@ -225,7 +225,7 @@ def test_beside_what_can_not_be_killed_nothing_is_started(home: Home) -> None:
     assert sent.returncode == 1
     assert "OrionMX is stuck" in sent.stdout
     assert f"pid {pid}" in sent.stdout
-    assert "Nothing was started beside it" in sent.stdout
+    assert "It wasn't started again" in sent.stdout
     assert home.running_copies("OrionMX") == [pid]
     (row,) = home.audit()
     details = json.loads(row["details_json"])["result"]
@@ -242,7 +242,7 @@ def test_a_person_starts_a_paused_worker_once_and_it_comes_up_paused(home: Home)
     assert outcome["success"], outcome
     details = outcome["details"]
     assert (details["paused"], details["was_running"]) == (True, False)
-    assert "It is still paused by" in details["message"]
+    assert "It's still paused by" in details["message"]
     assert home.running_copies("OrionMX") == [details["new_pid"]]
     assert flag.read_text() == words, "the flag is left as it was"
     wait_until(lambda: beat_of(home).get("pid") == details["new_pid"], 10, "the new one beats")
@@ -281,7 +281,7 @@ def test_a_worker_that_dies_at_its_start_is_said_to_be_down_with_its_last_words(
         (home.folder / "settings").unlink()
         sent = home.supervisor("send", "restart", "--wait")
         assert sent.returncode == 1
-        assert "OrionMX was stopped, but could not be started: it does not run now." in sent.stdout
+        assert "OrionMX was stopped, but couldn't be started: it's down." in sent.stdout
         assert "then: restart OrionMX" in sent.stdout
         assert "settings" in sent.stdout
         wait_until(
@@ -298,7 +298,7 @@ def test_one_that_does_not_run_is_started_and_the_outcome_says_so(place: Place) 
     assert outcome.success
     assert (outcome.details["was_running"], outcome.details["old_pid"]) == (False, None)
     assert outcome.details["new_pid"] == place.pid
-    assert outcome.details["message"] == f"OrionMX was not running; it is started as pid {place.pid}"
+    assert outcome.details["message"] == f"Started OrionMX (pid {place.pid}); it wasn't running"
 
 
 def test_what_a_dead_worker_left_behind_is_ended_first(place: Place) -> None:
@@ -316,7 +316,7 @@ def test_one_that_had_to_be_killed_is_said_to_be(place: Place) -> None:
     place.processes.defy("OrionMX")
     outcome = place.restart()
     assert (outcome.success, outcome.details["ending"]) == (True, "killed")
-    assert f"pid {old} was killed" in outcome.details["message"]
+    assert "the old process didn't stop in time and was killed" in outcome.details["message"]
 
 
 def test_what_was_stuck_may_be_restarted_when_it_is_no_longer(place: Place) -> None:
@@ -338,7 +338,7 @@ def test_one_that_is_not_to_run_is_not_started_and_the_key_is_named(
 ) -> None:
     place = Place(tmp_path, **setting)
     outcome = place.restart()
-    assert (outcome.success, str(outcome.error).startswith("Nothing was done.")) == (False, True)
+    assert (outcome.success, str(outcome.error).startswith("OrionMX wasn't restarted.")) == (False, True)
     assert words in str(outcome.error)
     assert place.processes.started == []
 
@@ -348,7 +348,7 @@ def test_a_paused_worker_that_runs_all_the_same_is_restarted_for_a_person(place:
     place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait"))
     outcome = place.restart()
     assert (outcome.success, outcome.details["old_pid"], place.pid) == (True, pid, outcome.details["new_pid"])
-    assert "It is still paused by bob - wait" in outcome.details["message"]
+    assert "It's still paused by bob - wait" in outcome.details["message"]
     assert place.host.pauses.read("OrionMX") == Pause("cli:bob", label="bob - wait")
 
 
@@ -358,7 +358,7 @@ def test_who_is_no_person_neither_starts_nor_stops_a_paused_worker(place: Place,
     place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait"))
     outcome = place.restart(issuer)
     assert (outcome.success, outcome.details["pid"], place.pid) == (False, pid, pid)
-    assert "Nothing was done. OrionMX is paused by bob - wait" in str(outcome.error)
+    assert "OrionMX wasn't restarted. OrionMX is paused by bob - wait" in str(outcome.error)
     assert "resume OrionMX" in str(outcome.error)
     place.host.pauses.set("OrionMX", None)
     assert place.restart(issuer).success, "one that is not paused it may restart"
@@ -371,7 +371,7 @@ def test_one_that_is_paused_while_it_stops_is_not_started(
     after_the_stop(lambda: place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait")))
     outcome = place.restart()
     assert (outcome.success, place.pid) == (False, None)
-    assert "OrionMX is stopped and was not started again. OrionMX is paused by bob - wait" in str(outcome.error)
+    assert "OrionMX was stopped, but not started again. OrionMX is paused by bob - wait" in str(outcome.error)
 
 
 def test_a_drive_that_goes_while_it_stops_keeps_no_worker_down(
@@ -387,10 +387,14 @@ def test_a_drive_that_goes_while_it_stops_keeps_no_worker_down(
     ("worker", "spoil", "words"),
     [
         ({"cwd": "bin"}, lambda folder: (folder / "bin").rename(folder / "gone"), "workers.OrionMX.cwd"),
-        ({"command": ["bin/run"]}, lambda folder: (folder / "bin/run").unlink(), "no program bin/run"),
-        ({"command": ["bin/run"]}, lambda folder: (folder / "bin/run").chmod(0o600), "no program bin/run"),
-        ({"command": ["run"], "env": {"PATH": "bin"}}, lambda folder: (folder / "bin/run").unlink(), "no program run"),
-        ({}, lambda folder: in_the_way(folder / "var/output/OrionMX.log"), "no regular file"),
+        ({"command": ["bin/run"]}, lambda folder: (folder / "bin/run").unlink(), "isn't executable: bin/run"),
+        ({"command": ["bin/run"]}, lambda folder: (folder / "bin/run").chmod(0o600), "isn't executable: bin/run"),
+        (
+            {"command": ["run"], "env": {"PATH": "bin"}},
+            lambda folder: (folder / "bin/run").unlink(),
+            "isn't executable: run",
+        ),
+        ({}, lambda folder: in_the_way(folder / "var/output/OrionMX.log"), "isn't a regular file"),
         ({}, lambda folder: (folder / "var/output").write_text("in the way"), "var/output"),
         ({"cwd": "nas"}, lambda folder: (folder / "nas").rename(folder / "away"), "The drive isn't mounted"),
     ],
@@ -416,9 +420,9 @@ def test_one_that_could_not_be_started_again_is_not_stopped(
     spoil(tmp_path)
     outcome = place.restart()
     assert (outcome.success, place.pid) == (False, pid)
-    assert "was not restarted, because it could not be started" in str(outcome.error)
+    assert "wasn't restarted, because it couldn't be started" in str(outcome.error)
     assert words in str(outcome.error)
-    assert f"It goes on as pid {pid}" in str(outcome.error)
+    assert f"It's still running (pid {pid})" in str(outcome.error)
 
 
 def misbehave(home: Home, word: str) -> None:

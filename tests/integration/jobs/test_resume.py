@@ -23,7 +23,7 @@ def test_one_that_is_not_to_run_is_not_started_and_stays_paused(tmp_path: Path, 
     place.host.pauses.set("OrionMX", PAUSE)
     outcome = place.carry_out("resume")
     assert (outcome.success, outcome.details["was_paused"]) == (False, True)
-    assert str(outcome.error).startswith("Nothing was done.")
+    assert str(outcome.error).startswith("OrionMX wasn't resumed.")
     assert f"workers.OrionMX.{next(iter(setting))}" in str(outcome.error), "what to change is named"
     assert place.processes.started == []
     assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
@@ -48,9 +48,9 @@ def test_where_nobody_can_tell_whether_it_runs_the_pause_stays_and_nothing_is_cl
     place.processes.hide("OrionMX")
     outcome = place.carry_out("resume")
     assert not outcome.success
-    assert str(outcome.error).startswith("Nothing was done. OrionMX may be running")
+    assert str(outcome.error).startswith("OrionMX wasn't resumed, because it may be running")
     assert "does not run" not in str(outcome.error)
-    assert "The system does not tell." in str(outcome.error), "why"
+    assert "The system doesn't say." in str(outcome.error), "why"
     assert place.host.pauses.read("OrionMX") == PAUSE
     assert len(place.processes.started) == 1
 
@@ -60,13 +60,13 @@ def test_a_start_that_fails_says_that_nothing_runs_only_where_nothing_does(
 ) -> None:
     place = FakeHost(tmp_path)
     place.processes.break_start("OrionMX", "no such program")
-    assert "could not be started: it does not run now" in str(place.carry_out("resume").error)
+    assert "couldn't be started: it's down" in str(place.carry_out("resume").error)
     place.processes.break_start("OrionMX", "")
     spec = LaunchSpec("OrionMX", place.command, tmp_path, {}, tmp_path / "log")
     starts = {"worker.start:before": lambda: place.processes.start(spec)}
     monkeypatch.setattr(crashpoints, "reach", lambda point: starts.get(point, lambda: None)())
     error = str(place.carry_out("resume").error)
-    assert "something of it may still be there" in error, "another was a moment earlier"
+    assert "some of its processes may still be running" in error, "another was a moment earlier"
     assert "does not run now" not in error
 
 
@@ -89,9 +89,9 @@ def test_resume_watcher_that_dies_at_once_is_a_failure_with_the_end_of_its_stder
         carry_out(home, "pause")
         result = carry_out(home, "resume", code=1)
         assert not result["success"]
-        assert "exit code 3" in result["error"]
+        assert "exited (code 3)" in result["error"]
         assert "no such table: pages_t" in result["error"]
-        assert "is not paused any more, but could not be started" in result["error"]
+        assert "is no longer paused, but couldn't be started" in result["error"]
         assert result["details"]["was_paused"]
         (row,) = home.audit(result["task_id"])
         assert (row["action"], row["outcome"]) == ("RESUME", "failure")

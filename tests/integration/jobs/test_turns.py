@@ -79,7 +79,9 @@ def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(hos
     assert (left.state, not_begun(left), left.outcome and left.outcome.success) == (JobState.DONE, True, False)
     assert left.outcome is not None
     assert dict(left.outcome.details) == {"not_begun": True, "after": "North"}
-    assert str(left.outcome.error).startswith("Not begun: rollback failed on North before it was South's turn. ")
+    assert str(left.outcome.error).startswith(
+        "Skipped: rollback failed on North. Fix North, then send the command again "
+    )
     assert host.told(task) == [("West", "success"), ("North", "failure"), ("South", "failure")]
     assert not not_begun(host.job(task, "North"))
     results = host.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE))
@@ -93,7 +95,7 @@ def test_the_trail_says_of_one_that_was_not_begun_who_asked_why_and_after_whom(h
     row = next(row for row in rows if row["target_id"] == "South")
     assert (row["actor"], row["action"], row["label"]) == ("cli:anna", "RESTART_WATCHER", "anna - hotfix")
     details = json.loads(row["details_json"])
-    assert details["error"].startswith("Not begun: restart failed on West")
+    assert details["error"].startswith("Skipped: restart failed on West")
     assert details["result"] == {"after": "West", "not_begun": True}
     assert "duration_seconds" not in details
 

@@ -65,7 +65,7 @@ def test_a_resume_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(
     assert said.returncode == 1
     lines = [line for line in said.stdout.splitlines() if " s  " not in line]
     assert lines[0] == "ok: West is running"
-    assert lines[1].startswith("failed: North: Nothing was done.") or lines[1].startswith("failed: Nothing was done.")
+    assert lines[1].startswith("failed: North wasn't resumed.")
     assert lines[2] == "not begun: South"
     assert "ask again for North, South; with --keep-going" in lines[3]
     assert failing.running_copies("South") == before == []
@@ -127,7 +127,7 @@ def test_passes_stop_at_the_first_failure_too(failing: Host) -> None:
     assert codes == [0, 1]
     outcomes = [(row["target_id"], row["outcome"]) for row in failing.audit(task)]
     assert outcomes == [("West", "success"), ("North", "failure"), ("South", "failure")]
-    assert "resume of South failed: Not begun: resume failed on North" in log_of(failing)
+    assert "resume of South failed: Skipped: resume failed on North" in log_of(failing)
 
 
 @pytest.mark.parametrize("words", ["pause all", "pause all --keep-going"])

@@ -76,7 +76,7 @@ def test_a_worker_whose_starter_was_killed_before_it_wrote_the_record_is_adopted
     assert record is not None
     assert (record.state, record.identity, record.spec_hash) == ("running", identity, "abc")
     assert not home.door.find(ID).adopted
-    with pytest.raises(RefusedError, match="runs already"):
+    with pytest.raises(RefusedError, match="is already running"):
         home.door.start(home.python(IDLE))
     assert home.door.stop(ID, timeout=10).ending == "graceful"
 
@@ -118,7 +118,7 @@ def test_the_launched_process_is_adopted_and_not_the_daemon_that_it_started(home
 def test_a_worker_whose_record_was_lost_is_adopted(home: Home) -> None:
     identity = home.start(IDLE)
     record_path(home.state_dir, ID).unlink()
-    with pytest.raises(RefusedError, match="runs already"):
+    with pytest.raises(RefusedError, match="is already running"):
         home.door.start(home.python(IDLE))
     assert home.door.find(ID).identity == identity
 
@@ -151,7 +151,7 @@ def test_with_a_broken_record_nothing_is_started_and_nothing_signalled(
     assert "delete the file" in found.reason
     with pytest.raises(RefusedError, match="may be running"):
         home.door.start(home.python(IDLE))
-    with pytest.raises(RefusedError, match="is not stopped"):
+    with pytest.raises(RefusedError, match="wasn't stopped"):
         home.door.stop(ID)
     assert state(identity) is Liveness.ALIVE
 
@@ -215,7 +215,7 @@ def test_what_the_system_does_not_tell_is_unverifiable_and_never_dead(
         patch.setattr(platform, "facts", refuse)
         assert state(identity) is Liveness.UNVERIFIABLE
         assert home.door.find(ID).presence is Presence.UNVERIFIABLE
-        with pytest.raises(RefusedError, match="does not tell"):
+        with pytest.raises(RefusedError, match="doesn't say"):
             home.door.stop(ID)
         with pytest.raises(RefusedError, match="may be running"):
             home.door.start(home.python(IDLE))

@@ -160,7 +160,7 @@ def test_the_configured_signal_is_sent(home: Home) -> None:
 
 def test_an_unknown_signal_is_refused_before_anything_happens(home: Home) -> None:
     identity = home.start(POLITE)
-    with pytest.raises(UsageError, match="'TREM' is no signal"):
+    with pytest.raises(UsageError, match="'TREM' isn't a signal"):
         home.door.stop(ID, stop_signal="TREM")
     assert state(identity) is Liveness.ALIVE
 
@@ -295,7 +295,7 @@ def test_a_worker_can_not_stop_itself_and_lives_on(home: Home) -> None:
         "print('ready', flush=True); time.sleep(60)"
     )
     identity = home.start(code)
-    assert "has started this program, and can't be stopped by it" in home.said()
+    assert "started this program, so this program can't stop it" in home.said()
     assert state(identity) is Liveness.ALIVE
 
 

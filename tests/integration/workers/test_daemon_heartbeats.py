@@ -105,13 +105,13 @@ def test_a_drive_that_goes_away_degrades_the_service_the_rows_go_on_and_it_recov
     home.nas.rename(away)
     wait_until(lambda: service(home)["health"] == "degraded", PATIENCE_SECONDS, "it is seen")
     shown = service(home)
-    assert (shown["state"], "heartbeats are not on the drive" in shown["reason"]) == ("running", True)
+    assert (shown["state"], "heartbeats can't be written to the drive" in shown["reason"]) == ("running", True)
     assert home.supervisor("status").returncode == 1
 
     def summary() -> dict[str, Any]:
         return workers_rows(home)["supervisor_South"]
 
-    wait_until(lambda: "not on the drive" in str(summary()["status_summary"]), PATIENCE_SECONDS, "the rows say so")
+    wait_until(lambda: "written to the drive" in str(summary()["status_summary"]), PATIENCE_SECONDS, "the rows say so")
     since = summary()["last_heartbeat_at"]
     wait_until(lambda: summary()["last_heartbeat_at"] > since, PATIENCE_SECONDS, "the rows go on")
     assert home.pids() == pids, "nobody is restarted for it"

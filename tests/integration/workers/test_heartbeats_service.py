@@ -148,8 +148,8 @@ def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None
 
     async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(service.problem)
-        assert "heartbeats are not on the drive" in service.problem()
-        await until(lambda: "not on the drive" in place.rows().get("supervisor_b", ""))
+        assert "heartbeats can't be written to the drive" in service.problem()
+        await until(lambda: "can't be written to the drive" in place.rows().get("supervisor_b", ""))
         away.rename(place.nas)
         await until(lambda: not service.problem())
         await until(lambda: place.file("a")["success"])
@@ -167,7 +167,7 @@ def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch
 
     async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("b"))
-        assert "a could not be written" in service.problem()
+        assert "a couldn't be written" in service.problem()
         assert set(place.rows()) == {"supervisor_b"}
         assert place.file("a"), "its file has room for what its row has not"
 
@@ -191,7 +191,7 @@ def test_workers_that_can_not_be_looked_at_are_told_of_as_such(place: Place) -> 
 
     async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
         await until(lambda: place.file("a"))
-        assert "the workers could not be looked at" in service.problem()
+        assert "the workers couldn't be checked" in service.problem()
         assert "Input/output error" in place.rows()["supervisor_a"]
         assert not place.file("a")["success"]
 

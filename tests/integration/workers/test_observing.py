@@ -147,7 +147,7 @@ def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(
     assert (row["action"], row["outcome"], row["task_id"]) == ("PAUSE", "interrupted", "started")
     assert row["label"] == "anna - hotfix"
     details = json.loads(row["details_json"])
-    assert "not run again" in details["error"]
+    assert "isn't run again" in details["error"]
     assert details["result"] == {"interrupted": True, "paused": False, "pid": None}
     due = ledger.read(lambda c: outbox.due_messages(c, jobs.RESULT_FILE, datetime.now(UTC) + timedelta(days=1)))
     assert [message.payload["task_id"] for message in due] == ["started"]
@@ -184,7 +184,7 @@ def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_pat
     (found,) = observe_workers(fake.host, [worker], lag=lag, probes=probes)
     assert asked == [300.0, ("OrionMX", fake.pid)]
     assert (found.observation.lag_seconds, found.observation.pid) == (77.0, fake.pid)
-    assert found.as_json()["reason"] == "running, but its probe tcp a:1 has failed: refused"
+    assert found.as_json()["reason"] == "its probe tcp a:1 has failed: refused"
     assert found.as_json()["health"] == "degraded"
     (plain,) = observe_workers(fake.host, [worker])
     assert (plain.observation.lag_seconds, plain.observation.probe_failing) == (0.0, "")
@@ -237,7 +237,7 @@ def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper
     host = sleeper
     a_beat(host, status="broken", error="out of memory", pid=1)
     start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
-    assert seen(host).verdict.reason == "running; its first heartbeat is awaited"
+    assert seen(host).verdict.reason == "waiting for its first heartbeat"
     a_beat(host, pid=1)
     assert seen(host).verdict.health is Health.HEALTHY, "of a child of it, perhaps"
     assert "heartbeat 0 s ago" in seen(host).verdict.reason

@@ -51,13 +51,13 @@ def test_an_answer_of_200_to_399_is_good(tmp_path: Path, web: Answering, status:
     web.status, web.body = status, b""
     answer = ask(tmp_path, {"http": web.url})
     assert answer.ok is ok
-    assert f"it answered {status}" in answer.words
+    assert f"responded {status}" in answer.words
 
 
 def test_a_redirect_is_not_followed(tmp_path: Path, web: Answering) -> None:
     with web_server() as elsewhere:
         web.status, web.location = 301, elsewhere.url
-        assert ask(tmp_path, {"http": web.url}) == ProbeAnswer(True, "it answered 301 Moved Permanently")
+        assert ask(tmp_path, {"http": web.url}) == ProbeAnswer(True, "responded 301 Moved Permanently")
         assert (web.asked, elsewhere.asked) == (["/health"], [])
 
 
@@ -87,26 +87,26 @@ def test_a_long_body_is_not_read_to_its_end(tmp_path: Path, web: Answering) -> N
 def test_a_server_that_takes_its_time_gets_no_more_than_the_timeout(tmp_path: Path, say: Any) -> None:
     with raw_server(say) as port:
         answer = ask(tmp_path, {"http": f"http://127.0.0.1:{port}/", "timeout": SOON})
-    assert answer == ProbeAnswer(False, f"it gave no answer within {SOON:g} s")
+    assert answer == ProbeAnswer(False, f"no response within {SOON:g} s")
 
 
 def test_a_body_without_an_end_does_not_matter(tmp_path: Path) -> None:
     with raw_server(drips(b"HTTP/1.0 200 Fine\r\n\r\n")) as port:
         answer = ask(tmp_path, {"http": f"http://127.0.0.1:{port}/", "timeout": SOON})
-    assert answer == ProbeAnswer(True, "it answered 200 Fine")
+    assert answer == ProbeAnswer(True, "responded 200 Fine")
 
 
 @pytest.mark.parametrize(
     ("said", "ok", "words"),
     [
-        (b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", True, "it answered 200 OK"),
-        (b"HTTP/1.1 200\r\n\r\n", True, "it answered 200"),
-        (b"", False, "it closed the connection without an answer"),
-        (b"HTTP/1.1 200 OK\r\nX", False, "it closed the connection without an answer"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", False, "it answered with something that is not HTTP"),
-        (b"\x16" * 100_000, False, "it answered with something that is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, False, "its answer has a head without an end"),
-        (b"HTTP/1.1 500 \x1b[31m\xff\r\n\r\n", False, "it answered 500 \\x1b[31m\ufffd"),
+        (b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", True, "responded 200 OK"),
+        (b"HTTP/1.1 200\r\n\r\n", True, "responded 200"),
+        (b"", False, "closed the connection without a response"),
+        (b"HTTP/1.1 200 OK\r\nX", False, "closed the connection without a response"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", False, "the response isn't HTTP"),
+        (b"\x16" * 100_000, False, "the response isn't HTTP"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, False, "the response headers are too long"),
+        (b"HTTP/1.1 500 \x1b[31m\xff\r\n\r\n", False, "responded 500 \\x1b[31m\ufffd"),
     ],
     ids=str,
 )
@@ -118,26 +118,26 @@ def test_whatever_comes_back_is_told_in_a_line(tmp_path: Path, said: bytes, ok: 
 def test_a_port_that_nobody_listens_on_refuses(tmp_path: Path) -> None:
     with closed_port() as port:
         for probe in ({"tcp": f"127.0.0.1:{port}"}, {"http": f"http://127.0.0.1:{port}/"}):
-            assert ask(tmp_path, probe) == ProbeAnswer(False, "no connection with it: Connection refused")
+            assert ask(tmp_path, probe) == ProbeAnswer(False, "connection failed: Connection refused")
 
 
 def test_a_port_that_takes_connections_is_well_whatever_it_says(tmp_path: Path) -> None:
     with raw_server(is_silent) as port:
-        assert ask(tmp_path, {"tcp": f"127.0.0.1:{port}"}) == ProbeAnswer(True, "it takes connections")
+        assert ask(tmp_path, {"tcp": f"127.0.0.1:{port}"}) == ProbeAnswer(True, "accepts connections")
 
 
 @pytest.mark.parametrize("probe", [{"tcp": "nowhere.invalid:80"}, {"http": "http://nowhere.invalid/"}], ids=str)
 def test_a_name_that_does_not_exist_is_said(tmp_path: Path, probe: Mapping[str, Any]) -> None:
     answer = ask(tmp_path, {**probe, "timeout": 60})
     assert not answer.ok
-    assert answer.words.startswith("the name nowhere.invalid can't be resolved: ")
+    assert answer.words.startswith("nowhere.invalid can't be resolved: ")
 
 
 @pytest.mark.parametrize(
     "probe", [{"tcp": f"{'x' * 64}.invalid:80"}, {"http": f"http://{'ü' * 64}/"}], ids=["tcp", "http"]
 )
 def test_a_name_that_can_not_exist_is_said(tmp_path: Path, probe: Mapping[str, Any]) -> None:
-    assert ask(tmp_path, probe) == ProbeAnswer(False, "its address is none that can be asked")
+    assert ask(tmp_path, probe) == ProbeAnswer(False, "the address is invalid")
 
 
 @pytest.fixture(scope="session")
@@ -159,16 +159,16 @@ def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: Path, c
 
     with raw_server(say) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/"})
-    assert answer == ProbeAnswer(False, "its certificate is not accepted: self-signed certificate")
+    assert answer == ProbeAnswer(False, "certificate rejected: self-signed certificate")
 
 
 def test_a_server_without_tls_and_one_that_hangs_in_its_handshake_are_told_apart(tmp_path: Path) -> None:
     with raw_server(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/"})
-    assert "no TLS connection with it" in answer.words
+    assert "TLS failed" in answer.words
     with raw_server(is_silent) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/", "timeout": SOON})
-    assert answer.words == f"it gave no answer within {SOON:g} s"
+    assert answer.words == f"no response within {SOON:g} s"
 
 
 def program(code: str, *words: str) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_a_program_is_run_as_the_worker_would_be(tmp_path: Path, monkeypatch: py
     told = tmp_path / "told"
     code = f"import os, sys; open({str(told)!r}, 'w').write(repr((os.getcwd(), dict(os.environ), sys.argv[1:])))"
     answer = ask(tmp_path, program(code, "{worker_id}", "{config}", "{{}}"), cwd="work")
-    assert answer == ProbeAnswer(True, "it ended with exit code 0")
+    assert answer == ProbeAnswer(True, "exited (code 0)")
     where, environment, words = eval(told.read_text())
     assert (where, words) == (str(tmp_path / "work"), ["OrionMX", str(tmp_path / "config.yaml"), "{}"])
     assert environment["API_KEY"] == SECRET
@@ -191,11 +191,11 @@ def test_a_program_is_run_as_the_worker_would_be(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import sys; print('a', file=sys.stderr); sys.exit('queue is stuck')", "exit code 1: queue is stuck"),
-        ("print('queue is stuck'); raise SystemExit(3)", "exit code 3: queue is stuck"),
-        ("raise SystemExit(3)", "it ended with exit code 3"),
-        ("import os; os.kill(os.getpid(), 9)", "it ended by signal 9"),
-        ("import os, sys; sys.exit('key ' + os.environ['API_KEY'])", "exit code 1: key ****"),
+        ("import sys; print('a', file=sys.stderr); sys.exit('queue is stuck')", "exited (code 1): queue is stuck"),
+        ("print('queue is stuck'); raise SystemExit(3)", "exited (code 3): queue is stuck"),
+        ("raise SystemExit(3)", "exited (code 3)"),
+        ("import os; os.kill(os.getpid(), 9)", "crashed (SIGKILL)"),
+        ("import os, sys; sys.exit('key ' + os.environ['API_KEY'])", "exited (code 1): key ****"),
     ],
 )
 def test_a_program_that_ends_otherwise_is_told_with_its_last_words(tmp_path: Path, code: str, words: str) -> None:
@@ -208,7 +208,7 @@ def test_a_program_that_does_not_end_is_ended_with_its_children(tmp_path: Path) 
     pids = tmp_path / "pids"
     shell = f"sleep 600 & echo $! > {pids}; trap '' TERM; wait; sleep 600"
     answer = ask(tmp_path, {"exec": ["sh", "-c", shell], "timeout": SOON})
-    assert answer == ProbeAnswer(False, f"it did not end within {SOON:g} s")
+    assert answer == ProbeAnswer(False, f"timed out after {SOON:g} s")
     pid = pids.read_text().strip()
     wait_until(lambda: not Path(f"/proc/{pid}").exists() or ") Z " in Path(f"/proc/{pid}/stat").read_text())
 
@@ -228,7 +228,7 @@ def test_a_program_that_can_not_be_run_is_a_failure_in_words(
 def test_secrets_are_in_no_words(tmp_path: Path, web: Answering) -> None:
     with raw_server(says(f"HTTP/1.1 500 {SECRET}\r\n\r\n".encode())) as port:
         url = f"http://anna:{SECRET}@127.0.0.1:{port}/{SECRET}?{SECRET}"
-        assert ask(tmp_path, {"http": url}).words == "it answered 500 ****"
+        assert ask(tmp_path, {"http": url}).words == "responded 500 ****"
         config, worker = configured(tmp_path, {"http": url})
     assert probes.name_of(config, worker, worker.probes[0]) == f"http://127.0.0.1:{port}/…"
 

@@ -112,7 +112,7 @@ def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(
             web.status = 503
             await scene.until(scene.failing)
             address = f"http://127.0.0.1:{web.port}/…"
-            assert scene.failing().startswith(f"its probe {address} has failed 2 times in a row: it answered 503 ")
+            assert scene.failing().startswith(f"probe {address} failed 2 times in a row: responded 503 ")
             await scene.until(lambda: "3 times" in scene.failing())
             web.status = 200
             await scene.until(lambda: scene.failing() == "")
@@ -204,7 +204,7 @@ def test_each_probe_that_fails_is_named(parts: DaemonContext, web: Answering) ->
             program = {"exec": ["{python}", "-c", "raise SystemExit(7)"], **QUICK}
             fine = {"tcp": f"127.0.0.1:{web.port}", **QUICK}
             scene.there("A", ONE, {"http": web.url, **QUICK}, program, fine)
-            await scene.until(lambda: "exit code 7" in scene.failing() and "500" in scene.failing())
+            await scene.until(lambda: "exited (code 7)" in scene.failing() and "500" in scene.failing())
             assert "tcp" not in scene.failing()
 
     story(told)

@@ -42,7 +42,7 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
         start_watcher(HostProcesses(config.state_dir), Drive(config.nas.root), config, worker)
-    assert "exit code 3" in str(caught.value)
+    assert "exited (code 3)" in str(caught.value)
     assert "no such table" in str(caught.value)
     assert "earlier life" not in str(caught.value)
 

@@ -373,11 +373,11 @@ def test_closed_it_tells_nothing_leaves_the_workers_and_answers_nobody(stage: St
     assert not any(thread.name == "exits" for thread in threading.enumerate())
     assert heard.empty()
     for call in (stage.adapter.start, stage.adapter.stop, stage.adapter.remove, stage.adapter.state):
-        with pytest.raises(RefusedError, match="closed"):
+        with pytest.raises(RefusedError, match="shutting down"):
             call("Second")
-    with pytest.raises(RefusedError, match="closed"):
+    with pytest.raises(RefusedError, match="shutting down"):
         stage.adapter.subscribe(heard.put)
-    with pytest.raises(RefusedError, match="closed"):
+    with pytest.raises(RefusedError, match="shutting down"):
         stage.adapter.add(stage.config.worker("Third"))
 
 

@@ -99,7 +99,7 @@ TROUBLES: dict[str, WorkerFacts] = {
     ),
     "deploy_degraded": unwell(
         Health.DEGRADED,
-        "it reports an error: no index",
+        "reports an error: no index",
         change=CHANGE,
         since=ago(100),
         seen={"heartbeat": Heartbeat("running", ago(2), "no index")},
@@ -125,12 +125,10 @@ TROUBLES: dict[str, WorkerFacts] = {
     "memory_error": down(life(137), lines=(*TRACEBACK[:-1], "MemoryError")),
     "killed": down(life(137, -9, memory_kills=0), lines=()),
     "killed_unknown": down(life(137, 137), lines=()),
-    "frozen": unwell(
-        Health.FROZEN, "alive but stopped by a signal for 75 s", seen={"frozen_seconds": 75.0}, since=ago(75)
-    ),
+    "frozen": unwell(Health.FROZEN, "stopped by a signal for 75 s", seen={"frozen_seconds": 75.0}, since=ago(75)),
     "drive_away": unwell(
         Health.UNKNOWN,
-        "running; the drive with its heartbeat can't be reached",
+        "running, but its heartbeat can't be read: the drive is unreachable",
         seen={"heartbeat_known": False, "heartbeat": None},
         drive_problem="The drive isn't mounted: /nas isn't a folder. Mount it, or correct nas.root.",
         unknown=("/nas/05_LOGS/workers/OrionMX.log can't be read: it lies on the drive",),
@@ -150,7 +148,7 @@ TROUBLES: dict[str, WorkerFacts] = {
     "paused_by_hand": down(fine=True, reason="paused", seen={"paused": True}, paused=KnownPause(), lines=()),
     "quarantined": down(
         *(life(200 - 30 * number) for number in range(6)),
-        given_up="quarantined: it was started by itself 5 times within the last hour",
+        given_up="quarantined after 5 automatic starts within an hour",
         given_up_at=ago(50),
         starts=5,
         state=WorkerState.QUARANTINED,
@@ -158,13 +156,13 @@ TROUBLES: dict[str, WorkerFacts] = {
     "disk_full": down(
         life(137), disks=(ROOMY, FULL), lines=(*TRACEBACK[:-1], "OSError: [Errno 28] No space left on device")
     ),
-    "disk_full_no_word": unwell(Health.STALE, "running, but its heartbeat is 400 s old", disks=(FULL,), since=ago(100)),
+    "disk_full_no_word": unwell(Health.STALE, "last heartbeat 400 s ago", disks=(FULL,), since=ago(100)),
     "disk_was_full": down(life(137), disks=(ROOMY,), lines=("write: No space left on device",)),
     "hung": unwell(
         Health.STALE,
-        "running, but its heartbeat is 400 s old (limit 300 s)",
+        "last heartbeat 400 s ago (limit 300 s)",
         seen={"heartbeat": Heartbeat("running", ago(400))},
-        flips=(flip(Condition.STALE, 100, "it runs, and its heartbeat is older than 300 s, which is its limit"),),
+        flips=(flip(Condition.STALE, 100, "no heartbeat for more than 5 min"),),
         since=ago(100),
         lines=(
             "2026-02-05T14:23:30Z ERROR lock of archive 17 is taken",
@@ -173,11 +171,9 @@ TROUBLES: dict[str, WorkerFacts] = {
     ),
     "no_progress": unwell(
         Health.DEGRADED,
-        "running and beating, but it has made no progress for 412 s (limit 300 s)",
+        "made no progress for 412 s (limit 300 s)",
         seen={"heartbeat": Heartbeat("running", ago(1), progress=ago(412))},
-        flips=(
-            flip(Condition.STUCK, 112, "it runs and beats, and has made no progress for 300 s, which is its limit"),
-        ),
+        flips=(flip(Condition.STUCK, 112, "it sends heartbeats, but has made no progress for 5 min"),),
         since=ago(112),
         lines=("2026-02-05T14:23:08Z ERROR archive 18 has no end",),
     ),

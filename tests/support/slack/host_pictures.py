@@ -41,7 +41,7 @@ def workers(count: int) -> list[dict[str, Any]]:
     """So many, in three teams and in none; every ninth is ill, in another way each time, every eleventh rests."""
     ills = (
         {"health": "stale", "reason": "its last heartbeat is 412 s old, and 300 s are allowed"},
-        {"state": "stopped", "health": "missing", "reason": "it ended by signal 9", "pid": None},
+        {"state": "stopped", "health": "missing", "reason": "crashed (SIGKILL)", "pid": None},
         {"state": "quarantined", "health": "missing", "reason": "5 starts within an hour did not last", "pid": None},
         {"health": "degraded", "reason": "it says: the share is read-only"},
     )

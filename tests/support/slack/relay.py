@@ -18,7 +18,7 @@ CHUNK = 65536
 class Network:
     """`async with Network(slack) as network:` all addresses that this Slack gives out lead through it meanwhile.
 
-    Cut, it takes connections and bytes and lets nothing through in either direction: nobody is told of an end, as on
+    Cut, accepts connections and bytes and lets nothing through in either direction: nobody is told of an end, as on
     a line that is down. Not yet up, it refuses connections.
     """
 

@@ -33,7 +33,7 @@ DOWN = Alert(
     "ab12cd34",
     Target("worker", "North"),
     Condition.DOWN,
-    "its process has ended",
+    "its process is gone",
     NOW - timedelta(seconds=90),
     7,
     state=AlertState.OPEN,
@@ -54,22 +54,22 @@ def test_a_document_says_what_happened_to_whom_since_when_and_the_same_in_words(
         "condition": "down",
         "severity": "critical",
         "state": "open",
-        "reason": "its process has ended",
+        "reason": "its process is gone",
         "since": "2026-02-05T08:58:30.000000Z",
         "until": None,
         "lasted_seconds": 90.0,
         "occurrences": 1,
         "acknowledged_by": None,
-        "words": "North on Host: down. Its process has ended.",
+        "words": "North on Host: down. Its process is gone.",
     }
 
 
 @pytest.mark.parametrize(
     ("alert", "reason", "words"),
     [
-        (DOWN, Reason.WORSE, "North on Host: now worse: down. Its process has ended."),
-        (DOWN, Reason.AGAIN, "North on Host: down again. Its process has ended."),
-        (DOWN, Reason.REMINDER_DUE, "North on Host: still down after 1 min 30 s. Its process has ended."),
+        (DOWN, Reason.WORSE, "North on Host: now worse: down. Its process is gone."),
+        (DOWN, Reason.AGAIN, "North on Host: down again. Its process is gone."),
+        (DOWN, Reason.REMINDER_DUE, "North on Host: still down after 1 min 30 s. Its process is gone."),
         (OVER, Reason.RESOLVED, "North on Host: recovered after 1 min (down)."),
         (
             replace(DOWN, target=Target("disk", "Host"), condition=Condition.DISK_LOW, reason=""),

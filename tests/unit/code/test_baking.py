@@ -35,19 +35,19 @@ STARTED = SINCE - SECOND
 BAKE = Bake("task_1", "North", "TestHost", "North", SINCE, UNTIL)
 
 WELL = WatchedWorker(W.RUNNING, H.HEALTHY, True, "running, heartbeat 2 s ago", STARTED)
-UNWELL = WELL._replace(health=H.DEGRADED, fine=False, reason="it reports an error: no disk")
+UNWELL = WELL._replace(health=H.DEGRADED, fine=False, reason="reports an error: no disk")
 SILENT = UNWELL._replace(health=H.STALE)
 FROZEN = UNWELL._replace(health=H.FROZEN)
-UNKNOWN = UNWELL._replace(health=H.UNKNOWN, reason="running; the drive with its heartbeat can't be reached")
-DOWN = WatchedWorker(W.STOPPED, H.MISSING, False, "not running, though it should")
-BACKING_OFF = DOWN._replace(state=W.BACKING_OFF, reason="started again in 5 s: it lived 2.0 s")
+UNKNOWN = UNWELL._replace(health=H.UNKNOWN, reason="running, but its heartbeat can't be read: the drive is unreachable")
+DOWN = WatchedWorker(W.STOPPED, H.MISSING, False, "not running, but should be")
+BACKING_OFF = DOWN._replace(state=W.BACKING_OFF, reason="exited (code 1) after 2.0 s; restarting in 5 s")
 GIVEN_UP = DOWN._replace(state=W.QUARANTINED, reason="quarantined: too often", given_up=True)
 GIVEN_UP_AND_RUNS = WELL._replace(fine=False, given_up=True)
 KILL = WorkerRun(SINCE, SINCE + SECOND, -9)
 KILLED = BACKING_OFF._replace(lives=(KILL,))
 KILLED_AND_GIVEN_UP = GIVEN_UP._replace(lives=(KILL, KILL))
 KILLED_AND_EXITED = GIVEN_UP._replace(lives=(KILL, WorkerRun(SINCE, SINCE + SECOND, 1)))
-STUCK = DOWN._replace(state=W.STUCK, health=H.UNKNOWN, reason="processes of it could not be ended")
+STUCK = DOWN._replace(state=W.STUCK, health=H.UNKNOWN, reason="some of its processes can't be killed")
 AGAIN = WELL._replace(started_at=SINCE + SECOND, started_again_at=SINCE + SECOND)
 KILLED_AND_RUNS = AGAIN._replace(lives=(WorkerRun(SINCE - SECOND, SINCE, 1), KILL))
 AGAIN_BEFORE = WELL._replace(started_again_at=SINCE - SECOND)
@@ -98,7 +98,7 @@ def test_a_watched_worker_is_judged_as_it_is_and_by_the_time(
 
 
 def test_what_is_said_has_the_reason_that_status_gives() -> None:
-    assert judge(BAKE, UNWELL, UNTIL, GRACE) == BakeVerdict(B.DEGRADED, "it reports an error: no disk")
+    assert judge(BAKE, UNWELL, UNTIL, GRACE) == BakeVerdict(B.DEGRADED, "reports an error: no disk")
     assert judge(BAKE, PAUSED, SINCE, GRACE) == BakeVerdict(B.ENDED, "paused by bob")
     assert judge(BAKE, WELL, UNTIL, GRACE) == BakeVerdict(B.WELL)
     again = judge(BAKE, AGAIN, SINCE + SECOND, GRACE)

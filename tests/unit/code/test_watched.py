@@ -73,7 +73,7 @@ def test_one_that_has_just_died_is_seen_before_anybody_was_told(world: World) ->
         world.reconciler.plan_again("North")
         await until(lambda: look(world)["North"].state is W.BACKING_OFF, "it backs off")
         assert said(world, "North", since) is BakeState.DEGRADED
-        assert "exit code 1" in look(world)["North"].reason
+        assert "exited (code 1)" in look(world)["North"].reason
 
     world.run_in_threads(story())
 

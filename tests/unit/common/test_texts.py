@@ -22,4 +22,4 @@ def test_a_sentence_begins_with_a_capital_letter_and_a_name_keeps_its_case(text:
 
 
 def test_a_text_of_several_lines_becomes_one() -> None:
-    assert flatten("It died. Its last words:\nusage: w.py\r\n  error") == "It died. Its last words: usage: w.py error"
+    assert flatten("It crashed. Last output:\nusage: w.py\r\n  error") == "It crashed. Last output: usage: w.py error"

@@ -132,7 +132,7 @@ def test_one_whose_record_can_not_be_read_says_why(world: World) -> None:
         world.processes.hide("North")
         await asyncio.sleep(SOON_SECONDS)
         north = shown(world)["North"]
-        assert "The system does not tell" in north["reason"]
+        assert "The system doesn't say" in north["reason"]
         assert not north["fine"]
 
     world.run(story())

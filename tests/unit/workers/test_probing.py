@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from supervisor_core.workers.probes.requests import ProbeAnswer
 from supervisor_core.workers.probes.service import SPREAD, Tally, first_wait
 
-GOOD, BAD = ProbeAnswer(True, "it answered 200 OK"), ProbeAnswer(False, "it answered 500")
+GOOD, BAD = ProbeAnswer(True, "responded 200 OK"), ProbeAnswer(False, "responded 500")
 
 
 @given(st.lists(st.booleans(), max_size=30), st.integers(1, 5))
@@ -28,9 +28,9 @@ def test_it_fails_after_so_many_failures_in_a_row_and_one_good_answer_ends_that(
 
 def test_what_fails_is_named_with_how_often_and_the_last_words() -> None:
     tally = Tally("http://h/…", 1).counted(BAD)
-    assert tally.failing() == "its probe http://h/… has failed: it answered 500"
+    assert tally.failing() == "probe http://h/… failed: responded 500"
     words = tally.counted(ProbeAnswer(False, "it is gone")).failing()
-    assert words == "its probe http://h/… has failed 2 times in a row: it is gone"
+    assert words == "probe http://h/… failed 2 times in a row: it is gone"
 
 
 @given(st.text(max_size=10), st.integers(0, 5), st.floats(0.01, 1000), st.floats(-1000, 10_000))

@@ -86,7 +86,7 @@ def test_an_agent_joins_in_a_role(manager: TeamManager, role: str) -> None:
 @pytest.mark.parametrize("same", [True, False], ids=["of the same team", "of another team"])
 def test_an_active_member_can_not_join_once_more(manager: TeamManager, same: bool) -> None:
     archive, other = manager.create_team("archive", agent_ids=["W1"]), manager.create_team("air")
-    with pytest.raises(ValueError, match=r"W1 is in the team archive already.*Remove it from archive first"):
+    with pytest.raises(ValueError, match=r"W1 is already in team archive.*Remove it from archive first"):
         manager.add_agent_to_team((archive if same else other).team_id, "W1")
     assert agents(manager, archive.team_id) == ["W1"]
     assert agents(manager, other.team_id) == []
@@ -126,13 +126,13 @@ def test_the_members_of_a_team_that_is_not_there_are_none(manager: TeamManager) 
 def test_mistakes_say_what_was_expected(manager: TeamManager) -> None:
     team = manager.create_team("archive")
     for call, words in (
-        (lambda: manager.create_team("archive"), "There is a team archive already"),
-        (lambda: manager.create_team(" "), "1 to 255 characters"),
-        (lambda: manager.create_team("a\nb"), "can be printed"),
-        (lambda: manager.create_team("x" * 256), "1 to 255 characters"),
-        (lambda: manager.add_agent_to_team(team.team_id, ""), "id of an agent has 1 to 64"),
-        (lambda: manager.add_agent_to_team(team.team_id, "W1", "BOSS"), "LEAD, MEMBER, TRAINEE, and not 'BOSS'"),
-        (lambda: manager.add_agent_to_team("nonsense", "W1"), "has no team with the id 'nonsense'"),
+        (lambda: manager.create_team("archive"), "Team archive already exists"),
+        (lambda: manager.create_team(" "), "1 to 255 printable characters"),
+        (lambda: manager.create_team("a\nb"), "printable characters"),
+        (lambda: manager.create_team("x" * 256), "1 to 255 printable characters"),
+        (lambda: manager.add_agent_to_team(team.team_id, ""), "id of an agent must be 1 to 64"),
+        (lambda: manager.add_agent_to_team(team.team_id, "W1", "BOSS"), "LEAD, MEMBER, TRAINEE, not 'BOSS'"),
+        (lambda: manager.add_agent_to_team("nonsense", "W1"), "has no team with id 'nonsense'"),
     ):
         with pytest.raises(TeamError, match=words):
             call()
@@ -141,7 +141,7 @@ def test_mistakes_say_what_was_expected(manager: TeamManager) -> None:
 
 def test_a_team_is_not_made_where_one_of_its_members_can_not_join(manager: TeamManager) -> None:
     manager.create_team("archive", agent_ids=["W1"])
-    with pytest.raises(ValueError, match="W1 is in the team archive"):
+    with pytest.raises(ValueError, match="W1 is already in team archive"):
         manager.create_team("air", agent_ids=["W2", "W1"])
     assert names(manager) == ["archive"]
     manager.create_team("air", agent_ids=["W2"])
@@ -218,10 +218,10 @@ def test_teams_and_members_are_as_the_configuration_says_and_the_second_time_not
     config = configured(tmp_path, TWO, W1="archive", W2="air", W3="")
     changes = manager.sync_with(config)
     assert changes == [
-        "the team archive begins",
-        "the team air begins",
-        "W1 joins the team archive",
-        "W2 joins the team air",
+        "added team archive",
+        "added team air",
+        "W1 joined team archive",
+        "W2 joined team air",
     ]
     assert picture(manager) == {"air": ["W2"], "archive": ["W1"]}
     assert manager.get_teams()[1].objective == "keep it flowing"
@@ -234,10 +234,10 @@ def test_a_worker_moves_and_an_objective_changes(manager: TeamManager, tmp_path:
     manager.sync_with(configured(tmp_path, TWO, W1="archive", W2="air"))
     later = configured(tmp_path, {"archive": {"objective": "keep it dry"}, "air": {}}, W1="air", W2="")
     assert manager.sync_with(later) == [
-        "the team archive is changed",
-        "W1 leaves the team archive",
-        "W2 leaves the team air",
-        "W1 joins the team air",
+        "changed team archive",
+        "W1 left team archive",
+        "W2 left team air",
+        "W1 joined team air",
     ]
     assert picture(manager) == {"air": ["W1"], "archive": []}
     assert manager.get_teams()[1].objective == "keep it dry"
@@ -248,16 +248,16 @@ def test_a_team_that_vanished_keeps_its_history_and_comes_back_with_it(manager: 
     manager.sync_with(both)
     archive = manager.get_teams()[1]
     assert manager.sync_with(configured(tmp_path, {"air": {}}, W2="air")) == [
-        "the team archive ends",
-        "W1 leaves the team archive",
+        "removed team archive",
+        "W1 left team archive",
     ]
     assert picture(manager) == {"air": ["W2"]}
     assert manager.get_team_status()["total_teams"] == 1
-    with pytest.raises(TeamError, match="The team archive has ended"):
+    with pytest.raises(TeamError, match="Team archive was removed"):
         manager.add_agent_to_team(archive.team_id, "W9")
-    with pytest.raises(TeamError, match=r"There is a team archive already\. It has ended"):
+    with pytest.raises(TeamError, match=r"Team archive already exists\. It was removed"):
         manager.create_team("archive")
-    assert manager.sync_with(both) == ["the team archive is there again", "W1 joins the team archive"]
+    assert manager.sync_with(both) == ["restored team archive", "W1 joined team archive"]
     assert [member.active for member in manager.get_team_history(archive.team_id)] == [False, True]
 
 
@@ -267,7 +267,7 @@ def test_teams_made_by_hand_stay_and_only_lose_whom_the_configuration_places(
     manager.create_team("crew", agent_ids=["W1", "W2", "guest"])
     manager.sync_with(configured(tmp_path, {"archive": {}}, W1="archive", W2=""))
     assert picture(manager) == {"archive": ["W1"], "crew": ["W2", "guest"]}
-    assert manager.sync_with(configured(tmp_path, {}, W1="")) == ["the team archive ends", "W1 leaves the team archive"]
+    assert manager.sync_with(configured(tmp_path, {}, W1="")) == ["removed team archive", "W1 left team archive"]
     assert picture(manager) == {"crew": ["W2", "guest"]}
 
 

@@ -40,7 +40,7 @@ DOWN = Alert(
     "k3f9x2qa",
     NORTH,
     Condition.DOWN,
-    "not started again: it lived 5 min and ended with exit code 1, and its restart.policy is never",
+    "exited (code 1) after 5 min; not restarted (restart.policy: never)",
     NOW - timedelta(seconds=75),
     7,
     AlertState.OPEN,
@@ -105,7 +105,7 @@ CASES: dict[str, Content] = {
         told(
             condition=Condition.DEGRADED,
             severity=Condition.DEGRADED.severity,
-            reason="it reports an error: no space left",
+            reason="reports an error: no space left",
             evidence=(),
         ),
         NOW,

@@ -65,15 +65,15 @@ def job(
 
 PAUSED = Outcome.done(message="OrionMX is paused", ending="terminated")
 STUCK = Outcome.failed(
-    "OrionMX is stuck: python 4711 could not be ended. A process that not even KILL ends waits inside the kernel.",
+    "OrionMX is stuck: python 4711 can't be killed. A process that ignores SIGKILL is waiting in the kernel.",
     survivors=["python 4711"],
 )
 HEADS = {"before": "13a071e" + "0" * 33, "after": "d5c6f90" + "0" * 33}
 ROLLED_BACK = Outcome.done(
     message="Rolled back OrionMX by 2 commits (13a071e → d5c6f90). OrionMX is running (pid 4712)", **HEADS
 )
-RESTARTED = Outcome.done(message="OrionMX is restarted: pid 4711 ended; pid 4712 runs")
-NOT_BEGUN = Outcome.failed("Not begun: restart failed on South before it was its turn.", not_begun=True, after="South")
+RESTARTED = Outcome.done(message="Restarted OrionMX (pid 4711 → 4712)")
+NOT_BEGUN = Outcome.failed("Skipped: restart failed on South.", not_begun=True, after="South")
 
 
 def left(worker: str) -> Job:

@@ -23,7 +23,7 @@ from tests.unit.bot.views.test_alert_cards import DOWN, HOSTILE, HOUR, NOW, OVER
 DAY = timedelta(days=1)
 SOUTH = Target("worker", "South")
 DEGRADED = replace(
-    DOWN, condition=Condition.DEGRADED, severity=Severity.WARNING, reason="it reports an error: no space left"
+    DOWN, condition=Condition.DEGRADED, severity=Severity.WARNING, reason="reports an error: no space left"
 )
 GONE = replace(DEGRADED, target=SOUTH, state=AlertState.CLOSED, opened_at=NOW - HOUR, closed_at=NOW - HOUR / 2)
 FLAPS = {

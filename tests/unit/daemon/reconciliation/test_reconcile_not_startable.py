@@ -44,13 +44,13 @@ MISSING = {
     "its folder": Missing(
         lambda folder: (folder / "place").rename(folder / "elsewhere"),
         lambda folder: (folder / "elsewhere").rename(folder / "place"),
-        "does not exist",
+        "working directory doesn't exist",
     ),
     "the folder of its output": Missing(_a_file_for_the_folder, lambda folder: (folder / OUTPUT).unlink(), OUTPUT),
     "its program": Missing(
         lambda folder: (folder / "bin" / "work").rename(folder / "bin" / "away"),
         lambda folder: (folder / "bin" / "away").rename(folder / "bin" / "work"),
-        "isn't installed",
+        "program doesn't exist",
     ),
 }
 

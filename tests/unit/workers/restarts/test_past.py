@@ -19,7 +19,13 @@ from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Next,
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
-WAIT = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "started again in 8 s", NOW + timedelta(seconds=8), 8.0)
+WAIT = RestartDecision(
+    Next.WAIT,
+    RestartReason.BACKING_OFF,
+    "exited (code 3) after 2 s; restarting in 8 s",
+    NOW + timedelta(seconds=8),
+    8.0,
+)
 REST = RestartDecision(Next.REST, RestartReason.ENDED_WELL, "not started again")
 
 

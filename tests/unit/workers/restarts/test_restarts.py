@@ -137,8 +137,8 @@ def test_a_worker_that_lives_two_seconds_for_ever_is_quarantined_within_minutes(
     assert starts[-1] - NOW < timedelta(minutes=5)
     last = decisions[-1]
     assert (last.what, last.reason) == (Next.QUARANTINE, RestartReason.TOO_MANY_STARTS)
-    assert "started by itself 5 times within the last hour" in last.words
-    assert "lived 2.0 s and ended with exit code 1" in last.words
+    assert "5 automatic starts within an hour" in last.words
+    assert "exited (code 1) after 2.0 s" in last.words
     assert "resume or restart" in last.words
 
 
@@ -212,7 +212,7 @@ def test_without_a_past_it_is_started_within_the_limit() -> None:
 def test_a_limit_of_none_is_said_as_what_it_is() -> None:
     decision = decide(RestartSettings(max_per_hour=0), lives(600), 0, NOW, 0.5)
     assert decision.what is Next.QUARANTINE
-    assert "max_per_hour is 0" in decision.words
+    assert "max_per_hour: 0" in decision.words
 
 
 def test_without_a_configured_pause_there_is_none() -> None:
@@ -279,13 +279,13 @@ def test_a_clock_set_back_again_and_again_gives_no_endless_starts() -> None:
 @pytest.mark.parametrize(
     ("past", "words"),
     [
-        (life(2), "started again in 5.0 s: it lived 2.0 s and ended with exit code 1"),
-        (life(30, -9), "started again in 5.0 s: it lived 30 s and was ended by signal 9"),
-        (life(600, None), "started again at once: it lived 10 min and nobody saw how it ended"),
-        (life(90000), "started again at once: it lived 25 h and ended with exit code 1"),
+        (life(2), "exited (code 1) after 2.0 s; restarting in 5 s"),
+        (life(30, -9), "crashed (SIGKILL) after 30 s; restarting in 5 s"),
+        (life(600, None), "exited (code unknown) after 10 min; restarting now"),
+        (life(90000), "exited (code 1) after 1 d 1 h; restarting now"),
         (
             life(90, 0),
-            "not started again: it lived 1 min and ended with exit code 0, and its restart.policy is on-failure",
+            "exited (code 0) after 1 min 30 s; not restarted (restart.policy: on-failure)",
         ),
     ],
 )
