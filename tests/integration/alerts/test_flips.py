@@ -50,7 +50,7 @@ def test_what_somebody_else_has_written_before_is_not_written_again(engine: Engi
     with engine.connect() as connection:
         standing = flips.current_conditions(connection, HOST)
     assert (standing[NORTH].condition, standing[NORTH].flip_id) == (Condition.DOWN, 2)
-    assert standing[NORTH].reason == "It died. Its last words: no disk", "in one line, without an escaped line break"
+    assert standing[NORTH].reason == "It crashed. Last output: no disk", "in one line, without an escaped line break"
     assert (standing[SOUTH].since, standing[SOUTH].reason) == (NOW, "running")
 
 

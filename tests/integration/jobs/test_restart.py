@@ -312,7 +312,7 @@ def test_what_a_dead_worker_left_behind_is_ended_first(place: Place) -> None:
 
 
 def test_one_that_had_to_be_killed_is_said_to_be(place: Place) -> None:
-    old = place.running()
+    place.running()
     place.processes.defy("OrionMX")
     outcome = place.restart()
     assert (outcome.success, outcome.details["ending"]) == (True, "killed")

@@ -73,7 +73,9 @@ def test_starts_count_for_an_hour(tmp_path: Path) -> None:
 
 def test_with_a_limit_of_0_no_pass_starts_it(tmp_path: Path) -> None:
     config, worker = configured(tmp_path / "host", 0)
-    with pytest.raises(TooManyStarts, match=r"Automatic starts are off \(workers\.OrionMX\.restart\.max_per_hour is 0\)"):
+    with pytest.raises(
+        TooManyStarts, match=r"Automatic starts are off \(workers\.OrionMX\.restart\.max_per_hour is 0\)"
+    ):
         note_start(config.state_dir, worker, NOW)
 
 
