@@ -241,7 +241,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
         reason = f"made no progress for {idle:.0f} s{off} (limit {limit:.0f} s)"
         return Verdict(Health.DEGRADED, reason, False, stalled=True)
     excused = f"; this host was suspended or busy for {lag:.0f} s" if age >= limit else ""
-    return Verdict(Health.HEALTHY, f"heartbeat {max(age, 0):.0f} s ago{excused}", True)
+    return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
 
 
 def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:

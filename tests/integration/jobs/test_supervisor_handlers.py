@@ -154,7 +154,7 @@ def test_heartbeat_database_insert(home: Home) -> None:
     assert mine["status_summary"] == "Supervisor OK - running, healthy. Actions: none"
     assert (its["pid"], its["status"], its["poll_seconds"]) == (pid, "running", 1.0)
     assert its["hostname"] == mine["hostname"] == socket.gethostname()
-    assert its["status_summary"].startswith("running, healthy: heartbeat")
+    assert its["status_summary"].startswith("running, healthy: running, heartbeat")
     told = from_text(its["last_heartbeat_at"])  # the file and the row write one moment in two forms
     wait_until(lambda: from_text(beat(home)["utc"]) > told, 10, "it beats again")
     assert home.supervisor("once").returncode == 0
