@@ -1,1 +1,1 @@
-"""`supervisor demo`: a local Slack, a real supervisor and a real worker at once, to look at or on a guided tour."""
+"""`supervisor demo`: a local Slack, a supervisor and a worker, to try in the browser or as a tour."""

@@ -15,20 +15,20 @@ from supervisor_core.processes.manager import HostProcesses
 
 LOOK_SECONDS = 0.1
 END_SECONDS = STOP_SECONDS + 10.0
-"""The daemon ends in a moment, unless it is just stopping the worker."""
+"""The daemon exits at once, unless it is stopping the worker."""
 
 LAST_LINES = 15
 
 
 class DemoDaemon:
-    """One run of the demo's daemon. `ended` returns when it has exited, for any reason."""
+    """One run of the demo's daemon."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._process: Process | None = None
 
     async def start(self, slack: Mapping[str, str]) -> None:
-        """Start it, pointed at this Slack. Its own session: a Ctrl-C in our terminal is not meant for it."""
+        """Start it with this Slack, in a session of its own so that it doesn't get the terminal's Ctrl-C."""
         with self._home.daemon_log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -43,27 +43,31 @@ class DemoDaemon:
             )
 
     async def up(self) -> None:
-        """Come back when its services and its worker run."""
+        """Return once its services and its worker are running."""
         while not await asyncio.to_thread(self._is_up):  # noqa: ASYNC110 (another process sets no event of ours)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def ended(self) -> DemoError:
-        """Come back when it has ended, with what can be said of that."""
+        """Return once it has exited, with an error that says how."""
         assert self._process is not None  # noqa: S101 (it was started)
         code = await self._process.wait()
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return DemoError(f"The daemon ended by itself, {how}. {self.last_words()}")
+        how = f"crashed (signal {-code})" if code < 0 else f"exited (code {code})"
+        return DemoError(f"The daemon {how}. {self.last_words()}")
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """The last lines of its log."""
         try:
             lines = self._home.daemon_log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
         except OSError as error:
             return f"Its log can't be read: {error.strerror}."
-        return "\n".join(["The end of its log:", *(f"  {line}" for line in lines)]) if lines else "It wrote nothing."
+        return (
+            "\n".join(["The last lines of its log:", *(f"  {line}" for line in lines)])
+            if lines
+            else "Its log is empty."
+        )
 
     async def end(self) -> list[str]:
-        """End it, then its worker by its identity; gives back what could not be done."""
+        """Stop it, then its worker; returns the problems."""
         problems = []
         process = self._process
         if process is not None and process.returncode is None:
@@ -73,7 +77,7 @@ class DemoDaemon:
                 async with asyncio.timeout(END_SECONDS):
                     await process.wait()
             except TimeoutError:
-                problems.append(f"The daemon did not end in {END_SECONDS:g} s and was killed. {self.last_words()}")
+                problems.append(f"The daemon didn't stop within {END_SECONDS:g} s and was killed. {self.last_words()}")
                 process.kill()
                 await process.wait()
         problems += await asyncio.to_thread(self._end_worker)
@@ -86,15 +90,19 @@ class DemoDaemon:
             return False
         for worker in status["workers"]:
             if worker["last_error"]:
-                raise DemoError(f"The worker could not be started: {worker['last_error']}")
+                raise DemoError(f"The worker failed to start: {worker['last_error']}")
         services = all(service["state"] in ("running", "disabled") for service in status["services"])
         return services and all(worker["state"] == "running" for worker in status["workers"])
 
     def _end_worker(self) -> list[str]:
         if not self._home.state_dir.is_dir():
-            return []  # nothing was ever started
+            return []  # nothing was started
         try:
             report = HostProcesses(self._home.state_dir).stop(WORKER, timeout=STOP_SECONDS)
         except (SupervisorError, OSError) as error:
-            return [f"Whether {WORKER} has ended is not known: {error}"]
-        return [f"{WORKER} could not be ended: {', '.join(map(str, report.survivors))}"] if report.survivors else []
+            return [f"{WORKER} may still be running: {error}"]
+        return (
+            [f"{WORKER} can't be stopped. Still running: {', '.join(map(str, report.survivors))}"]
+            if report.survivors
+            else []
+        )

@@ -1,4 +1,4 @@
-"""The home of a demo: a temporary folder with a configuration, a shared drive, and the worker's repository."""
+"""The folder of a demo: a configuration, a shared drive, and the worker's repository."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from supervisor_core.demo.repository import RepositoryError, make_repository
 
 
 class DemoError(SupervisorError):
-    """The demo can't go on."""
+    """The demo can't continue."""
 
 
 PREFIX = "supervisor-demo-"
 WORKER = "OrionMX"
 FOLDERS = ("00_STATE", "01_RAW", "02_WORK", "03_REFERENCE", "04_PUBLISH", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
-FILES = 3  # for the worker to carry when it starts, so that its log says something
+FILES = 3  # for the worker to move when it starts, so that its log has lines
 STOP_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 SUPERVISOR = ("-m", "supervisor_core.cli")
 
 HEAD = """\
-# The demo's configuration. It goes with its folder when the demo ends.
-# What all of this means: config.example.yaml, docs/reference/configuration.md
+# The demo's configuration. Its folder is deleted when the demo stops.
+# Every setting is described in docs/reference/configuration.md.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The ids of the people with rights and of the alert channel."""
+    """The ids of the operators, the approvers and the alert channel."""
 
     operators: Sequence[str]
     approvers: Sequence[str]
@@ -56,40 +56,49 @@ class Home:
 
     @property
     def config(self) -> Path:
-        """The configuration."""
+        """The configuration file."""
         return self.folder / "config.yaml"
 
     @property
     def state_dir(self) -> Path:
-        """The ledger, the locks, the records of processes."""
+        """The state folder."""
         return self.folder / "var"
 
     @property
+    def incoming(self) -> Path:
+        """The folder that the worker moves files from."""
+        return self.folder / "nas" / "01_RAW"
+
+    @property
+    def checkout(self) -> Path:
+        """The worker's code."""
+        return self.folder / "code" / "checkout"
+
+    @property
     def daemon_log(self) -> Path:
-        """The daemon's output."""
+        """The daemon's log."""
         return self.folder / "daemon.log"
 
     def environ(self, slack: Mapping[str, str]) -> dict[str, str]:
-        """The environment of our programs, without the user's variables that could point them at another Slack or
-        database."""
+        """The environment of the demo's processes, without variables that name another Slack or database."""
         root = str(Path(supervisor_core.__file__).parents[1])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         ours = {"PYTHONPATH": os.pathsep.join(paths), "SUPERVISOR_CONFIG": str(self.config)}
         return {**safe_environment(os.environ), **ours, **slack}
 
     def line(self, *words: str) -> str:
-        """A command for a shell in another terminal, in whatever folder and environment that is."""
+        """A shell command that works in any folder and environment."""
         script = Path(sys.executable).with_name("supervisor")
         variables = {"SUPERVISOR_CONFIG": str(self.config)}
         program = [str(script)]
-        if not script.exists():  # not installed, but run from its folder
+        if not script.exists():  # not installed, but run from a checkout
             variables["PYTHONPATH"] = self.environ({})["PYTHONPATH"]
             program = [sys.executable, *SUPERVISOR]
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         return f"{settings} {shlex.join([*program, *words])}"
 
     async def supervisor(self, *words: str) -> str:
-        """The output of a command in this home; `DemoError` with its output where it fails."""
+        """The output of a command; `DemoError` if it fails."""
         program = await asyncio.create_subprocess_exec(
             sys.executable,
             *SUPERVISOR,
@@ -105,24 +114,24 @@ class Home:
             async with asyncio.timeout(COMMAND_SECONDS):
                 out, problems = await program.communicate()
         except TimeoutError:
-            raise DemoError(f"`supervisor {shlex.join(words)}` did not end in {COMMAND_SECONDS:g} s.") from None
+            raise DemoError(f"`supervisor {shlex.join(words)}` didn't finish within {COMMAND_SECONDS:g} s.") from None
         finally:
             if program.returncode is None:
                 program.kill()
                 await program.wait()
         if program.returncode:
             said = problems.decode(errors="replace").strip()
-            raise DemoError(f"`supervisor {shlex.join(words)}` ended with {program.returncode}: {said}")
+            raise DemoError(f"`supervisor {shlex.join(words)}` failed with exit code {program.returncode}: {said}")
         return out.decode(errors="replace").rstrip("\n")
 
 
 def make_folder() -> Home:
-    """An empty home."""
+    """A new, empty folder."""
     return Home(Path(tempfile.mkdtemp(prefix=PREFIX)).resolve())
 
 
 def furnish(home: Home, rights: Rights) -> None:
-    """Put in everything that a supervisor needs."""
+    """Write everything that a supervisor needs into the folder."""
     nas, code = home.folder / "nas", home.folder / "code"
     for name in FOLDERS:
         (nas / name).mkdir(parents=True)
@@ -138,7 +147,7 @@ def furnish(home: Home, rights: Rights) -> None:
 
 
 def remove(home: Home) -> None:
-    """Remove the folder; `OSError` where something can't be removed."""
+    """Delete the folder; `OSError` if something can't be deleted."""
     if home.folder.exists():
         shutil.rmtree(home.folder)
 
@@ -158,6 +167,7 @@ def _configuration(rights: Rights) -> dict[str, Any]:
                 "start_grace_seconds": 1,
                 "stop_timeout_seconds": STOP_SECONDS,
                 "heartbeat_max_age_seconds": 15,
+                "restart": {"backoff_seconds": 1},
                 "code": {"path": "code/checkout"},
             }
         },

@@ -1,4 +1,4 @@
-"""The stage: Slack, home and daemon put together, and taken away again so that nothing is left."""
+"""The stage: a local Slack, a folder and a daemon, started together and removed without a trace."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from slack_playground.world.world import World
 T = TypeVar("T")
 
 START_SECONDS = 60.0
-PATIENCE_SECONDS = 20.0  # for one thing to be seen on a slow machine
+PATIENCE_SECONDS = 20.0  # for one event on a slow machine
 OPERATOR, APPROVER, VIEWER, GUEST = "operator", "approver", "viewer", "guest"
 CHANNEL = "ops"
 PLACES = (Path(bot.__file__).parents[1] / "manifest.yml", Path(bot.__file__).parent / "manifest.yml")
-"""The manifest in a checkout, and in what was installed from a wheel."""
+"""The manifest of a checkout, and of an installed wheel."""
 
-REMOVALS, REMOVAL_SECONDS = 20, 0.1  # what was killed may still be closing its files
+REMOVALS, REMOVAL_SECONDS = 20, 0.1  # a killed process may still be closing its files
 
 
 class StoppedError(Exception):
-    """Somebody asked for the end."""
+    """A signal asked the demo to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Everything that is up."""
+    """Everything that is running."""
 
     slack: Playground
     home: Home
@@ -44,12 +44,11 @@ class Stage:
 
     @property
     def address(self) -> str:
-        """The page, as the operator sees it."""
+        """The page's address for the operator."""
         return f"{self.slack.url}#as={OPERATOR}&in={CHANNEL}"
 
     async def during(self, doing: Coroutine[Any, Any, T]) -> T:
-        """Do this while everything is up. `StoppedError` when somebody asks for the end meanwhile; `DemoError` when
-        the daemon dies."""
+        """Do this while everything runs; `StoppedError` at a signal, `DemoError` if the daemon exits."""
         asked = asyncio.create_task(self.stopping.wait())
         died = asyncio.create_task(self.daemon.ended())
         work = asyncio.create_task(doing)
@@ -68,9 +67,9 @@ class Stage:
 
 @asynccontextmanager
 async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> AsyncIterator[Stage]:
-    """Everything up and connected; what could not be taken away in the end is added to `problems`."""
+    """Start everything and connect it; problems of the cleanup are added to `problems`."""
     slack = Playground(next((path for path in PLACES if path.exists()), None), port=port, patience=PATIENCE_SECONDS)
-    async with AsyncExitStack() as ending:  # backwards, and each part whatever becomes of the others
+    async with AsyncExitStack() as ending:  # in reverse, each part even if another fails
         home = make_folder()
         ending.push_async_callback(_remove, home, problems)
         try:
@@ -98,12 +97,12 @@ async def _connected(stage: Stage) -> None:
             while not await world.feed.until(world.connections, START_SECONDS):
                 pass
     except TimeoutError:
-        words = f"The daemon was not up and connected within {START_SECONDS:g} s. {stage.daemon.last_words()}"
+        words = f"The daemon wasn't running and connected within {START_SECONDS:g} s. {stage.daemon.last_words()}"
         raise DemoError(words) from None
 
 
 def _settle(world: World) -> None:
-    """The people of the demo, from the beginning and after each reset. Their display names go into the audit trail."""
+    """Add the demo's people, also after a reset. The audit trail has their display names."""
     for name in (OPERATOR, APPROVER, VIEWER):
         world.add_user(name, display_name=name)
     world.add_user(GUEST, display_name=GUEST, is_restricted=True)
@@ -120,7 +119,7 @@ async def _end(daemon: DemoDaemon, problems: list[str]) -> None:
 
 
 async def _remove(home: Home, problems: list[str]) -> None:
-    """The folder goes; what keeps it is said."""
+    """Delete the folder, or add the reason why it can't be."""
     error: OSError | None = None
     for _ in range(REMOVALS):
         try:
@@ -130,4 +129,4 @@ async def _remove(home: Home, problems: list[str]) -> None:
             await asyncio.sleep(REMOVAL_SECONDS)
         else:
             return
-    problems.append(f"The folder {home.folder} could not be removed: {error}")
+    problems.append(f"The folder {home.folder} can't be deleted: {error}")

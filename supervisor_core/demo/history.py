@@ -1,7 +1,7 @@
-"""The history of the demo's program: its newest version is in `program/`, and each commit says what it changed.
+"""The history of the demo's program: its newest version is in `program/`, and each commit lists its changes.
 
-Earlier versions are made by taking the changes back, newest first. So the program is one real file that is linted
-and run, and a change that does not fit it any more is an error, not a surprise in somebody's demo.
+Earlier versions are made by reverting the changes, newest first. So the program is one real file that is linted and
+run, and a change that no longer fits is an error in a test, not a surprise in the demo.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEN = "Ben Brook <ben@example.org>"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """In one file, `new` stands where `old` stood. A whole new file has no `old`, and its `new` is all of it."""
+    """A change of one file from `old` to `new`. A file that the commit adds has no `old`."""
 
     file: str
     new: str
@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class DemoCommit:
-    """One commit. Those without changes begin the history: they hold all that is left when the others are undone."""
+    """One commit. The first one has no changes: it's what is left when all others are reverted."""
 
     author: str
     at: datetime
@@ -38,24 +38,22 @@ class DemoCommit:
 
 
 HISTORY = (
-    DemoCommit(ANN, datetime(2026, 1, 12, 9, 30, tzinfo=UTC), "Carry files from one folder to another"),
+    DemoCommit(ANN, datetime(2026, 1, 12, 9, 30, tzinfo=UTC), "Move files from one folder to another"),
     DemoCommit(
         BEN,
         datetime(2026, 1, 13, 14, 5, tzinfo=UTC),
-        "Name what the watcher needs\n\nA new host had no PyYAML, and the watcher ended before its first word.",
+        "List the dependencies\n\nThe watcher failed to start on a new host without PyYAML.",
         (
             Change("requirements.txt", "PyYAML>=6\n", None),
-            Change("README.md", ", what it needs in `requirements.txt`"),
+            Change("README.md", ", dependencies in `requirements.txt`"),
         ),
     ),
     DemoCommit(
         ANN,
         datetime(2026, 1, 19, 10, 40, tzinfo=UTC),
-        "Close the books before stopping\n\nThe file in hand is finished, and the last heartbeat says `stopped`.",
+        "Finish the current file before stopping\n\nThe last heartbeat reports the status `stopped`.",
         (
-            Change(
-                "watcher.yaml", "# How long closing the books takes when it is asked to stop.\nclosing_seconds: 1.5\n\n"
-            ),
+            Change("watcher.yaml", "# Seconds that the watcher takes to shut down.\nclosing_seconds: 0.8\n\n"),
             Change("watcher.py", '        self.closing_seconds = float(settings["closing_seconds"])\n'),
             Change(
                 "watcher.py",
@@ -68,7 +66,7 @@ HISTORY = (
             Change(
                 "watcher.py",
                 """\
-        self.say("asked to stop: closing the books")
+        self.log("stopping")
         self.stopped.wait(self.closing_seconds)
 """,
             ),
@@ -78,16 +76,16 @@ HISTORY = (
     DemoCommit(
         BEN,
         datetime(2026, 2, 2, 16, 20, tzinfo=UTC),
-        "Leave files alone that are still being written\n\nHalf of the report of 30 January was carried over.",
+        "Skip files that are still being written\n\nOnly half of the report of January 30 was moved.",
         (
-            Change("watcher.py", 'UNFINISHED = (".part", ".tmp")  # somebody is still writing these\n'),
+            Change("watcher.py", 'UNFINISHED = (".part", ".tmp")  # still being written\n'),
             Change("watcher.py", "        files = [file for file in files if file.suffix not in UNFINISHED]\n"),
         ),
     ),
     DemoCommit(
         ANN,
         datetime(2026, 2, 4, 11, 15, tzinfo=UTC),
-        "Say in the heartbeat how many files wait",
+        "Report the number of waiting files in the heartbeat",
         (Change("watcher.py", '                "waiting": len(self.waiting()),\n'),),
     ),
     DemoCommit(
@@ -100,17 +98,17 @@ HISTORY = (
 
 
 def versions(history: Sequence[DemoCommit] = HISTORY) -> list[Mapping[str, str]]:
-    """The files after each commit, by name, oldest first."""
+    """The files as of each commit, by name, oldest first."""
     files = {name: (PROGRAM / name).read_text(encoding="utf-8") for name in FILES}
     found: list[Mapping[str, str]] = []
     for commit in reversed(history):
         found.append(dict(files))
         for change in reversed(commit.changes):
-            _take_back(files, change)
+            _revert(files, change)
     return found[::-1]
 
 
-def _take_back(files: dict[str, str], change: Change) -> None:
+def _revert(files: dict[str, str], change: Change) -> None:
     text = files[change.file]
     if text.count(change.new) != 1:
         raise ValueError(f"{change.file} has {change.new!r} {text.count(change.new)} times, not once")

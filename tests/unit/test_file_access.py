@@ -27,6 +27,7 @@ OF_PEOPLE = "a program of its own, with its own files"
 LISTED = {
     "bot/demo/daemon.py": "the demo's own log, in a temporary folder",
     "bot/demo/home.py": "the demo's home, in a temporary folder",
+    "bot/demo/tour.py": "files of the demo's worker, in a temporary folder",
     "bot/inbound/notices.py": IN_STATE_DIR,
     "bot/answers/logs.py": "reports in the state folder; those on the drive through the door",
     "supervisor_core/workers/heartbeats/files.py": IN_STATE_DIR,

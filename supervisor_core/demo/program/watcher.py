@@ -1,4 +1,4 @@
-"""A watcher: carries every file that comes into one folder over to another, and says that it lives."""
+"""A worker that moves every file from one folder to another and writes a heartbeat."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 HEARTBEAT_SECONDS = 1.0
-UNFINISHED = (".part", ".tmp")  # somebody is still writing these
+UNFINISHED = (".part", ".tmp")  # still being written
 
 
 class Watcher:
-    """Carries in the main thread, and beats in one of its own."""
+    """Moves files in the main thread and writes heartbeats in a second one."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -28,50 +28,56 @@ class Watcher:
         self.poll_seconds = float(settings["poll_seconds"])
         self.closing_seconds = float(settings["closing_seconds"])
         self.version = version()
-        self.carried = 0
+        self.moved = 0
+        self.progress_utc = now()
         self.stopping = threading.Event()
         self.stopped = threading.Event()
 
     def run(self) -> int:
-        """Carry files until asked to stop."""
+        """Move files until a signal asks for a stop."""
         for name in ("SIGTERM", "SIGINT", "SIGBREAK"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda *_: self.stopping.set())
-        self.say(f"started, version {self.version}, looking every {self.poll_seconds:g} s")
+        self.log(f"started, version {self.version}, polling every {self.poll_seconds:g} s")
         heart = threading.Thread(target=self.beat_until_stopped, daemon=True)
         heart.start()
         while not self.stopping.is_set():
             for file in self.waiting():
-                self.carry(file)
+                self.move(file)
+            self.progress_utc = now()
             self.stopping.wait(self.poll_seconds)
-        self.say("asked to stop: closing the books")
+        self.log("stopping")
         self.stopped.wait(self.closing_seconds)
         self.stopped.set()
         heart.join(HEARTBEAT_SECONDS)
         self.beat("stopped")
-        self.say(f"stopped after {self.carried} files")
+        self.log(f"stopped after {self.moved} files")
         return 0
 
     def waiting(self) -> list[Path]:
-        """The files that have come in, in the order of their names."""
+        """The incoming files, by name."""
         files = sorted(file for file in self.options.incoming.iterdir() if file.is_file())
         files = [file for file in files if file.suffix not in UNFINISHED]
         return [file for file in files if not file.name.startswith(".")]
 
-    def carry(self, file: Path) -> None:
-        """Move one file over, whole."""
+    def move(self, file: Path) -> None:
+        """Move one file. Its first line is its title."""
+        title = file.read_text(encoding="utf-8").partition("\n")[0]
+        if not title:
+            raise ValueError(f"{file.name} has no title")
         file.replace(self.options.outgoing / file.name)
-        self.carried += 1
-        self.say(f"carried {file.name}")
+        self.moved += 1
+        self.progress_utc = now()
+        self.log(f"moved {file.name}: {title}")
 
     def beat_until_stopped(self) -> None:
-        """Say that we live, again and again."""
+        """Write a heartbeat every second."""
         while not self.stopped.is_set():
             self.beat("running")
             self.stopped.wait(HEARTBEAT_SECONDS)
 
     def beat(self, status: str) -> None:
-        """Write the heartbeat beside its place, then put it there. A drive that is away is no reason to end."""
+        """Write the heartbeat file atomically. An unreachable drive doesn't stop the watcher."""
         target = self.options.state_dir / f"watcher_heartbeat_{self.options.worker_id}.json"
         temporary = target.with_suffix(f".{os.getpid()}.tmp")
         try:
@@ -81,9 +87,10 @@ class Watcher:
                 "hostname": socket.gethostname(),
                 "status": status,
                 "utc": now(),
+                "progress_utc": self.progress_utc,
                 "poll_seconds": self.poll_seconds,
                 "version": self.version,
-                "carried": self.carried,
+                "moved": self.moved,
                 "waiting": len(self.waiting()),
             }
             with temporary.open("w", encoding="utf-8") as file:
@@ -92,21 +99,21 @@ class Watcher:
                 os.fsync(file.fileno())
             temporary.replace(target)
         except OSError as error:
-            self.say(f"no heartbeat: {error}")
+            self.log(f"no heartbeat: {error}")
 
-    def say(self, text: str) -> None:
-        """One line of the log, at once."""
+    def log(self, text: str) -> None:
+        """Write one line to the log."""
         sys.stdout.write(f"{now()} [{self.options.worker_id}] {text}\n")
         sys.stdout.flush()
 
 
 def now() -> str:
-    """The time, as heartbeats and logs have it."""
+    """The current time in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def version() -> str:
-    """The commit that this is, shortened."""
+    """The short hash of the current commit."""
     try:
         head = (HERE / ".git" / "HEAD").read_text(encoding="utf-8").strip()
         if head.startswith("ref: "):
@@ -117,12 +124,12 @@ def version() -> str:
 
 
 def main() -> int:
-    """Run one watcher."""
-    parser = argparse.ArgumentParser(description="Carries files from one folder to another.")
+    """Run the watcher."""
+    parser = argparse.ArgumentParser(description="Moves files from one folder to another.")
     parser.add_argument("--worker-id", required=True)
-    parser.add_argument("--state-dir", required=True, type=Path, help="for the heartbeat")
-    parser.add_argument("--incoming", required=True, type=Path, help="where files come in")
-    parser.add_argument("--outgoing", required=True, type=Path, help="where they are carried to")
+    parser.add_argument("--state-dir", required=True, type=Path, help="folder for the heartbeat")
+    parser.add_argument("--incoming", required=True, type=Path, help="folder to move files from")
+    parser.add_argument("--outgoing", required=True, type=Path, help="folder to move files to")
     return Watcher(parser.parse_args()).run()
 
 

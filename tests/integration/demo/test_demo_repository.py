@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ def test_every_version_carries_files_beats_and_stops_when_asked(tmp_path: Path, 
         wait_until(heartbeat.exists, message="it beat")
         beat = json.loads(heartbeat.read_text())
         assert {"watcher_id", "pid", "hostname", "status", "utc", "poll_seconds"} <= set(beat)
+        assert datetime.fromisoformat(beat["progress_utc"]) <= datetime.fromisoformat(beat["utc"])
         assert (beat["watcher_id"], beat["pid"]) == ("OrionMX", watcher.pid)
         assert beat["status"] in GOOD_WORDS
         assert beat["version"] == git(made.checkout, "rev-parse", "HEAD")[:7]

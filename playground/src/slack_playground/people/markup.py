@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 
 from slack_playground.world.workspace import Workspace
 
@@ -10,6 +12,8 @@ WORDS = re.compile(r"(?P<url>https?://[^\s<>|]+)|(?<![\w.])@(?P<user>[\w.-]+)|(?
 MARKUP = re.compile(r"<([^<>]*)>")
 CODE = re.compile(r"```\n?(.*?)\n?```|`([^`\n]+)`", re.DOTALL)
 STYLES = tuple(re.compile(rf"(?<![\w{c}]){c}(\S(?:[^{c}\n]*\S)?){c}(?![\w{c}])") for c in (r"\*", "_", "~"))
+SHORT_NAME = re.compile(r":([a-z0-9_+'-]+):")
+EMOJI = Path(__file__).parents[1] / "page" / "static" / "base" / "emoji.txt"
 BROADCASTS = ("here", "channel", "everyone")
 
 
@@ -82,3 +86,15 @@ def _plain(text: str) -> str:
     for style in STYLES:
         text = style.sub(r"\1", text)
     return text
+
+
+def with_emoji(text: str) -> str:
+    """The text with emoji instead of their short names."""
+    return SHORT_NAME.sub(lambda match: _emoji().get(match[1], match[0]), text)
+
+
+@cache
+def _emoji() -> dict[str, str]:
+    """The emoji by their short names; the page reads the same table."""
+    lines = [line.split(" ") for line in EMOJI.read_text(encoding="utf-8").splitlines()]
+    return {name: emoji.removeprefix("~") for emoji, *names in lines for name in names}

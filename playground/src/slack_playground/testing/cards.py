@@ -95,6 +95,10 @@ class Card(Shown):
                     return message
         return None
 
+    def now(self) -> Json | None:
+        """The message as it is now; None while it isn't there."""
+        return self._find()
+
     async def message(self) -> Json:
         """The message itself, as the Web API has it; waits for it."""
         message: Json = await self._slack.eventually(self._find, f"{self} did not come", viewer=self._user)
