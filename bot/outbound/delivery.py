@@ -207,10 +207,11 @@ class Delivery:
         self.wake()
 
     def _queues(self, waiting: Sequence[PendingMessage]) -> list[list[PendingMessage]]:
-        """What waits, each channel's posts in their order. Those that were tried least begin, so that one that fails
-        again and again keeps no other channel from being tried; then those whose turn is longest ago, so that two
-        cards which change all the time leave the others their share of what Slack bears. Pages come last, the one that
-        was opened last before the others."""
+        """Order the waiting messages by channel, each channel's posts in their order.
+
+        Channels with the fewest attempts come first, so a failing one doesn't delay the others. Then those with the
+        oldest turn, so two busy cards leave the others their share of Slack's rate. App Home pages come last, the
+        most recently opened first."""
         queues: dict[object, list[PendingMessage]] = {}
         for message in sorted(waiting, key=_opened_at, reverse=True):
             queues.setdefault(_line(message) or message.outbox_id, []).append(message)

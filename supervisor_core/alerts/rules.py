@@ -221,8 +221,9 @@ def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRule
 
 
 def _patience(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
-    """Why it is not called one yet; it may pass by itself. What began later than now began before the clock was set
-    back: how long it has lasted nobody knows, and too early is better than too late."""
+    """Return the reason to wait before the alert opens; it may recover first.
+
+    A start in the future means that the clock was set back. The duration is unknown then, and early beats late."""
     began = alert.opened_at if alert.opened_at <= now else now - rules.open_after
     waits = [(began + rules.open_after, Reason.OPEN_AFTER)]
     if alert.held_until is not None:
@@ -234,7 +235,7 @@ def _patience(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None
 def _quiet(
     alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, resting: bool, grown: bool
 ) -> Decision | None:
-    """Why nobody is told although it holds."""
+    """Return the reason for silence while the problem lasts."""
     state = AlertState.OPEN if alert.state in (AlertState.PENDING, AlertState.SNOOZED) else alert.state
     if alert.parent_id is not None:
         return Decision(Reason.FOLDED, state)

@@ -22,13 +22,13 @@ STEADY_SECONDS = 60.0
 """A service that ran for so long starts its back-off anew."""
 
 CANCEL_SECONDS = 2.0
-"""What a service that did not stop gets to let go of everything once it is cut off."""
+"""The time that a cancelled service has to release its resources."""
 
 PATIENCE_SECONDS = 60.0
 """A beat that comes so much later than announced is late: the longest that a loop's own work takes on a slow drive."""
 
 BEAT_SECONDS = 30.0
-"""How long a loop that only waits may wait before it beats again."""
+"""The longest wait of a loop between two beats."""
 
 SHUTDOWN_TIMEOUT = "shutdown timeout"
 """The error of a service that had to be cut off."""
@@ -53,7 +53,7 @@ class ServiceReport:
     last_health_at: datetime | None = None
     last_error: str | None = None
     late: bool = False
-    """Whether it gives no sign of life."""
+    """True if it is unresponsive."""
 
     @property
     def trouble(self) -> str:

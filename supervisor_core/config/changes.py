@@ -55,7 +55,7 @@ class ConfigChange:
     path: str
     begun_at: str
     changes: tuple[str, ...]
-    """What changed, by name: `mailer: command, env.TOKEN`."""
+    """The changed settings by name: `mailer: command, env.TOKEN`."""
     moves: Mapping[str, str] = field(default_factory=dict)
     """The workers that it restarts, starts or stops, each with its role once that is done."""
     told: str = ""

@@ -19,7 +19,7 @@ from supervisor_core.config.raw import format_path
 from supervisor_core.config.worker_settings import WorkerSettings
 
 LIVE_SECTIONS = ("workers", "teams")
-"""What a daemon takes over while it runs; every other section is read when it starts."""
+"""The sections that a running daemon applies. The others are read at its start."""
 
 USED_AS_THEY_ARE = "SLACK_"
 """Variables whose names begin so are read beside the settings; all others only count where a `${NAME}` stands."""

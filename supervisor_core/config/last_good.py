@@ -88,7 +88,7 @@ def _last_good(path: str | None) -> RawConfig | None:
 
 
 def _state_dirs(label: str, place: str) -> list[str]:
-    """Where the state folder of a broken file may be."""
+    """List the possible state folders of a broken file."""
     folder = str(Path(place).parent)
     try:
         return [state_dir_of(read_raw(label))]

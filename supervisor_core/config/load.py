@@ -110,7 +110,7 @@ def _nobody(name: str, known: Iterable[str], what: str) -> str:
 
 
 SHORTEST_SECRET = 4
-"""What is shorter would be found in every other word, and guessed anyway."""
+"""Shorter secrets would match ordinary words, and are easy to guess anyway."""
 
 
 class SupervisorConfig(Settings):
@@ -316,7 +316,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)
 
 
 PEOPLE = ("U", "W")
-"""How the ids of single people begin; the other ids in a list mean several."""
+"""The first letters of user ids. The other ids in a list mean groups of people."""
 
 
 def denial_reason(config: SupervisorConfig, who_id: str, command: str, worker_id: str, right: Right) -> str:

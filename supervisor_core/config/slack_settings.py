@@ -84,7 +84,7 @@ class ApprovalSettings(Section):
 
 
 DIRECT = ("D", "U", "W")
-"""How the ids of places begin in which one person alone reads: direct messages, and people."""
+"""The first letters of the ids of direct messages and users, where only one person reads."""
 
 
 class SlackSettings(Section):

@@ -223,7 +223,7 @@ class DaemonServices:
         return WorkerOutputs(self.context)
 
     def problem(self) -> str:
-        """Why the workers aren't looked after; empty while they are. A Slack that is away is no reason."""
+        """The reason why workers aren't supervised; empty while they are. An unreachable Slack doesn't count."""
         vital = (self.queue.name, self.reconciler.name)
         broken = (each for each in self.listed.reports() if each.late or each.state is ServiceState.ERROR)
         return "; ".join(f"{each.name}: {each.trouble}" for each in broken if each.name in vital)
@@ -232,7 +232,7 @@ class DaemonServices:
         return why_silent(self.problem(), self.listed.reports())
 
     def background_problems(self) -> list[str]:
-        """Which of the services that `status` doesn't list fail, and why."""
+        """The failures of services that `status` doesn't list."""
         broken = [each for each in self.background.reports() if each.late or each.state is ServiceState.ERROR]
         broken += [each for each in self.outbound.reports() if each.trouble]
         return [f"{each.name}: {each.trouble}" for each in broken]

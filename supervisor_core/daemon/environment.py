@@ -69,7 +69,7 @@ def opened_ledger(config: SupervisorConfig) -> Iterator[Ledger]:
 
 
 def flag_trust(config: SupervisorConfig) -> Trust | None:
-    """What the signatures of flags are checked against; None where none is asked for."""
+    """The secret that flags are verified with; None if they needn't be signed."""
     secret = config.inbox.secret.get_secret_value()
     if not secret:
         return None
@@ -77,11 +77,11 @@ def flag_trust(config: SupervisorConfig) -> Trust | None:
 
 
 FOLDERS = ("inbox", "outbox", "logs", "state")
-"""What the supervisor itself works with; the other folders are its workers' business."""
+"""The folders that the supervisor uses itself; the others are for its workers."""
 
 
 class EnvironmentReport(TypedDict):
-    """What was found: `valid`, or the `issues`, each a sentence that says what to do."""
+    """The result: `valid`, and the `issues` as sentences with a remedy."""
 
     valid: bool
     issues: list[str]

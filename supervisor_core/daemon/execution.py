@@ -23,11 +23,11 @@ from supervisor_core.workers.context import HostContext
 
 DISK_RETRY_SECONDS = 5.0
 HEAR_SECONDS = 0.2
-"""How soon it is noticed, while an outcome waits to be written, that this program must stop."""
+"""Longest delay of a stop while an outcome waits to be recorded."""
 
 PASS_PATIENCE_SECONDS = 30.0
-"""How long a pass tries to write an outcome: the next pass comes in two or three minutes, and a daemon that is to be
-started waits for one minute."""
+"""Longest time that a pass tries to record an outcome: the next pass comes in two or three minutes, and a starting
+daemon waits one minute."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class OutcomeNotWritten(TemporaryError):
 
 @dataclass(frozen=True, slots=True)
 class RetryLimit:
-    """How long an outcome that can't be written is tried again: until told to stop, and no longer than so."""
+    """The end of retries to record an outcome: when told to stop, or after this time."""
 
     should_stop: Callable[[], object] = lambda: False
     seconds: float = math.inf

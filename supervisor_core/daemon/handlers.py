@@ -40,7 +40,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 )
 
 ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
-"""What ending a worker may take beyond the time that it has to end by itself."""
+"""Longest time to stop a worker beyond its own stop timeout."""
 
 CODE_OPERATIONS = 4
 """So many operations of git may each take their whole time: a fetch, the change, the way back, a push. The others of a
@@ -90,7 +90,7 @@ def _packages_changed(worker: WorkerSettings, installations: int = 1) -> float:
 
 
 def _installations(config: SupervisorConfig, worker: WorkerSettings) -> int:
-    """What is installed for all who run from the folder of this worker.
+    """List the installations for all workers that run from the folder of this worker.
 
     By its name alone, since a stop must not wait for a disk: of a checkout whose workers run from several folders,
     each folder counts for itself.

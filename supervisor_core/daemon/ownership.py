@@ -20,10 +20,10 @@ from supervisor_core.workers.health import Health, WorkerState
 
 DAEMON_LOCK, PASSES_LOCK = "supervisor.lock", "passes.lock"
 PASS_WAIT_SECONDS = 60.0
-"""How long a starting daemon waits for a pass: a stop of 30 s and some git or database work fit in."""
+"""Longest wait of a starting daemon for a pass: a stop of 30 s and some git or database work fit in."""
 
 LOOK_SECONDS = 1.0
-"""How long a starting daemon waits for those who only look; a look takes less than a millisecond."""
+"""Longest wait of a starting daemon for readers; reading takes less than a millisecond."""
 
 
 class AlreadyRunningError(SupervisorError):
@@ -109,7 +109,7 @@ def write(state_dir: Path, document: Mapping[str, Any]) -> None:
 
 
 def read(state_dir: Path) -> Mapping[str, Any]:
-    """What was last said; empty where nothing readable was."""
+    """Read the last status; empty if there is none."""
     return read_json(state_dir / RUNTIME_FILE, tolerant=True) or {}
 
 

@@ -144,7 +144,7 @@ def statuses_in_motion(
 def _moving(
     parts: DaemonContext, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[WorkerSettings]
 ) -> WorkerState | None:
-    """What is being done about a worker, by its actor or by a change of its code; None where nothing is."""
+    """The operation in progress on a worker, by its actor or a code change; None without one."""
     moving = actor.moving if actor.planned or _will_be_started(seen) else None
     if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
         return WorkerState.STOPPING
@@ -152,7 +152,7 @@ def _moving(
 
 
 def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
-    """Who is muted; nobody is known to be while the ledger can't be read. How workers are doesn't depend on it."""
+    """Read the muted workers; none if the ledger can't be read, because the status of workers doesn't depend on it."""
     try:
         return ledger.read(lambda connection: suppressions.muted_until(connection, now))
     except LedgerUnavailable:
@@ -160,13 +160,13 @@ def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
 
 
 def _will_be_started(seen: WorkerStatus) -> bool:
-    """What the first plan will do: a daemon that comes up takes over who runs, and leaves at rest who rests."""
+    """True if the first plan of a starting daemon will start the worker."""
     rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
     return seen.observation.state is WorkerState.STOPPED and not rests
 
 
 def _waiting(actor: WorkerActor) -> dict[str, Any]:
-    """Why one that ended by itself does not run at the moment."""
+    """Say why a worker that exited isn't running right now."""
     decision = actor.decision
     if decision is None or actor.lifecycle.quarantined:
         return {}
@@ -188,7 +188,7 @@ def watched_workers(
 
 
 def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -> WatchedWorker:
-    """What is so of one that runs, the judgement of its health says; of any other, its actor knows more."""
+    """The status for the watch after a code change: the health of a running worker, else the view of its actor."""
     state = WorkerState(document["state"])
     runs = state is WorkerState.RUNNING
     # One from the future was noted by a clock that was wrong.
@@ -208,7 +208,7 @@ def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -
 
 
 def _at_rest(seen: WorkerStatus) -> str:
-    """Why a person wants it at rest; empty where nobody does."""
+    """The reason why the worker should not run; empty if it should."""
     if seen.pause is not None:
         return str(seen.pause)
     if not seen.worker.enabled:
@@ -251,7 +251,7 @@ class LiveView:
         return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
 
     async def explanations(self, worker_ids: Collection[str]) -> list[Explanation]:
-        """Why these workers are as they are; those in trouble first."""
+        """Explain these workers, the unhealthy ones first."""
         statuses = await self._look()
         documents = await self._blocking(worker_documents, self._context, self._reconciler, statuses)
         return await self._blocking(self._explain, self._context.host, statuses, documents, worker_ids)

@@ -35,7 +35,7 @@ def stopping() -> None:
 
 
 def status(words: str) -> None:
-    """What `systemctl status` shows of the daemon; empty words take it back."""
+    """Set the line that `systemctl status` shows; empty words remove it."""
     _send(f"STATUS={one_line(words, LONGEST_STATUS)}")
 
 
@@ -49,7 +49,7 @@ class Watchdog:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         given = os.environ if environ is None else environ
         self.every_seconds = _half_the_interval(given)
-        """How often it is said; 0 where nobody listens."""
+        """The interval of watchdog pings; 0 without a watchdog."""
         self._problem = ""
 
     async def run(self, stopping: asyncio.Event, well: Callable[[], str]) -> None:

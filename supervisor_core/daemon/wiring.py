@@ -86,7 +86,7 @@ ReadOutput = Callable[[Sequence[str], int], Awaitable[list[WorkerLog]]]
 """The newest lines that these workers wrote, so many of each."""
 
 Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
-"""Why these workers are as they are, by a live look; those in trouble first."""
+"""Explains these workers by a live check, the unhealthy ones first."""
 
 
 class Chat(Service, ABC):
@@ -99,15 +99,15 @@ class Chat(Service, ABC):
 
 @dataclass(frozen=True, slots=True)
 class ChatContext:
-    """What a chat is given of the daemon."""
+    """The parts of the daemon that a chat receives."""
 
     look: Callable[[], Awaitable[list[dict[str, Any]]]]
-    """How all workers are, by a live look."""
+    """The status of all workers, checked live."""
     filed: Callable[[], None]
     """To be called when a command has been filed."""
     monitoring: SetMonitoring
     versions: Callable[[], Awaitable[Mapping[str, str]]]
-    """Which commit each worker's checkout stands at, of those that can be known."""
+    """The commit of each worker's checkout, where it is known."""
     heard: Callable[[], Subscription]
     """All that happens on this host from now on: hints that a new look shows something new."""
     written: ReadOutput

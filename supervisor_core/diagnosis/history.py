@@ -29,7 +29,7 @@ from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.heartbeats.files import read_ages
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
-"""How far back one can look."""
+"""The supported spans."""
 
 _LENGTHS = {"24 hours": SPANS["24h"], "7 days": SPANS["7d"]}
 
@@ -38,7 +38,7 @@ TOLD = 12
 
 
 class MarkKind(StrEnum):
-    """What a mark stands for."""
+    """The kind of a mark."""
 
     DEPLOY = "deploy"
     COMMAND = "command"
@@ -58,7 +58,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSample:
-    """How old the heartbeat was."""
+    """The age of the heartbeat at one moment."""
 
     at: datetime
     seconds: float
@@ -75,14 +75,14 @@ class History:
     uptime: Uptime
     samples: tuple[HeartbeatSample, ...] = ()
     limit_seconds: float = 0.0
-    """How old the heartbeat may be; 0: none is expected."""
+    """The age limit of the heartbeat; 0 if none is expected."""
     marks: tuple[Mark, ...] = ()
     more: int = 0
     """Marks that are not among them, older ones."""
 
     @property
     def length(self) -> str:
-        """How long it is, as people say it."""
+        """The length in words."""
         whole = self.until - self.since
         return next((words for words, known in _LENGTHS.items() if known == whole), format_span(whole.total_seconds()))
 
@@ -93,12 +93,12 @@ class History:
 
     @property
     def changes(self) -> int:
-        """How often its condition changed."""
+        """The number of condition changes."""
         return max(len(self.stretches) - 1, 0)
 
     @property
     def known(self) -> bool:
-        """Whether anybody looked in that time."""
+        """True if the worker was observed in that time."""
         return any(stretch.condition is not Condition.UNKNOWN for stretch in self.stretches)
 
     @property

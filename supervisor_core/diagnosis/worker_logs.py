@@ -22,7 +22,7 @@ READ_BYTES = 1024 * 1024
 """Of the end of one file: a thousand lines of a thousand characters."""
 
 READ_BYTES_OF_ALL = 8 * READ_BYTES
-"""Where many are asked for, each has a part of this."""
+"""The limit for all workers together."""
 
 SECONDS = 12.0
 """For all workers together: a drive that hangs is given up after 10 s."""
@@ -32,14 +32,14 @@ AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerLog:
-    """What one worker wrote last."""
+    """The newest log lines of one worker."""
 
     worker_id: str
     path: str
     lines: tuple[str, ...] = ()
     size_bytes: int = 0
     problem: str = ""
-    """Why it is not known."""
+    """The reason why they are unavailable."""
     nothing: bool = False
     """It has written nothing yet."""
 

@@ -55,7 +55,7 @@ REMOTE = frozenset(
     }
 )
 REMOTE_OPTION = "remote"
-"""How Windows marks a drive that lies elsewhere."""
+"""Windows' mark of a network drive."""
 
 
 class Mount(Protocol):
@@ -63,15 +63,15 @@ class Mount(Protocol):
 
     @property
     def mountpoint(self) -> str:
-        """Where it is."""
+        """The mount point."""
 
     @property
     def fstype(self) -> str:
-        """What it is."""
+        """The type of the file system."""
 
     @property
     def opts(self) -> str:
-        """How it is mounted, words with commas between."""
+        """The mount options, separated by commas."""
 
 
 def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:

@@ -41,7 +41,7 @@ LONGEST_NAME = 255
 """Bytes that a file system takes for a name. A right flag's name, with its token, is never longer."""
 
 CUT = "…"
-"""Where the middle of a name was left out: no right flag has it, so what is cut can't become one."""
+"""Marks a shortened name. No valid flag name has it, so a shortened name can't be taken for a flag."""
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 """A file's time may be anything; what every database takes lies between these."""

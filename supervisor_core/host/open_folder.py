@@ -35,7 +35,7 @@ from supervisor_core.host.descriptors import (
 )
 
 BY_DESCRIPTOR = os.open in os.supports_dir_fd
-"""Whether names can be opened relative to an open folder. False on Windows."""
+"""True if files can be opened relative to an open folder. False on Windows."""
 _A_LINK_OR_NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 OPEN_ATTEMPTS = 5

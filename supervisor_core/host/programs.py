@@ -52,7 +52,7 @@ class ProgramResult:
     seconds: float
     timed_out: bool = False
     truncated: bool = False
-    """Whether something in the middle of its output was left out: its words alone do not tell, they may say so too."""
+    """True if the middle of the output was left out; the text alone doesn't prove it."""
 
     def __bool__(self) -> bool:
         return self.ok

@@ -63,7 +63,7 @@ class FileState(NamedTuple):
     damage: str
     """The first damage that SQLite found in the file; empty where it found none."""
     whole: bool
-    """Whether all of the file was looked at before the time was over."""
+    """True if the whole file was checked in time."""
     triggers: frozenset[str] = frozenset()
     """The names of its triggers."""
 

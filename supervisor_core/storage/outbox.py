@@ -33,12 +33,12 @@ class PendingMessage:
     subject: str
     payload: Mapping[str, Any]
     address: Mapping[str, Any]
-    """Where it was put when it was sent for the first time: what an edit needs. Empty before that."""
+    """The place of the sent message, which an edit needs. Empty before it is sent."""
     attempts: int
     created_at: datetime
     due_at: datetime
     last_error: str
-    """Why it could not be sent the last time; empty where nothing went wrong yet."""
+    """The last error; empty if there was none."""
 
 
 def due_messages(connection: Connection, kind: str, now: datetime, limit: int = 100) -> list[PendingMessage]:
@@ -106,8 +106,9 @@ def message_place(connection: Connection, kind: str, subject: str) -> Mapping[st
 
 
 def reply_thread(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
-    """Where a reply to this message belongs, and whoever it is for where that place takes nothing; None where the
-    message stands nowhere. A message that is itself a reply has no thread of its own."""
+    """Return the thread for replies to this message, and the person to fall back to; None if it was never posted.
+
+    A message that is itself a reply has no thread of its own."""
     query = select(outbox.c.payload_json, outbox.c.address_json).where(
         outbox.c.kind == kind, outbox.c.subject == subject
     )
@@ -215,7 +216,7 @@ FILE = "file"
 """The kind of outbox row that becomes a file: in a thread, in a channel, or with one person alone. Told once."""
 
 OUTCOME, PREVIEW = "outcome", "preview"
-"""What a reply is about."""
+"""The subject of a reply."""
 
 REPORTS = 5
 """Reports of one command that are brought to its thread; where more workers were asked, it is said where they are."""

@@ -27,7 +27,7 @@ _REVISION = re.compile(r"\d{4}")
 
 UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
 _LOCK_SECONDS = 5
-"""How long MariaDB has us wait for another upgrade; less than the shortest usual time limit of a query."""
+"""MariaDB's wait for another upgrade; less than the shortest usual query timeout."""
 
 
 class SchemaError(SupervisorError):

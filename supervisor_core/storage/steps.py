@@ -63,7 +63,7 @@ class Step:
     column: str = "state"
     """The one that holds the state."""
     follow: Callable[[Connection, str, datetime], object] | None = None
-    """What it does to other rows, in the same transaction, once it is taken."""
+    """A change of other rows in the same transaction."""
 
     @property
     def name(self) -> str:

@@ -75,7 +75,7 @@ MOVES: Mapping[SupervisorStatus, Mapping[SupervisorMove, SupervisorStatus]] = Ma
 )
 
 ALIVE = frozenset({SupervisorStatus.ACTIVE, SupervisorStatus.PAUSED})
-"""Where heartbeats are written, and waited for."""
+"""The statuses in which heartbeats are written and expected."""
 
 _INSTEAD: Mapping[tuple[SupervisorStatus, SupervisorMove], str] = MappingProxyType(
     {

@@ -47,7 +47,7 @@ class Writer:
         self._engine = engine
         self._path = path
         self.trouble: LedgerUnavailable | None = None
-        """Why the newest change could not be written; None where it was."""
+        """The error of the newest change; None if it was written."""
         self._before_commit = before_commit
         self._after_commit = after_commit
         self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()

@@ -152,7 +152,7 @@ FOLDS: Mapping[Condition, frozenset[Condition]] = {
     # Who reads the host's clock is in the future with it.
     Condition.CLOCK_SKEW: frozenset({Condition.CLOCK_SKEW}),
 }
-"""Which conditions of workers follow from which condition of their host."""
+"""The conditions of workers that follow from a condition of their host."""
 
 KINDS = (DRIVE, DATABASE, CLOCK)
 """The kinds of targets that have them."""

@@ -46,13 +46,14 @@ log = logging.getLogger(__name__)
 
 
 def why_not(config: SupervisorConfig) -> str:
-    """Why nobody is pinged; empty where somebody is."""
+    """The reason why no pings are sent; empty if they are."""
     return "" if config.alerts.deadman_url else "alerts.deadman_url is not set"
 
 
 def why_silent(not_well: str, reports: Iterable[ServiceReport]) -> str:
-    """Why nobody outside may be told that all is well: what looks after the workers, or tells people, does not do so.
-    `not_well`: what is known of the first."""
+    """Return why no ping may be sent: workers aren't supervised, or people can't be notified.
+
+    `not_well` is the known problem of supervision."""
     troubles = [f"{each.name}: {each.trouble}" for each in reports if each.name == SCHEDULER and each.trouble]
     return "; ".join(filter(None, [not_well, *troubles]))
 
@@ -76,7 +77,7 @@ class DeadMan(Service):
         self._problem = ""
 
     def problem(self) -> str:
-        """Why nobody outside hears that all is well."""
+        """The reason why pings are stopped or fail."""
         return f"pings to {self._shown} are stopped: {self._unwell}" if self._unwell else self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -134,7 +135,7 @@ class DeadMan(Service):
         return ""
 
     async def _pinged(self) -> str:
-        """Why the ping did not get through; empty where it did."""
+        """Send one ping; return the error, empty on success."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer: HttpResponse = await self._asking(web.send_request, "GET", self._url)

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 def why_not(config: SupervisorConfig) -> str:
-    """Why nothing is sent from this host; empty where something is."""
+    """The reason why this host sends nothing; empty if it does."""
     return "" if config.alerts.webhook.url else "alerts.webhook.url is not set"
 
 
@@ -80,14 +80,14 @@ class Webhook(Service):
         self._problem = ""
         self._lost = ""
         self._unkept = ""
-        """Why the ledger can't be read or written."""
+        """The error of the ledger."""
 
     def wake(self) -> None:
         """There is something new."""
         self._woken.set()
 
     def problem(self) -> str:
-        """Why documents wait, or why the last one was given up."""
+        """The reason why alerts are waiting, or why the last one was dropped."""
         return self._unkept or self._problem or self._lost
 
     async def initialise(self) -> None:

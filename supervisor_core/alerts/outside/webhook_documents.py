@@ -180,8 +180,9 @@ def webhook_messages(alert: Alert, reason: Reason, now: datetime) -> list[Messag
 
 
 def heads(connection: Connection, now: datetime) -> list[PendingMessage]:
-    """What may be sent now: of each alert the oldest, if it is due. Those that were tried least come first, so that one
-    which the receiver never takes keeps none of another alert."""
+    """Return the documents to send now: the oldest of each alert, if it is due.
+
+    Those with the fewest attempts come first, so a rejected document doesn't delay other alerts."""
     waiting = outbox.pending_of_kind(connection, WEBHOOK, AT_ONCE)
     first: dict[str, PendingMessage] = {}
     for message in waiting:
@@ -198,7 +199,7 @@ def next_due(connection: Connection) -> datetime | None:
 
 
 def last_loss(connection: Connection) -> str:
-    """Why the last one that came to an end was dropped; empty where it was taken."""
+    """Return why the last finished document was dropped; empty if it was delivered."""
     ended = (rows.c.kind == WEBHOOK) & rows.c.state.in_((SENT, DROPPED))
     query = (
         select(rows.c.state, rows.c.last_error).where(ended).order_by(rows.c.sent_at.desc(), rows.c.outbox_id.desc())

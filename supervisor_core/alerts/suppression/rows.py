@@ -26,7 +26,7 @@ CONFIGURATION = Issuer("configuration", "the configuration")
 
 
 class Hush(StrEnum):
-    """Why it is quiet."""
+    """The kind of a suppression."""
 
     MUTE = "mute"
     SNOOZE = "snooze"

@@ -36,7 +36,7 @@ class ConfigFiles:
         return seen.hexdigest()
 
     def owner(self) -> str:
-        """Who owns the configuration, as the trail names people who only left a file: `file:anna`."""
+        """The owner of the configuration file, as the audit trail names people known only by a file: `file:anna`."""
         try:
             return f"file:{user_name(self.path.stat().st_uid)}"
         except OSError:
@@ -69,7 +69,7 @@ class FileWatches:
 
     def __init__(self, hint: Callable[[], None]) -> None:
         self.all_heard = False
-        """Whether the kernel tells of every folder."""
+        """True if the kernel reports changes in every folder."""
         self._hint = hint
         self._watches: dict[Path, FolderWatch] = {}
 

@@ -66,7 +66,7 @@ class ConfigRecord:
         self._change: ConfigChange | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._first = True
-        """Whether no version was applied yet but the one that the daemon began with."""
+        """True until a second version is applied."""
 
     async def resume(self) -> None:
         """Go on with what the daemon before this one was applying when it ended without a word."""
@@ -133,7 +133,7 @@ class ConfigRecord:
             self._end(self._change, end, progress)
 
     async def shut_down(self) -> None:
-        """What isn't over is over now."""
+        """Close what is still open."""
         if self._change is not None and not self._change.told:
             self._end(self._change, ChangeResult.INTERRUPTED)
         while self._tasks:
@@ -255,7 +255,7 @@ def _moves(diff: ConfigDiff) -> dict[str, str]:
 
 
 def _named(diff: ConfigDiff) -> tuple[str, ...]:
-    """What changed, by name; never a value."""
+    """Name the changed settings, never their values."""
     return (
         *(f"{each}: added" for each in diff.added),
         *(f"{each}: removed" for each in diff.removed),

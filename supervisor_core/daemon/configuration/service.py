@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 5.0
 """A look that takes longer is told of; it goes on being waited for, and nobody is sent after it."""
 
 CHECK_SECONDS = 5.0
-"""How long a file that somebody asks about is waited for."""
+"""Timeout of a requested check of the file."""
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class ConfigService(Service):
     ) -> None:
         super().__init__()
         self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
-        """What is in force; replaced in one assignment, so any thread may read it. The first has the number 1."""
+        """The active version, numbered from 1. It is replaced in one assignment, so any thread may read it."""
         self.needs_restart: tuple[str, ...] = ()
         """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
         self._blocking = blocking
@@ -100,7 +100,7 @@ class ConfigService(Service):
         self._woken.set()
 
     def problem(self) -> str:
-        """What is wrong with the file, in a line, and which version is in force; empty while all is well."""
+        """The problem of the file in a line, with the active version; empty if there is none."""
         stays = f"version {self.current.number} stays active"
         if self._hangs:
             return f"the configuration's folder, {self._files.path.parent}, isn't responding; {stays}"
@@ -180,7 +180,7 @@ class ConfigService(Service):
                 await self._off_the_loop(stopping, _keep, found)
 
     async def _off_the_loop(self, stopping: asyncio.Event, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """What `work` returns; `_Stopped` when asked to stop before, and then the call is left to its thread."""
+        """Return the result of `work`; raise `_Stopped` when told to stop first, and leave the call to its thread."""
         if stopping.is_set():
             raise _Stopped
         call = asyncio.ensure_future(self._blocking(work, *arguments))
@@ -256,7 +256,7 @@ def _keep(found: SupervisorConfig | str) -> None:
 
 
 AT_REST = frozenset({Why.PAUSED, Why.NOT_ENABLED, Why.NOT_CONFIGURED, Why.ENDED})
-"""Why a worker may rightly not run."""
+"""Valid reasons for a worker not to run."""
 
 
 class Rollout:
@@ -267,7 +267,7 @@ class Rollout:
         self._restarted: set[str] = set()
         self._announced: frozenset[str] = frozenset()
         self.waits_for: frozenset[str] = frozenset()
-        """Who holds the others back: once they run, it goes on."""
+        """The workers that the rollout waits for."""
 
     def held_back(self, version: int, actions: Mapping[str, Action], running: Collection[str]) -> dict[str, Action]:
         """The actions, without the restarts for this version while one that was restarted for it is not `running`,

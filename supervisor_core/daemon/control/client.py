@@ -116,7 +116,7 @@ class UnresponsiveError(Exception):
 
 
 def ask(state_dir: str, request: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
-    """What the daemon answers. `NotRunningError` where there is none, `UnresponsiveError` where it keeps silent."""
+    """Return the daemon's answer; raise `NotRunningError` or `UnresponsiveError`."""
     try:
         connection, token = connect(state_dir, timeout)
     except TimeoutError:

@@ -27,15 +27,15 @@ UP_SECONDS = PASS_WAIT_SECONDS + 60.0
 """A daemon that starts waits so long for a pass that is under way; the rest is for its services."""
 
 LOOK_SECONDS = 0.05
-"""How often it is asked whether it is up. Until it listens there is nothing that could tell."""
+"""Pause between two checks whether the daemon listens."""
 
 OUTPUT_NAME = "daemon.out"
-"""What it prints before its log is open, and what Python prints when it dies; in the state folder."""
+"""Its output before the log is open, and a final traceback; in the state folder."""
 
 LAST_WORDS = 2000  # characters
 
 WORKERS_SECONDS = 30.0
-"""How long workers that come up are waited for; one with a longer grace period comes up all the same."""
+"""Longest wait for starting workers. A worker with a longer grace period still starts."""
 
 
 class StartError(SupervisorError):
@@ -123,7 +123,7 @@ def _size(path: Path) -> int:
 
 
 def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
-    """What it printed; else what it logged since it was started."""
+    """Return its output, else its log since the start."""
     text = (state_dir / OUTPUT_NAME).read_text(encoding="utf-8", errors="replace").strip()
     if not text and log.is_file():
         with log.open("rb") as file:
@@ -133,7 +133,7 @@ def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
 
 
 MARGIN_SECONDS = 15.0
-"""What the end of the program may take beyond what the daemon says that it needs."""
+"""Time for the end of the program beyond the time that the daemon announces."""
 
 TERM_SECONDS, KILL_SECONDS = 5.0, 5.0
 """For one that does not answer: its loop hangs, so there is nothing to finish; and what KILL takes, the drive aside."""
@@ -153,23 +153,23 @@ class StoppedDaemon(NamedTuple):
     how: str
     """asked, terminated, killed"""
     answer: dict[str, Any]
-    """What it said when it was asked; empty where it did not answer."""
+    """Its answer to the request; empty without one."""
 
 
 class DaemonPort(Protocol):
     """The daemon of a state folder, as whoever ends it meets it."""
 
     def holder(self) -> ProcessIdentity | None:
-        """Who has the lock; None where nobody has."""
+        """The holder of the lock; None without one."""
 
     def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
-        """What it answers; empty where it does not."""
+        """Ask the daemon to stop; return its answer, empty without one."""
 
     def signal(self, who: ProcessIdentity, number: int) -> None:
         """Signal exactly this process."""
 
     def wait(self, who: ProcessIdentity, seconds: float) -> bool:
-        """Whether it is gone within this time, its lock with it."""
+        """Wait until the process and its lock are gone; False on timeout."""
 
 
 class DaemonProcess:
@@ -179,7 +179,7 @@ class DaemonProcess:
         self._state_dir = state_dir
 
     def holder(self) -> ProcessIdentity | None:
-        """Who has the lock, as the lock's file tells."""
+        """The holder of the lock by the lock's file."""
         deadline = time.monotonic() + SAY_SECONDS
         while True:
             try:

@@ -27,7 +27,7 @@ from supervisor_core.storage.database_check import open_session
 from supervisor_core.storage.engine import reader_of, shared_engine
 
 EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit", "rollback")
-"""Where the time begins anew: each statement has all of it."""
+"""The events at which the timeout starts again: each statement has all of it."""
 
 
 class StatementTimeout:
@@ -123,7 +123,7 @@ class SharedDatabase:
             engine.dispose()
 
     def is_missing(self) -> bool:
-        """Whether it is a file that nobody has made yet; whoever first writes to it makes it."""
+        """True if it is a file that doesn't exist yet; the first write creates it."""
         parsed = make_url(self._url)
         if parsed.get_backend_name() != "sqlite":
             return False

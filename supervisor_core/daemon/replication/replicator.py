@@ -35,11 +35,11 @@ BATCH_CHARACTERS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction brought."""
+    """The result of one transaction."""
 
     rows: int
     full: bool
-    """Whether there may be more."""
+    """True if there may be more."""
 
 
 class Replicator:
@@ -54,9 +54,9 @@ class Replicator:
         self._noted: Marks | None = None
         self._told: set[str] = set()
         self._ours = False
-        """Whether the tables there were found to be ours."""
+        """True once the tables there are verified to be ours."""
         self._compared = False
-        """Whether all approvals were compared by now; from then on those that are open or were lately are enough."""
+        """True once all approvals were compared; after that, open and recent ones are enough."""
 
     def reach(self) -> None:
         """See that the database answers at all, and that its tables are ours."""
@@ -70,7 +70,7 @@ class Replicator:
             self._ours = True
 
     def is_behind(self) -> bool:
-        """Whether the database lacks tables of ours, so that an upgrade comes first."""
+        """True if the database lacks tables and needs an upgrade first."""
         return self._database.read(schema.current_revision) != schema.HEAD
 
     def connect(self) -> None:
@@ -98,7 +98,7 @@ class Replicator:
         return batch
 
     def waiting(self) -> int:
-        """How many rows wait, by what was known when the database was last there."""
+        """The number of waiting rows, as known at the last contact."""
         origin = self._who()
         return self._ledger.read(lambda local: replication_progress.count_waiting(local, self._marks(local, origin)))
 
@@ -156,7 +156,7 @@ class Replicator:
 
 @dataclass(frozen=True, slots=True)
 class SharedTrail:
-    """What was found there."""
+    """The state of an audit trail in the shared database."""
 
     hosts: int
     rows: int

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from supervisor_core.storage.store import Ledger
 
 PASS_SECONDS = 5.0
-"""What a pass gives to forwarding once the database answers; what remains goes with the next one."""
+"""Longest time of forwarding in a pass once the database responds; the next pass continues."""
 
 ANSWER_SECONDS = 2.0
-"""How long a pass waits for a database that does not answer at all."""
+"""Longest wait of a pass for an unresponsive database."""
 
 UPGRADE_SECONDS = 30.0
-"""How long a pass waits for the tables of a database to be made or changed. A server may undo all of it where we go
-away before the end, and a host that lives on passes would begin anew each time."""
+"""Longest wait of a pass for an upgrade of the tables. A server may undo an upgrade that is cut off, and a host without
+a daemon would start it again in each pass."""
 
 NOT_CONFIGURED = "no shared database is configured (database.url)"
 IS_THE_LEDGER = "database.url is the ledger itself"
@@ -38,23 +38,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplicationRound:
-    """What came of one round."""
+    """The result of one round."""
 
     rows: int = 0
-    """How many rows were brought."""
+    """The number of forwarded rows."""
     waiting: int = 0
-    """How many rows of jobs and audit trail are not there yet, as far as is known."""
+    """The number of rows that are not there yet, as far as known."""
     problem: str = ""
-    """Why they are not, in words; empty where all went well."""
+    """The reason in words; empty on success."""
 
 
 def waiting_rows_text(waiting: int) -> str:
-    """How many rows wait, in words."""
+    """Format the number of waiting rows."""
     return f"{waiting} row{'' if waiting == 1 else 's'} waiting"
 
 
 def disabled_reason(config: SupervisorConfig) -> str:
-    """Why nothing is forwarded from this host; empty where something is."""
+    """Return why this host forwards nothing; empty if it does."""
     url = config.database.url.get_secret_value()
     if not url:
         return NOT_CONFIGURED
@@ -66,7 +66,7 @@ def disabled_reason(config: SupervisorConfig) -> str:
 
 
 def open_replicator(config: SupervisorConfig, ledger: Ledger) -> Replicator:
-    """What forwards this host's ledger. Imported late: where nothing is forwarded it costs nothing."""
+    """Open the replicator of this host's ledger. The import is late, because most hosts don't need it."""
     from supervisor_core.daemon.replication.replicator import Replicator
 
     return Replicator(ledger, config.database.url.get_secret_value(), config.database.query_timeout_seconds)
@@ -86,7 +86,7 @@ class ReplicationRounds:
         self.halt = threading.Event()
         """Set from outside: end after the batch in hand."""
         self.moved_at = time.monotonic()
-        """When something last went forward, so that one that hangs is seen."""
+        """The time of the last progress, to notice a hanging round."""
         self._unexpected = ""
 
     def once(self) -> ReplicationRound:
@@ -124,13 +124,13 @@ class ReplicationRounds:
         self.ready.set()
 
     def so_far(self) -> str:
-        """What the database did in a round that has not ended."""
+        """Say what the database did in an unfinished round."""
         if not self.answered.is_set():
             return "didn't respond"
         return "wasn't upgraded" if self.upgrading.is_set() and not self.ready.is_set() else "didn't accept all rows"
 
     def waiting(self) -> int:
-        """How many rows wait; 0 where even the ledger can't be asked."""
+        """Return the number of waiting rows; 0 if the ledger can't be read."""
         try:
             return self._forwarding.waiting()
         except Exception:

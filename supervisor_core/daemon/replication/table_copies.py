@@ -34,7 +34,7 @@ from supervisor_core.storage.tables import approvals, audit_log, votes
 from supervisor_core.workers.health import SKEW_SECONDS
 
 APPROVALS_COMPARED_FOR = timedelta(days=1)
-"""How long after its end an approval is still compared: a clock may be set, and a copy of the database put back."""
+"""Time after its end in which an approval is still compared, because clocks are set and backups restored."""
 
 MOST_APPROVALS = 50
 """In one batch: each has its preview, which may be long."""
@@ -63,7 +63,7 @@ class CopyScope:
     most_rows: int
     most_characters: int
     compare_all: bool
-    """Whether all approvals are compared, not only the open and recent ones."""
+    """True to compare all approvals, not only open and recent ones."""
     told: set[str]
     """Chains of which it was logged that they aren't this ledger's."""
     found: dict[str, Sequence[Row]] = field(default_factory=dict)
@@ -268,7 +268,7 @@ def _as_hashed(table: Table, row: Row) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """How the rows of one table are copied."""
+    """The copying of one table's rows."""
 
     table: Table
     key: tuple[str, ...]

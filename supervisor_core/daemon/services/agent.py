@@ -102,22 +102,22 @@ class SupervisorAgent:
 
     @property
     def status(self) -> SupervisorStatus:
-        """Where this life stands, as the database has it."""
+        """The status of this run, as in the database."""
         return self._status
 
     @property
     def reason(self) -> str:
-        """Why it is paused or failed, as far as somebody said; empty else."""
+        """The reason of the pause or failure, if one was given."""
         return (self._row.reason or "") if self._row else ""
 
     @property
     def rests(self) -> bool:
-        """Whether monitoring rests because somebody paused it: from the moment on at which this life is on record."""
+        """True while monitoring is paused, from the moment that this run is on record."""
         return self._row.paused if self._row is not None else self._was_paused
 
     @property
     def heartbeat_seconds(self) -> float:
-        """How often its heartbeat is written; 0: never."""
+        """The interval of its heartbeats; 0 for never."""
         return self._heartbeat.every_seconds
 
     async def recall(self) -> None:
@@ -128,7 +128,7 @@ class SupervisorAgent:
         self._was_paused = row is not None and row.paused
 
     def problem(self) -> str:
-        """Why no heartbeat is written at the moment; empty while they are, and where none is due."""
+        """The reason why heartbeats aren't written; empty while they are, or none is due."""
         return self._heartbeat.problem
 
     async def spawn(self) -> None:
@@ -166,7 +166,7 @@ class SupervisorAgent:
         return found
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Who no longer waits for a move does not cut it in two: what the database has is seen here as well."""
+        """Finish the work even if the caller is cancelled, so that memory agrees with the database."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -215,7 +215,7 @@ class SupervisorAgent:
 
     @staticmethod
     def _changes(row: SupervisorRow, move: SupervisorMove, reason: str) -> dict[str, Any]:
-        """What changes in the row beside its status. The reason is that of the pause or of the failure."""
+        """The changes of the row besides its status. The reason is that of the pause or the failure."""
         if move in (SupervisorMove.PAUSE, SupervisorMove.FAIL):
             return {"reason": reason or None, "paused": row.paused or move is SupervisorMove.PAUSE}
         if move is SupervisorMove.RESUME:
@@ -297,7 +297,7 @@ class LifeRecorder(Service):
         self._blocking = blocking
         self._config = config
         self._broken = broken
-        """Why what looks after the workers does not do so; empty while it does."""
+        """Returns why workers aren't supervised; empty while they are."""
         self._broken_since: float | None = None
         self._teams_of: SupervisorConfig | None = None
         self._others_at = 0.0
@@ -308,7 +308,7 @@ class LifeRecorder(Service):
         """The same by their ids; None before the first look."""
 
     def problem(self) -> str:
-        """What could not be written down."""
+        """The error of the last write."""
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:

@@ -29,7 +29,7 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
 """A database that comes back finds its rows within a minute."""
 
 LAST_SECONDS = 3.0
-"""What a stop gives to the rows that are just being brought."""
+"""Time that a stop gives to a running round."""
 
 SLOW_SECONDS = 5.0
 """Beyond the time limit of a query: then something hangs that has no limit of its own."""
@@ -61,7 +61,7 @@ class Forwarder(Service):
         self._woken.set()
 
     def problem(self) -> str:
-        """Why rows wait, and how many."""
+        """The reason why rows wait, and their number."""
         silent = time.monotonic() - self._rounds.moved_at
         if self._under_way and silent > self._query_seconds + SLOW_SECONDS:
             return f"The shared database hasn't responded for {silent:.0f} s; {self._waits()}"
@@ -70,7 +70,7 @@ class Forwarder(Service):
         return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
 
     def trouble(self) -> Outage | None:
-        """Why the database can't be reached, and since when."""
+        """The outage of the database, with its start."""
         return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def run(self, stopping: asyncio.Event) -> None:

@@ -54,7 +54,7 @@ class QueueProcessor(Service):
         self.wake()
 
     def problem(self) -> str:
-        """Why the drive can't be worked with."""
+        """The reason why the drive can't be used."""
         return self._problem
 
     async def initialise(self) -> None:

@@ -61,24 +61,24 @@ MESSAGES_KEPT: Mapping[str, timedelta] = {
     WEEK: YEAR,
     **dict.fromkeys((CARD, APPROVAL_REQUEST, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE), MONTH),
 }
-"""How long a message stays after it was delivered, by its kind. Nobody edits a message of another kind: one day."""
+"""The time that a delivered message is kept, by kind. Other kinds are never edited: one day."""
 
 RENEWED = ("home", "deadman")
 """Kinds with one row that is ordered again and again: one for each person's page, and one for the dead-man's switch."""
 
 WAITS_AT_MOST = YEAR
-"""How long a row waits to be delivered or forwarded. Then it goes without that, and the log says how many did."""
+"""Longest wait of a row for delivery or forwarding. After that it is deleted, and the log has the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionScope:
-    """What a retention compares rows with."""
+    """The values that a retention compares rows with."""
 
     now: datetime
     workers: Collection[str]
     """The configured ones."""
     forwarded: Marks | None = None
-    """How far the shared database has got; None without one."""
+    """The progress of the shared database; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Retention:
     name: str = ""
     """Set where a table has several."""
     lost: bool = False
-    """Whether the log warns of it, because something acknowledged goes undelivered."""
+    """True if the log warns, because something acknowledged isn't delivered."""
     batch: int = BATCH
 
 
@@ -160,7 +160,7 @@ def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
 
 
 def _undeliverable(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    """What nobody has taken for so long. A message that is tried again and again has a due time that moves."""
+    """Messages that couldn't be delivered for so long. The due time of a retried message moves."""
     waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(RENEWED)
     result = (outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < before)
     return waits & or_(result, outbox.c.due_at < before)
@@ -254,7 +254,7 @@ WITHOUT: Mapping[str, str] = {
 
 
 def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forwards: bool) -> RetentionScope:
-    """What this ledger's rows are compared with. With a shared database, rows that it lacks stay."""
+    """Return the scope for this ledger. With a shared database, rows that it lacks are kept."""
     return RetentionScope(
         now, workers, ledger.read(lambda local: _marks(local, ledger.supervisor_id)) if forwards else None
     )
@@ -299,7 +299,7 @@ def _temporary(where: str, folder: Callable[[SupervisorConfig], Path], *, on_dri
 
 
 def _belongs_to_somebody(config: SupervisorConfig, name: str) -> bool:
-    """Whether a file is about a worker that is configured, or has a record: its process may still run."""
+    """True if the worker of a file is configured or has a record: its process may still run."""
     worker_id = name.rpartition(".")[0]
     return worker_id in config.workers or (config.state_dir / "workers" / f"{worker_id}.json").exists()
 

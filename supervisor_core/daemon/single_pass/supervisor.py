@@ -36,7 +36,7 @@ from supervisor_core.workers.worker import Search, look_for_watcher, start_watch
 
 WELL, UNWELL, INTERRUPTED = 0, 1, 130
 LOOK_AGAIN_SECONDS = 0.5
-"""How often a worker is looked at that has just been stopped by a signal, until it goes on or counts as frozen."""
+"""Pause between two checks of a worker that was just stopped by a signal, until it continues or counts as frozen."""
 
 SWEEP_SECONDS = 2.0
 """The time a pass has for deleting what is old."""
@@ -53,7 +53,7 @@ class Supervisor:
         self.host = open_doors(self.config)
         self.findings = Findings()
         self.held_by = ""
-        """Who has what a pass needs for itself; empty where the pass had it."""
+        """The holder of a lock that the pass needs; empty if the pass had it."""
         self._stop_request = StopRequest()
         self._owns = False
         self._ledger = LedgerOnDemand(self.config)
@@ -150,7 +150,7 @@ class Supervisor:
         log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
 
     def _maintain_output(self) -> None:
-        """What doesn't reach the drive waits: that is no finding, because the drive's own trouble is one."""
+        """Output that can't be copied to the drive waits. It's no finding, because the drive's problem is one."""
         try:
             maintain_output(self.host, self.worker.id)
         except (SupervisorError, OSError) as error:

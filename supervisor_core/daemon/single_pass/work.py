@@ -35,7 +35,7 @@ class Findings:
 
     @property
     def well(self) -> bool:
-        """Whether nothing went wrong."""
+        """True if nothing failed."""
         return not self.problems
 
     def fail(self, why: str, level: int = logging.ERROR) -> None:
@@ -59,7 +59,7 @@ class Findings:
 
 
 def error_text(error: Exception) -> str:
-    """What is said of an error; of one that nobody expected, the log has the details."""
+    """Describe an error; the log has the details of an unexpected one."""
     if isinstance(error, SupervisorError | OSError):
         return str(error)
     log.error("a step of the pass failed", exc_info=error)
@@ -76,7 +76,7 @@ class LedgerOnDemand:
         self._ledger: Ledger | None = None
 
     def nothing_waits(self, worker_id: str) -> bool:
-        """Whether no job of this worker waits in it, and no result file."""
+        """True if no job of this worker and no result file is waiting."""
         return ledger_file.nothing_waits(self._path, worker_id, datetime.now(UTC))
 
     def open(self) -> Ledger:
@@ -134,6 +134,6 @@ def _any_flags(host: HostContext, worker_id: str, findings: Findings) -> bool:
 
 
 def _flags_of(host: HostContext, worker_id: str) -> bool:
-    """Whether a flag lies there for this worker, claimed or not; in one call to the drive."""
+    """True if there is a flag for this worker, claimed or not; in one call to the drive."""
     host.inbox.prepare()
     return host.inbox.any_for(lambda name: worker_of(name, (worker_id,)) is not None)

@@ -38,7 +38,7 @@ NEXT_SECOND = 1.05  # seconds
 
 
 class WrittenReport(NamedTuple):
-    """Where a report is. `problem` says why it is not on the drive."""
+    """The place of a report. `problem` says why it isn't on the drive."""
 
     path: Path
     sha256: str
@@ -93,7 +93,7 @@ def _unused(path: Callable[[], Path], exists: Callable[[Path], bool]) -> Path:
 
 
 def masking_of(config: SupervisorConfig) -> Masking:
-    """What hides the configuration's secrets. What is called in the open is none, though `env` may repeat it."""
+    """Mask the configuration's secrets. Names that are public anyway aren't secrets, though `env` may repeat them."""
     return Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
 
 
@@ -152,7 +152,7 @@ def gather(parts: Mapping[str, Part], seconds: float, masking: Masking) -> dict[
 
 
 def failed(error: str) -> dict[str, Any]:
-    """What stands in the place of a part that is not known."""
+    """The placeholder of a part that failed."""
     return {"ok": False, "error": error}
 
 
@@ -170,7 +170,7 @@ SAMPLE_SECONDS = 0.2
 
 
 class Usage(NamedTuple):
-    """What one process uses; None where the system does not tell us."""
+    """The resources of one process; None where the system hides them."""
 
     memory_bytes: int | None = None
     cpu_percent: float | None = None
@@ -180,7 +180,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(identities: Iterable[ProcessIdentity], seconds: float = SAMPLE_SECONDS) -> dict[ProcessIdentity, Usage]:
-    """What each of them uses. One that ended meanwhile is left out, so that nobody else's figures are taken for its."""
+    """Measure each process. One that ended meanwhile is left out, because its pid may be reused."""
     opened = {}
     for identity in identities:
         with contextlib.suppress(psutil.Error, OSError):

@@ -44,7 +44,7 @@ def generate_diagnostics(host: HostContext, job: Job) -> Outcome:
 
 
 def facts(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What programs ask first; None where it is not known."""
+    """The most requested facts for programs; None where unknown."""
     return {
         "running": parts["process"].get("running"),
         "pid": parts["process"].get("pid"),
@@ -131,14 +131,14 @@ def verify_database(host: HostContext, job: Job) -> Outcome:
 
 
 def database_url(config: SupervisorConfig) -> str:
-    """Where the database is: the shared one, and without one the ledger."""
+    """The URL of the shared database, else of the ledger."""
     from supervisor_core.storage.ledger_file import LEDGER_FILE
 
     return config.database.url.get_secret_value() or f"sqlite:///{config.state_dir / LEDGER_FILE}"
 
 
 def database_name(config: SupervisorConfig) -> str:
-    """Which database that is, as it may be shown."""
+    """The database's name for people, without secrets."""
     return str(config.database.url) or "the ledger"
 
 
@@ -149,7 +149,7 @@ def _good_news(found: Verification) -> str:
 
 
 def _bad_news(found: Verification) -> str:
-    """What failed, each once: what was not asked because there was no connection goes without saying."""
+    """Describe the failures. Checks skipped without a connection aren't repeated."""
     if not found.connected:
         return f"The database can't be reached: {found.failures[0].message}."
     return f"The database failed a check: {'; '.join(f'{each.name}: {each.message}' for each in found.failures)}."

@@ -110,7 +110,7 @@ def parts_for(host: HostContext, worker: WorkerSettings, masking: Masking) -> Ma
 
 
 def _process(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
-    """Whether it runs, what it uses, and what hangs on it."""
+    """The process, its resources and its children."""
     found = check_watcher_process(host.processes, worker)
     members = host.processes.members(worker.id)
     usage = usage_of(member.identity for member in members[:NAMED])
@@ -141,7 +141,7 @@ def _member(member: WorkerProcess, usage: Usage) -> dict[str, Any]:
 
 
 def _database(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
-    """Whether the database answers; what is in it is the business of verify-db."""
+    """The connection to the database; `verify-db` checks its content."""
     timeout = min(host.config.database.query_timeout_seconds, DATABASE_SECONDS)
     found = verify(database_url(host.config), (), timeout, DATABASE_SECONDS)
     seconds, message = found.asked[0].seconds, (found.failures or found.asked)[0].message
@@ -239,7 +239,7 @@ def _age(root: Path, path: Path) -> dict[str, Any]:
 
 
 def _queue(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
-    """What waits for this worker or is under way; the report itself is among it."""
+    """The waiting and running jobs of this worker, the report included."""
     states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
     found = read_closed_ledger(
         host.config.state_dir / LEDGER_FILE, lambda connection: jobs.waiting(connection, [worker.id], states)
@@ -288,7 +288,7 @@ def _version(name: str) -> str | None:
 
 
 def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
-    """How the worker's code stands. A worker without a checkout is no failure: not every one has its code so."""
+    """The state of the worker's checkout. A worker without one is no failure."""
     told = {"path": str(worker.code.path), "version": git_version()}
     try:
         state = Git(worker.code.path).state(worker.code.remote, worker.code.branch)

@@ -24,7 +24,7 @@ BLAMED = timedelta(hours=1)
 
 
 class Weight(IntEnum):
-    """How much the evidence says."""
+    """The strength of the evidence."""
 
     NONE = 0
     SOME = 1
@@ -33,7 +33,7 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvidence:
-    """What points to a change, with the words for it."""
+    """The evidence against a change, in words."""
 
     weight: Weight
     words: Phrase = ()
@@ -82,5 +82,5 @@ def _touched(frames: Iterable[str], change: RecentChange) -> str:
 
 
 def _ends_with(path: str, end: str) -> bool:
-    """Whether one path is the other, seen from a folder further up."""
+    """True if one path ends with the other."""
     return path == end or path.endswith(f"/{end}")

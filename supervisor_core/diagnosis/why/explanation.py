@@ -24,10 +24,10 @@ from supervisor_core.jobs.model import FINAL, Job, JobState
 from supervisor_core.workers.restarts.policy import run_in_words
 
 BEFORE = 5
-"""Events before the trouble that are told: what is further back was survived."""
+"""The number of events to show before the problem."""
 
 AT_ONCE = timedelta(seconds=2)
-"""What came so soon after the beginning counts as before it: an end is noticed a moment after it."""
+"""Events so soon after the start of the problem count as before it: an exit is noticed a moment later."""
 
 ERROR = 200  # characters of why a command failed
 
@@ -36,7 +36,7 @@ QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE,
 
 
 def explain(facts: WorkerFacts) -> Explanation:
-    """The whole."""
+    """Explain one worker."""
     found = find_cause(facts)
     lines = () if found.cause in QUIET else excerpts.important_lines(facts.lines, found.since)
     return Explanation(
@@ -53,7 +53,7 @@ def explain(facts: WorkerFacts) -> Explanation:
 
 
 def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
-    """All that is so, and since when."""
+    """The conditions, each with its start."""
     if facts.runs:
         yield Circumstance(f"running, pid {facts.seen.pid}", facts.seen.started_at)
     elif facts.state is not facts.seen.state and not facts.given_up:
@@ -75,7 +75,7 @@ def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
 
 
 def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
-    """The last things that happened until the trouble began; where all is well, until now."""
+    """The last events before the problem, or until now if there is none."""
     until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
     commands = list(_commands(facts, until))
     events = [*commands, *_settings(facts), *_ends(facts), *_flips(facts, commands)]
@@ -83,7 +83,7 @@ def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
 
 
 def _commands(facts: WorkerFacts, until: datetime) -> Iterator[PastEvent]:
-    """What people and schedules asked for, with what came of it."""
+    """The commands of people and schedules, with their outcomes."""
     for job in facts.jobs:
         definition = by_handler(job.handler)
         if definition is not None and definition.risk is not Risk.READS:
@@ -98,7 +98,7 @@ def describe_command(job: Job, worker_id: str) -> str:
 
 
 def describe_outcome(job: Job) -> Phrase:
-    """With its label, and the id by which the trail knows it."""
+    """Describe the outcome, with the label and the command id."""
     if job.state is JobState.INTERRUPTED:
         came = " was interrupted"
     elif job.state not in FINAL or job.outcome is None:
@@ -125,7 +125,7 @@ def _ends(facts: WorkerFacts) -> Iterator[PastEvent]:
 
 
 def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEvent]:
-    """Changes of its condition that no end tells of already, and no command that was to bring them about."""
+    """Condition changes that no exit and no command explains."""
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:

@@ -83,7 +83,7 @@ SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is so for all workers of the host."""
+    """Facts about the host that all its workers share."""
 
     drive_problem: str = ""
     disks: tuple[Disk, ...] = ()
@@ -91,7 +91,7 @@ class Surroundings:
     resting_by: Issuer | None = None
     resting_since: datetime | None = None
     since: Mapping[str, datetime] = field(default_factory=dict)
-    """When the condition of each worker that is not well began."""
+    """The start of the condition of each unhealthy worker."""
 
 
 class Explainer:
@@ -186,8 +186,8 @@ class Explainer:
         return found
 
     def _bounded(self, work: Callable[..., T], *arguments: Any) -> T | None:  # noqa: ANN401
-        """What it finds out; None where that takes too long or fails. A call to the drive goes on behind that: how
-        long one may take until the drive counts as hanging is not for us to say."""
+        """Return its result; None on a timeout or failure. A call to the drive continues in the background, because
+        the drive has its own timeout."""
         try:
             return self._threads.submit(work, *arguments).result(SECONDS)
         except (FutureTimeout, DriveUnavailable, OSError):
@@ -197,7 +197,7 @@ class Explainer:
 def facts_of(
     config: SupervisorConfig, seen: WorkerStatus, document: Mapping[str, Any], around: Surroundings
 ) -> WorkerFacts:
-    """What a look says of one worker, with what is so for all."""
+    """Combine the status of one worker with the facts about its host."""
     worker_id = seen.worker.id
     lives, _ = read_history(config.state_dir, worker_id)
     due, given_up = document.get("due_at"), seen.quarantine

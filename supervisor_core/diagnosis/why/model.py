@@ -21,7 +21,7 @@ FULL_PERCENT = 0.5
 
 
 class Cause(StrEnum):
-    """What is behind it, by name."""
+    """The name of a cause."""
 
     WELL = "well"
     UNDER_WAY = "under_way"
@@ -58,7 +58,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownPause:
-    """Who paused it; everything empty where a flag was made by hand."""
+    """The author of a pause; empty for a flag made by hand."""
 
     by: Issuer | None = None
     at: datetime | None = None
@@ -77,7 +77,7 @@ class Disk:
 
     @property
     def full(self) -> bool:
-        """Whether next to nothing can be written."""
+        """True if almost nothing can be written."""
         return self.free_bytes < FULL_BYTES or self.percent_free < FULL_PERCENT
 
 
@@ -87,7 +87,7 @@ class RecentChange:
 
     job: Job
     at: datetime
-    """When it had come to its end."""
+    """The time it ended."""
     asked_for: str
     """The worker whose command it was: itself, unless several share a checkout."""
     baked: BakeState | None = None
@@ -103,17 +103,17 @@ class RecentConfiguration:
     by: Issuer
     begun_at: datetime
     at: datetime
-    """When its end was recorded."""
+    """The time its end was recorded."""
     changes: tuple[str, ...]
     """By name, those of this worker first."""
     config_id: str
     failed: bool = False
-    """Whether the worker doesn't run with it."""
+    """True if the worker fails with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What is known of one worker at one moment. What could not be found out is empty, and `unknown` names it."""
+    """The known facts about one worker at one moment. Unavailable ones are empty, and `unknown` names them."""
 
     worker_id: str
     at: datetime
@@ -125,17 +125,17 @@ class WorkerFacts:
     seen: Observation
     paused: KnownPause | None = None
     given_up: str = ""
-    """Why it is quarantined, in words."""
+    """The reason of the quarantine, in words."""
     given_up_at: datetime | None = None
     survivors: tuple[str, ...] = ()
     """Processes that could not be ended."""
     start_error: str = ""
     due_at: datetime | None = None
-    """When it is started again."""
+    """The time of the next automatic restart."""
     drive: str = ""
-    """Where it should be."""
+    """Its path."""
     drive_problem: str = ""
-    """Why it can't be reached; empty where it can."""
+    """The reason why it can't be reached; empty if it can."""
     disks: tuple[Disk, ...] = ()
     lives: tuple[WorkerRun, ...] = ()
     """Those that ended by themselves, the newest last."""
@@ -143,11 +143,11 @@ class WorkerFacts:
     """By itself, within the last hour."""
     policy: str = ""
     resting: str = ""
-    """Why the supervisor starts nothing by itself: somebody paused monitoring. Empty where it does."""
+    """The reason why monitoring is paused; empty if it isn't."""
     resting_by: Issuer | None = None
     resting_since: datetime | None = None
     since: datetime | None = None
-    """When the condition that is on record began."""
+    """The start of the recorded condition."""
     flips: tuple[Flip, ...] = ()
     jobs: tuple[Job, ...] = ()
     change: RecentChange | None = None
@@ -157,13 +157,13 @@ class WorkerFacts:
     lines: tuple[str, ...] = ()
     """The end of what it wrote, without secrets."""
     log: str = ""
-    """Where that lies."""
+    """The path of its log."""
     unknown: tuple[str, ...] = ()
-    """What could not be found out, and why."""
+    """The facts that are unavailable, with the reason."""
 
     @property
     def runs(self) -> bool:
-        """Whether a process of it is there."""
+        """True if its process exists."""
         return self.seen.state is WorkerState.RUNNING
 
     @property
@@ -185,18 +185,18 @@ class WorkerFacts:
 
     @property
     def failed_since(self) -> datetime | None:
-        """When that row began; None where there is none."""
+        """The first of these failures; None without one."""
         row = self.failed_runs
         return row[0].ended_at if row else None
 
     @property
     def trouble_since(self) -> datetime | None:
-        """When the trouble began, as well as anybody can tell."""
+        """The start of the problem, as far as known."""
         return self.unwell_since if self.runs else self.failed_since
 
     @property
     def unwell_since(self) -> datetime | None:
-        """When a running worker became unwell: as the record says, else as its heartbeat and the kernel do."""
+        """The time a running worker became unhealthy: as recorded, else by its heartbeat and the kernel."""
         if self.since is not None:
             return self.since
         seen, limit = self.seen, timedelta(seconds=self.seen.max_age_seconds)
@@ -228,23 +228,23 @@ class PastEvent:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has to say."""
+    """The result of a rule."""
 
     cause: Cause
     sentence: Phrase
     """Names the cause; without the stop at its end."""
     todo: Phrase = ()
-    """What a person does, in sentences; empty where nothing need be done."""
+    """The steps for a person, in sentences; empty if there are none."""
     remedies: tuple[Command, ...] = ()
     """Commands that do it, the first first."""
     since: datetime | None = None
-    """When the trouble began, as well as anybody can tell."""
+    """The start of the problem, as far as known."""
     also: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why, for people."""
+    """The explanation for people."""
 
     worker_id: str
     at: datetime

@@ -367,7 +367,7 @@ def fill(template: str, situation: Situation) -> Phrase:
 
 
 def is_known(template: str, situation: Situation) -> bool:
-    """Whether all values outside of its optional parts are known."""
+    """True if all values outside of the optional parts are known."""
     return all(value_of(situation, name) for name in re.findall(r"\{([^}]+)\}", _OPTIONAL.sub("", template)))
 
 

@@ -87,7 +87,7 @@ class Situation:
 
     @property
     def drive_matters(self) -> bool:
-        """Whether the drive is away, and the worker may need it: not one that is well and needs no heartbeat."""
+        """True if the drive is unreachable and the worker may need it: not if it is healthy without a heartbeat."""
         return bool(self.facts.drive_problem and not (self.facts.fine and self.runs and not self.beats))
 
     @property
@@ -129,7 +129,7 @@ class Situation:
 
     @property
     def clock_ahead(self) -> str:
-        """How far its heartbeat is in the future."""
+        """The time by which its heartbeat is in the future."""
         at = self.heartbeat.at if self.heartbeat and self.runs and self.facts.health is Health.UNKNOWN else None
         ahead = (at - self.facts.at).total_seconds() if at else 0.0
         return format_span(ahead) if ahead > 0 else ""
@@ -172,7 +172,7 @@ class Situation:
 
     @property
     def kills(self) -> str:
-        """How often it was killed in a row, where that was more than once."""
+        """The number of kills in a row, if more than one."""
         count = sum(map(was_killed, self.failed_runs))
         return times(count) if count > 1 else ""
 
@@ -183,7 +183,7 @@ class Situation:
 
     @property
     def memory_kills(self) -> str:
-        """How many processes the kernel killed for lack of memory while it lived, where it was killed itself."""
+        """The number of out-of-memory kills on the host during its run, if it was killed."""
         run = self.facts.last
         counted = run.memory_kills if run and self.down and was_killed(run) else None
         return f"{counted} out-of-memory kill{'s' if counted > 1 else ''}" if counted else ""
@@ -201,13 +201,13 @@ class Situation:
 
     @property
     def kill_unknown(self) -> bool:
-        """Whether it was killed, and nobody here knows whether by the kernel."""
+        """True if it was killed, and the kernel's count is unknown."""
         run = self.facts.last
         return run is not None and was_killed(run) and run.memory_kills is None
 
     @property
     def restarts(self) -> str:
-        """How often it was started, and how it ended the last time."""
+        """The number of restarts, and the last exit."""
         starts = self.facts.starts
         often = f" after {starts} restart{'s' if starts > 1 else ''} within an hour" if starts else " after it failed"
 
@@ -229,7 +229,7 @@ class Situation:
 
     @property
     def since_change(self) -> Phrase:
-        """What has been so since the change that broke it."""
+        """The problem since the change that broke it."""
         since = self.facts.trouble_since
         error = excerpts.last_error(self.facts.lines, since)
         quoted: Phrase = (": ", Verbatim(error)) if error else ()
@@ -259,7 +259,7 @@ class Situation:
 
     @property
     def cleared_for(self) -> str:
-        """How long ago the newest change was, where every end since then came from outside."""
+        """The age of the newest change, if every exit since then came from outside."""
         change, row = self.facts.change, self.failed_runs
         if change is None or self.runs or not row or row[0].ended_at < change.job.filed_at:
             return ""
@@ -268,12 +268,12 @@ class Situation:
 
     @property
     def restart_count(self) -> int:
-        """How often it was started by itself within the last hour, where that was more than once."""
+        """The number of automatic restarts within the last hour, if more than one."""
         return self.facts.starts if self.facts.starts > 1 else 0
 
     @property
     def probe(self) -> str:
-        """What its probe finds wrong, where it beats."""
+        """The failure of its probe, if its heartbeat is fresh."""
         if self.facts.health in (Health.STALE, Health.MISSING):
             return ""
         by_daemon = self.facts.health is Health.DEGRADED and "probe" in self.facts.reason  # which asks it
@@ -282,7 +282,7 @@ class Situation:
 
     @property
     def progressed_at(self) -> datetime | None:
-        """When it last made progress, where it makes none."""
+        """The time of its last progress, if it makes none."""
         said = self.heartbeat and not self.heartbeat.error and "no progress" in self.facts.reason
         return progressed_at(self.facts.seen) if said and self.facts.health is Health.DEGRADED else None
 
@@ -293,12 +293,12 @@ class Situation:
 
     @property
     def limit(self) -> str:
-        """How old its heartbeat may be."""
+        """The age limit of its heartbeat."""
         return format_span(self.facts.seen.max_age_seconds)
 
     @property
     def reported(self) -> Phrase:
-        """What it says of itself, else why it counts as degraded."""
+        """The error it reports, else the reason why it counts as degraded."""
         error = self.heartbeat.error if self.heartbeat else ""
         return (", but reports an error: ", Verbatim(error)) if error else (f": {self.facts.reason}",)
 
@@ -314,7 +314,7 @@ class Situation:
 
     @property
     def failures(self) -> str:
-        """How often it failed in the last hour, and how it ended the last time."""
+        """The number of failures in the last hour, and the last exit."""
         row = self.recovered_runs
         often = f"failed {times(len(row))} within the last hour; the last time it " if len(row) > 1 else ""
         return f"{often}{run_in_words(row[-1])}" if row else ""
@@ -335,7 +335,7 @@ class Situation:
 
     @property
     def beat(self) -> str:
-        """What is known of its heartbeat."""
+        """Its heartbeat in words."""
         if not self.beats:
             return ", no heartbeat expected"
         if self.heartbeat is None or self.heartbeat.at is None:

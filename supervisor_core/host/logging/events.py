@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVENTS_FILE = "events.jsonl"
 HEAD_BYTES = 64
-"""How a file begins: its first line with its time. The number of a file that is gone is given to the next one."""
+"""The start of a file, which identifies it: inode numbers are reused."""
 
 BLOCK_BYTES = 64 * 1024
 """Read at once, from the end: some two hundred lines, so that the newest fifty take one look."""
@@ -33,10 +33,10 @@ class EventFiles:
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, EVENTS_FILE)
-        """Where the newest lines are."""
+        """The file with the newest lines."""
         self._folder = folder
         self.begun = False
-        """Whether there was any such file when the newest lines were asked for."""
+        """True if the file existed when the newest lines were requested."""
         self._last: _Look = ((0, 0), b"", 0, 0)
 
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:

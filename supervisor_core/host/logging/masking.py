@@ -16,7 +16,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.host.web import MASK
 
 SHORTEST = 4
-"""What is shorter would be found in every other word; the configuration holds it so as well."""
+"""Shorter secrets would match ordinary words; the configuration has the same limit."""
 
 # `user:password@` of an address. Whoever wrote the password may have left an @ or a slash in it as it is: then more
 # than the password goes, which is the better mistake. The lengths are bounds for the work, not for passwords.

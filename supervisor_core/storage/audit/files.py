@@ -206,7 +206,7 @@ DAMAGED = "damaged"
 """The last column: what is wrong with a row that was altered."""
 
 _RUN = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would run as a formula."""
+"""The first characters of cells that a spreadsheet would run as a formula."""
 
 
 def audit_csv(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -160,7 +160,7 @@ class Walk:
         self._head_differs = False
         self._begun = False
         self._needs_record = False
-        """Whether the trail begins behind the anchor, and no row has recorded that archiving yet."""
+        """True if the trail begins after the anchor and no row has recorded the archiving yet."""
 
     def take(self, row: Row) -> bool:
         """The next row, in the order of their numbers; False for one that is damaged or out of place."""

@@ -139,7 +139,7 @@ class AuditFilter:
     issuer: str | None = None
     action: str | None = None
     command: str = ""
-    """Where all rows of a command are meant, whatever became of it: its name, beside the action of its executions."""
+    """The name of a command if all of its rows are wanted, not only its executions."""
     since: datetime | None = None
     limit: int = 50
     targets: tuple[str, ...] = ()

@@ -38,10 +38,10 @@ OTHER_ACTIONS: Mapping[str, str] = {
 """The audit actions besides executions, with their meaning."""
 
 DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
-"""What is done about somebody else's command: the audit label of such a row has that person's name."""
+"""Actions on another person's command: the audit label of such a row has that person's name."""
 
 TELLING = ("APPROVAL_REQUESTED", *DECIDING, "REFUSED")
-"""What is done about a command beside carrying it out: which command that is, the details of such a row say."""
+"""Actions on a command other than executions. The details of such a row name the command."""
 
 _ENDED: Mapping[str, str] = {
     "DENIED": "denied",
@@ -52,7 +52,7 @@ _ENDED: Mapping[str, str] = {
     "APPROVED": "approved, not run yet",
     "APPROVAL_REQUESTED": "waiting for approval",
 }
-"""What became of a command that was not carried out, by the row that says it, the last word first."""
+"""The outcome of a command that was not executed, by action; the final one first."""
 
 _ASKING = ("APPROVAL_REQUESTED",)
 _SCHEDULING = {"SCHEDULE_ADDED": "schedule add", "SCHEDULE_REMOVED": "schedule remove"}
@@ -72,22 +72,22 @@ class TrailEntry:
     at: datetime | None
     """None where a damaged row doesn't say."""
     command: str
-    """What was done: the name of a command, else the action in words."""
+    """The name of the command, else the action in words."""
     about: str
     """To whom; empty where that is said by the command."""
     asked: Issuer
     label: str
     approved: tuple[Issuer, ...]
     outcome: str
-    """What came of it, in a word or two."""
+    """The outcome in a word or two."""
     well: bool | None
-    """Whether that is good; None while it is not known yet."""
+    """True if the outcome is good; None while it is unknown."""
     error: str
     task_id: str
     affected: str = ""
     """The other workers that it affected and how; of those that were asked about, where it affected any."""
     damaged: str = ""
-    """What is wrong with a row that was altered. The other fields then repeat what it says."""
+    """The damage of an altered row. The other fields then repeat its content."""
 
 
 def entry_of(

@@ -1,4 +1,4 @@
-"""Where Alembic runs our migrations: on the connection that `schema.upgrade` holds, and nowhere else."""
+"""Runs the migrations on the connection that `schema.upgrade` holds, and nowhere else."""
 
 from alembic import context
 
