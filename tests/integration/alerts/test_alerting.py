@@ -303,5 +303,5 @@ def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) ->
     desk.well("North")
     with pytest.raises(AlertOver, match="already closed"):
         desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
-    with pytest.raises(NoSuchAlert, match="no alert 'nothing'"):
+    with pytest.raises(NoSuchAlert, match="No alert 'nothing'"):
         desk.alerts.snooze("nothing", desk.request())

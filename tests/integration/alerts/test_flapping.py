@@ -46,7 +46,7 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.well("North")
     over, flapping = desk.heard()
     assert over.startswith("edit: North recovered after 1 min"), "what was told is ended"
-    assert flapping.startswith("post: North is flapping: it changed 4 times in 3 min, 2 of them for the worse")
+    assert flapping.startswith("post: North is flapping: 4 changes in 3 min, worst:")
     assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
     desk.wait(MINUTE)
     desk.down("North")
@@ -55,8 +55,8 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.wait(MINUTE)
     desk.well("North")
     assert [each.split(" in ")[0] for each in desk.heard()] == [
-        "edit: North is flapping: it changed 5 times",
-        "edit: North is flapping: it changed 6 times",
+        "edit: North is flapping: 5 changes",
+        "edit: North is flapping: 6 changes",
     ]
     desk.wait(10 * MINUTE - 1)
     assert desk.heard() == []
@@ -118,7 +118,7 @@ def test_a_restart_of_the_daemon_goes_on_with_it_and_ends_it_in_time(desk: Alert
     desk.well("North")
     desk.wait(MINUTE)
     desk.down("North")
-    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North is flapping: it changed 5 times"]
+    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North is flapping: 5 changes"]
     desk.wait(MINUTE)
     desk.well("North")
     desk.restart()

@@ -72,7 +72,7 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
         pace.hold(f"chat.postMessage {ops.id}", 30)
         ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
         await whole_round(delivery)
-        assert "not to call chat.postMessage" in delivery.problem
+        assert "rate limit of chat.postMessage" in delivery.problem
         assert len(slack.calls("chat.postMessage")) == 1
         now += 30
         await whole_round(delivery)

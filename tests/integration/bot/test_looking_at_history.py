@@ -124,4 +124,4 @@ def test_a_picture_that_can_not_be_drawn_costs_nobody_the_words(
 ) -> None:
     monkeypatch.setattr(charts, "FONT", object())
     (words,) = told(config, ledger, ASKED, None)
-    assert "could not be drawn" in payload(words)["content"]["text"]
+    assert "couldn't be drawn" in payload(words)["content"]["text"]

@@ -143,7 +143,7 @@ async def test_a_handshake_that_hangs_is_given_up_and_said_without_the_ticket(mo
     opened: list[float] = []
     async with a_slack(hangs, opened) as url, running(Heard(url)) as heard:
         await until(lambda: len(opened) >= 2)
-        assert "did not answer in time" in heard.link.trouble
+        assert "no response in time" in heard.link.trouble
 
 
 @in_a_loop

@@ -59,7 +59,7 @@ class Channels:
 
 SHUT: dict[str, tuple[Callable[[Channels], object], str, str]] = {
     "archived": (lambda channels: channels.ops.archive(), "it's archived", "unarchive it"),
-    "removed": (lambda channels: channels.ops.without_bot(), "no member of it any more", "/invite @supervisor"),
+    "removed": (lambda channels: channels.ops.without_bot(), "no longer a member", "/invite @supervisor"),
 }
 
 

@@ -67,7 +67,7 @@ def test_a_daemon_that_can_not_come_up_is_an_error_with_its_last_words(home: Hos
     (home.state_dir / "ledger.db").write_bytes(b"this is no database, and far too long to be an empty one" * 100)
     done = home.supervisor("start")
     assert done.returncode == 1
-    assert "exit code" in done.stderr
+    assert "exited (code 1)" in done.stderr
     assert "ledger" in done.stderr
 
 
@@ -101,9 +101,9 @@ def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(
     written = (home.state_dir / "supervisor.log").stat().st_size
     with monkeypatch.context() as slow, chdir(home.folder):
         slow.setattr(lifecycle, "identify", identify_late)
-        with pytest.raises(StartError, match=r"Its last words:\nthe disk is full$"):
+        with pytest.raises(StartError, match=r"Its last output:\nthe disk is full$"):
             start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, "-c", logs))
-    with pytest.raises(StartError, match=r"exit code -9\. It said nothing\."):
+    with pytest.raises(StartError, match=r"exited \(code -9\)\. It had no output\."):
         start_daemon(home.state_dir, home.config, "supervisor.log", (sys.executable, *dies))
 
 
@@ -217,6 +217,6 @@ class Immortal:
 
 def test_one_that_survives_even_kill_is_never_called_stopped() -> None:
     door = Immortal()
-    with pytest.raises(StillAliveError, match=r"pid 4711.*still the supervisor"):
+    with pytest.raises(StillAliveError, match=r"pid 4711.*still supervises"):
         stop_daemon(door)
     assert door.signals == [TERMINATE, KILL]

@@ -67,7 +67,7 @@ def test_a_ledger_that_is_none_is_said_in_the_heartbeat(home: Home) -> None:
 def test_a_ledger_of_a_newer_version_is_said_in_the_heartbeat(home: Home) -> None:
     in_ledger(home, "UPDATE alembic_version SET version_num = '9999'")
     assert run(home) == 1
-    assert "at version 9999, which this program does not know" in heartbeat(home)["error"]
+    assert "at version 9999, which is newer than this program" in heartbeat(home)["error"]
 
 
 def test_what_nobody_expected_is_said_in_the_heartbeat_too(home: Home) -> None:

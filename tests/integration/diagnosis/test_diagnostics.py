@@ -185,7 +185,7 @@ def test_a_drive_that_hangs_delays_no_report(tmp_path: Path) -> None:
     assert "hangs" in report["folders"]["error"]
     assert "unable to open database file" in report["audit"]["error"]
     assert (report["process"]["running"], report["database"]["connected"]) == (False, False)
-    assert outcome.details["message"].endswith("Not known: heartbeat, folders, log, pending flags, queue, audit")
+    assert outcome.details["message"].endswith("Unknown: heartbeat, folders, log, pending flags, queue, audit")
 
 
 def test_a_report_says_that_the_shared_database_answers_and_which_it_is(tmp_path: Path, database_url: str) -> None:
