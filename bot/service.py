@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -112,61 +114,67 @@ class SlackService(Chat):
             return
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
         self._known, self._handlers = identity, self._build_handlers(identity)
-        # Looked up at each call: the handlers change with the configuration.
-        self._rights.connected(lambda *args: self._handlers_now().access.still_may(*args))  # noqa: PLW0108
-        self._answers.connected(lambda *args: self._handlers_now().schedules.answered(*args))  # noqa: PLW0108
-        api = SlackApi(self._client, identity.bot_id)
-        writer = EnvelopeWriter(self._ledger)
+        api, writer = SlackApi(self._client, identity.bot_id), EnvelopeWriter(self._ledger)
         router = Router(self._client, identity, self._handlers_now)
         dispatcher = EnvelopeDispatcher(self._ledger, router.handle, writer.quiet)
-        intake = Intake(
-            writer,
-            dispatcher,
-            Refusals(api),
-            lambda *args: self._handlers_now().forms.answer(*args),  # noqa: PLW0108
+        # Looked up at each call: the handlers change with the configuration.
+        answer = lambda *args: self._handlers_now().forms.answer(*args)  # noqa: E731, PLW0108
+        link = self._new_link(Intake(writer, dispatcher, Refusals(api), answer))
+        delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake)
+        delivery.alive = partial(self.pulse.beat, loop="messages")
+        self._link, self._delivery = link, delivery
+        before = await self._last_heard()
+        # Before the next can come: one person's requests are handled in their order.
+        if left := await dispatcher.resume():
+            log.info("%d requests from before the last end are handled now", left)
+        work = (
+            link.run(stopping, before, delivery.back),
+            delivery.run(stopping),
+            self._pages.run(stopping, self._context.heard),
+            self._notices.keep_saving(stopping, lambda: link.last_heard),
+            self._forget_pages(stopping),
+            self._check_ids(identity),
         )
-        self._delivery = delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake)
-        self._link = link = Link(
-            self._client,
-            self._app_token,
-            intake.receive,
-            self._notices.report_gap,
-            self._notices.report_other_connections,
-            self._ghosts,
-        )
-        link.alive, delivery.alive = (
-            partial(self.pulse.beat, loop="connection"),
-            partial(self.pulse.beat, loop="messages"),
-        )
+        loop = asyncio.get_running_loop()
+        try:
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
+                await self._together(work)
+            await self._notices.save(link.last_heard, left=True)
+        finally:
+            await dispatcher.close()
+            self._link, self._delivery, self._trouble = None, None, "not connected"
+
+    def _new_link(self, intake: Intake) -> Link:
+        """The link to Slack that brings envelopes to the intake."""
+        notices = self._notices
+        report_gap, report_others = notices.report_gap, notices.report_other_connections
+        link = Link(self._client, self._app_token, intake.receive, report_gap, report_others, self._ghosts)
+        link.alive = partial(self.pulse.beat, loop="connection")
+        return link
+
+    async def _last_heard(self) -> datetime | None:
+        """The last sign of Slack in an earlier run. After a crash, Slack may still count that run's connection."""
         before, closed = await self._notices.load()
         if not (self._came_up or before is None or closed):
             age = (datetime.now(UTC) - before).total_seconds()
             self._ghosts.append(time.monotonic() - max(age, 0.0))
         self._came_up = True
-        # Before the next can come: one person's requests are handled in their order.
-        if left := await dispatcher.resume():
-            log.info("%d requests from before the last end are handled now", left)
-        tasks = [
-            asyncio.create_task(link.run(stopping, before, delivery.back)),
-            asyncio.create_task(delivery.run(stopping)),
-            asyncio.create_task(self._pages.run(stopping, self._context.heard)),
-            asyncio.create_task(self._notices.keep_saving(stopping, lambda: link.last_heard)),
-            asyncio.create_task(self._forget_pages(stopping)),
-            asyncio.create_task(self._check_ids(identity)),
-        ]
-        loop = asyncio.get_running_loop()
+        return before
+
+    async def _together(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Run all of it, with answers for rights and schedules; when one part fails, end the others."""
+        # Looked up at each call: the handlers change with the configuration.
+        self._rights.connected(lambda *args: self._handlers_now().access.still_may(*args))  # noqa: PLW0108
+        self._answers.connected(lambda *args: self._handlers_now().schedules.answered(*args))  # noqa: PLW0108
+        tasks = [asyncio.create_task(each) for each in work]
         try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
-                await asyncio.gather(*tasks)
-            await self._notices.save(link.last_heard, left=True)
+            await asyncio.gather(*tasks)
         finally:
             self._rights.disconnected()
             self._answers.disconnected()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await dispatcher.close()
-            self._link, self._delivery, self._trouble = None, None, "not connected"
 
     def _report_trouble(self, trouble: str) -> None:
         self._trouble = trouble

@@ -15,7 +15,7 @@ from bot.views.forms import form_context
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, TargetRule
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label
@@ -98,11 +98,13 @@ class _FormReader:
         said, rule = _field_value(self._values, inputs.TARGET), self._definition.target
         if rule is TargetRule.NONE:
             return ""
-        if not said:
-            said = self._context.default or "" if rule is TargetRule.WORKERS else ""
-            if not said and rule is TargetRule.WORKERS:
+        if not said and rule is TargetRule.WORKERS:
+            reads = self._definition.risk is Risk.READS
+            said = self._context.every_worker if reads else self._context.default or ""
+            if not said:
                 self.errors[inputs.TARGET] = "Choose a worker."
-            return said
+        if not said:
+            return ""
         try:
             if resolve(said, self._context) is None:
                 raise unknown_target(said, self._context)

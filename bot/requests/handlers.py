@@ -18,7 +18,7 @@ from bot.outbound.home_pages import HomePages
 from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
 from bot.requests.commands import CommandRequests, HostAnswers, reply_with
-from bot.requests.form_views import FORM_SECONDS, FormActions
+from bot.requests.form_actions import FORM_SECONDS, FormActions
 from bot.requests.home_actions import HomeActions
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes

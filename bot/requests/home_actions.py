@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.inbound.dispatcher import Response
 from bot.outbound.home import HomeRefresher
 from bot.outbound.messages import whisper
-from bot.requests.form_views import FormActions, not_opened
+from bot.requests.form_actions import FormActions, not_opened
 from bot.requests.request import from_form_opening
 from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW

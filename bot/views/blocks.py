@@ -121,6 +121,15 @@ def plain_text(text: str) -> Json:
     return {"type": "plain_text", "text": text}
 
 
+def modal(
+    callback_id: str, title: str, blocks: Sequence[Json], metadata: str, submit: str = "", close: str = "Cancel"
+) -> Json:
+    """A form; `metadata` comes back with it when it's sent. Without `submit` it can only be closed."""
+    made: Json = {"type": "modal", "callback_id": callback_id, "private_metadata": metadata}
+    made |= {"title": plain_text(title), "close": plain_text(close), "blocks": list(blocks)}
+    return made | ({"submit": plain_text(submit)} if submit else {})
+
+
 def option(text: str, value: str) -> Json:
     """One choice of a menu."""
     return {"text": plain_text(fit(text, OPTION)), "value": value}

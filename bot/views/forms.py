@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bot.views.answers.help import TITLES
-from bot.views.blocks import Json, option, plain_text, section
+from bot.views.blocks import Json, modal, option, plain_text, section
 from bot.views.blocks import context as small_print
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
@@ -37,15 +37,17 @@ def block_id_of(parameter: Parameter) -> str:
     return f"param:{parameter.name}"
 
 
-def target(rule: TargetRule, context: GrammarContext, filled: Command | None) -> Json:
-    """The menu of workers and teams."""
-    chosen = filled.target if filled else (context.default or "" if rule is TargetRule.WORKERS else "")
+def target(definition: CommandDefinition, context: GrammarContext, filled: Command | None) -> Json:
+    """The menu of workers and teams; for a command that only reads, none means all."""
+    optional = definition.risk is Risk.READS
+    default = (context.every_worker if len(context.workers) == 1 else "") if optional else context.default or ""
+    chosen = filled.target if filled else default if definition.target is TargetRule.WORKERS else ""
     options = [option(_called(each), each) for each in target_names(context)]
     element: Json = {"type": "static_select", "placeholder": plain_text("Choose one")}
     if len(options) > MOST_OPTIONS:
         element = {
             "type": "external_select",
-            "placeholder": plain_text("Type a part of the name"),
+            "placeholder": plain_text("Type part of a name"),
             "min_query_length": 0,
         }
     else:
@@ -54,8 +56,7 @@ def target(rule: TargetRule, context: GrammarContext, filled: Command | None) ->
         element["options"] = options
     if chosen:
         element["initial_option"] = option(_called(chosen), chosen)
-    optional = rule is TargetRule.FILTER
-    hint = "Left empty, it is about all of them." if optional else ""
+    hint = "If empty, all workers." if optional else ""
     return _input(TARGET, "Worker", element, hint, optional=optional)
 
 
@@ -87,7 +88,8 @@ def _means_somebody(pattern: str, context: GrammarContext) -> bool:
 def parameter(one: Parameter, filled: Command | None) -> Json:
     """One parameter, by its kind."""
     value = filled.params.get(one.name) if filled else one.default
-    name = one.help if one.kind is ParameterKind.DURATION else one.name.replace("_", " ")
+    by_help = one.kind in (ParameterKind.DURATION, ParameterKind.NUMBER)
+    name = one.help.partition(" (")[0] if by_help else one.name.replace("_", " ")
     hint = one.help if one.kind is ParameterKind.FLAG else one.description
     return _input(
         block_id_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
@@ -99,7 +101,7 @@ def label(filled: Command | None) -> Json:
     element: Json = {"type": "plain_text_input", "max_length": MAX_LABEL}
     if filled and filled.label:
         element["initial_value"] = filled.label
-    hint = "A few words for the record. Letters A-Z, digits, spaces, hyphens and underscores."
+    hint = "Letters A-Z, digits, spaces, hyphens and underscores. Part of the audit trail."
     return _input(LABEL, "Label", element, hint, optional=True)
 
 
@@ -122,8 +124,8 @@ def input_place(*, informs: bool, chosen: str = "") -> Json:
         "filter": {"include": ["public", "private"], "exclude_bot_users": True},
         "placeholder": plain_text("Choose a channel"),
     }
-    name = "Where the answer goes, to you alone" if informs else "Where its card goes"
-    return _input(WHERE, name, element, "Left empty: to you, in our direct messages.", optional=True)
+    name = "Show the answer in (only you see it)" if informs else "Post the command in"
+    return _input(WHERE, name, element, "If empty, in your direct messages with the bot.", optional=True)
 
 
 def _element(one: Parameter, value: object) -> Json:
@@ -140,7 +142,7 @@ def _element(one: Parameter, value: object) -> Json:
             return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
         case ParameterKind.PERSON:
             initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
-            return {"type": "users_select", "placeholder": plain_text("Choose somebody"), **initial}
+            return {"type": "users_select", "placeholder": plain_text("Choose a person"), **initial}
         case _:
             element = {"type": "plain_text_input"}
             if one.high and one.kind is not ParameterKind.DURATION:
@@ -240,16 +242,13 @@ def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", 
         "placeholder": plain_text("Choose a command"),
         "option_groups": groups,
     }
-    blocks = [{**section("*What shall be done?*"), "block_id": "pick", "accessory": menu}]
+    blocks = [{**section("*Choose a command*"), "block_id": "pick", "accessory": menu}]
     if channel:
         blocks.append(small_print(_place(channel, thread)))
     return _modal(PICKER, "Give a command", FormContext("", channel, thread), blocks)
 
 
-NO_RIGHT = (
-    "There is nothing here that you may ask me for. Whoever runs the supervisor can add you, in its configuration "
-    "under `slack.access`."
-)
+NO_RIGHT = "You have no rights here yet. An administrator can add you to `slack.access` in the configuration."
 
 
 def command_form(
@@ -266,7 +265,7 @@ def command_form(
     the channel that it begins with, where it was opened from none."""
     blocks: list[Json] = [section(escape(definition.summary))]
     if definition.target is not TargetRule.NONE and context.workers:
-        blocks.append(target(definition.target, context, filled))
+        blocks.append(target(definition, context, filled))
     blocks += [parameter(each, filled) for each in definition.written_for(len(context.workers))]
     if definition.takes_label:
         blocks += [label(filled), note(filled)]
@@ -275,11 +274,11 @@ def command_form(
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit_text(definition)
-    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks) | {"submit": plain_text(words)}
+    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks, submit=words)
 
 
-_AGREED = ":lock: Nothing is done yet: an approver must agree to it first, and is asked on the card."
-_AT_ONCE = ":zap: It is carried out at once."
+_AGREED = ":lock: Requires an approval. Nothing runs until an approver agrees."
+_AT_ONCE = ":zap: Runs at once."
 
 
 def submit_text(definition: CommandDefinition) -> str:
@@ -297,15 +296,8 @@ def _command_option(definition: CommandDefinition) -> Json:
 
 def _place(channel: str, thread: str | None) -> str:
     where = "this direct message" if channel.startswith("D") else f"<#{channel}>"
-    return f"What comes of it is told in {where}{', in the thread' if thread else ''}."
+    return f"The result is posted in {where}{', in the thread' if thread else ''}."
 
 
-def _modal(callback: str, title: str, known: FormContext, blocks: list[Json]) -> Json:
-    return {
-        "type": "modal",
-        "callback_id": callback,
-        "title": plain_text(title),
-        "close": plain_text("Cancel"),
-        "private_metadata": json.dumps(asdict(known)),
-        "blocks": blocks,
-    }
+def _modal(callback: str, title: str, known: FormContext, blocks: list[Json], submit: str = "") -> Json:
+    return modal(callback, title, blocks, json.dumps(asdict(known)), submit)

@@ -23,7 +23,6 @@ from supervisor_core.commands.parameters import (
     read_word,
 )
 from supervisor_core.commands.targets import (
-    ALL,
     NO_WORKERS,
     GrammarContext,
     ask_if_nearly,
@@ -87,8 +86,8 @@ class Arguments:
             return "", ()
         if not workers:
             raise GrammarError(NO_WORKERS)
-        if self.definition.risk is Risk.READS and len(workers) > 1:
-            return ALL, workers
+        if self.definition.risk is Risk.READS:
+            return self.context.every_worker, workers
         default = self.context.default
         if default is not None:
             return default, (default,)

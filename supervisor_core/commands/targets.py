@@ -41,6 +41,11 @@ class GrammarContext:
             return self.workers[0]
         return self.default_worker if self.default_worker in self.workers else None
 
+    @property
+    def every_worker(self) -> str:
+        """The target of a command that only reads and names none: `all`, or the only worker."""
+        return self.workers[0] if len(self.workers) == 1 else ALL
+
 
 def canonical_target(word: str, context: GrammarContext) -> str:
     """The target in the case in which it's configured; the word itself where that isn't clear."""

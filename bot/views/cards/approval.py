@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bot.views.blocks import LONGEST, Content, Json, actions, button, context, option, plain_text, section
+from bot.views.blocks import LONGEST, Content, Json, actions, button, context, modal, option, plain_text, section
 from bot.views.buttons import command_button, confirm
 from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
 from bot.views.text import escape, first_lines, fit, mention, moment, phrase_markup, requester, shorten
@@ -226,18 +226,8 @@ def denial_form(approval: Approval, request: Request) -> Json:
         "replaces": request.replaces,
     }
     title = escape(fit(about(approval.command), TITLE))
-    return {
-        "type": "modal",
-        "callback_id": DENIAL,
-        "private_metadata": json.dumps(place),
-        "title": plain_text("Deny"),
-        "submit": plain_text("Deny"),
-        "close": plain_text("Not now"),
-        "blocks": [
-            section(f"*{title}*\nasked by {requester(approval.requester)}. One denial ends it."),
-            _why(),
-        ],
-    }
+    blocks = [section(f"*{title}*\nasked by {requester(approval.requester)}. One denial ends it."), _why()]
+    return modal(DENIAL, "Deny", blocks, json.dumps(place), submit="Deny", close="Not now")
 
 
 def decision_form(approval: Approval) -> Json:
@@ -250,26 +240,15 @@ def decision_form(approval: Approval) -> Json:
     cut = [context("More than a form holds: all of it is in the thread of its card.")]
     choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
     options = [{**option(text, value), "description": plain_text(fit(words, 75))} for text, value, words in choices]
-    return {
-        "type": "modal",
-        "callback_id": DECISION,
-        "private_metadata": approval.approval_id,
-        "title": plain_text("Approve or deny"),
-        "submit": plain_text("Vote"),
-        "close": plain_text("Not now"),
-        "blocks": [
-            section(f"*{fit(about, TITLE)}*\n{facts}"),
-            *seen,
-            *(cut if is_cut(approval.previews) else []),
-            {
-                "type": "input",
-                "block_id": "choice",
-                "label": plain_text("What do you say?"),
-                "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
-            },
-            _why(),
-        ],
+    vote = {
+        "type": "input",
+        "block_id": "choice",
+        "label": plain_text("Your vote"),
+        "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
     }
+    about_it = [section(f"*{fit(about, TITLE)}*\n{facts}"), *seen, *(cut if is_cut(approval.previews) else [])]
+    blocks = [*about_it, vote, _why()]
+    return modal(DECISION, "Approve or deny", blocks, approval.approval_id, submit="Vote", close="Not now")
 
 
 def _why() -> Json:

@@ -1,4 +1,4 @@
-"""Schedules as people work at them: add, list, remove. Running them is the scheduler's (`runner.py`)."""
+"""Schedules: add, list and remove them. `runner.py` runs them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -27,20 +28,20 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.store import Ledger
 
 MOST = 100
-"""Schedules of one host: more of them nobody oversees."""
+"""Schedules of one host."""
 
 SHOWN_TIMES = 3
-"""So many times to come stand for a schedule that has no words."""
+"""Next runs to show for a cron expression without a description in words."""
 
 SECRET_BYTES = 32
 
 
 class NameTaken(RefusedError):
-    """There is a schedule of this name already."""
+    """The name of the schedule is taken."""
 
 
 class NoSuchSchedule(UsageError):
-    """There is no schedule of this name."""
+    """There's no schedule of this name."""
 
 
 class TooManySchedules(RefusedError):
@@ -49,19 +50,19 @@ class TooManySchedules(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """A schedule and what became of it so far."""
+    """A schedule, its next runs and the result of its last one."""
 
     schedule: Schedule
     words: str
-    """When it runs; the expression itself where there are no words for it."""
+    """The times of its runs in words, else its cron expression."""
     times: tuple[datetime, ...]
-    """The next time; a few of them where there are no words."""
+    """The next run; several for an expression without words."""
     outcome: str = ""
-    """What came of the last time that it was due; empty before that."""
+    """The result of the last run; empty before the first."""
 
 
 class Schedules:
-    """All schedules of one host. Safe to be used from any thread, and by several programs at once. It blocks."""
+    """The schedules of one host. Thread-safe, and safe for several processes. It blocks."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -77,11 +78,11 @@ class Schedules:
         now: datetime | None = None,
         place: Mapping[str, Any] | None = None,
     ) -> ScheduleStatus:
-        """Keep a new one, as the parameters of `schedule add` say; durable when this returns. The same one again for a
-        task id that is known; `NameTaken`, `TooManySchedules`.
+        """Add a schedule by the parameters of `schedule add`; durable when this returns. For a known command id, return
+        the schedule that it added. `NameTaken`, `TooManySchedules`.
 
-        `target` is that of the command to be given; `card` is where what comes of it is told, `place` where that it
-        was added.
+        `target` is the target of the scheduled command. `card` is the place of its results, `place` that of the message
+        about the schedule.
         """
         moment = now or datetime.now(UTC)
         first = next_after(parse_cron(params["cron"]), zone, moment)
@@ -101,35 +102,13 @@ class Schedules:
             due_at=first,
             secret=secrets.token_hex(SECRET_BYTES),
         )
-
-        def work(connection: Connection) -> Schedule:
-            known = rows.added_by(connection, task_id)
-            if known is not None:
-                return known
-            taken = rows.named(connection, schedule.supervisor_id, schedule.name)
-            if taken is not None:
-                raise NameTaken(
-                    f"There's already a schedule {taken.name}. It runs {taken.command} {when(taken)}.",
-                    remedy=(
-                        "Use another name, or remove it first: ",
-                        CommandText(f"schedule remove {taken.name}"),
-                    ),
-                )
-            if len(rows.waiting(connection)) >= MOST:
-                raise TooManySchedules(
-                    f"There are already {MOST} schedules.",
-                    remedy=("Remove one first. ", CommandText("schedule list"), " lists them."),
-                )
-            rows.add(connection, schedule, place)
-            return schedule
-
         crashpoints.reach("schedules_t.added:before")
-        added = self._ledger.write(work)
+        added = self._ledger.write(partial(_add_once, schedule=schedule, place=place))
         crashpoints.reach("schedules_t.added:after")
         return schedule_status(added, moment)
 
     def remove(self, name: str, by: Issuer, task_id: str, now: datetime | None = None) -> Schedule:
-        """End the one of this name; the same one again for a task id that is known. `NoSuchSchedule`."""
+        """Remove the schedule of this name; for a known task id, return the one that it removed. `NoSuchSchedule`."""
         moment = now or datetime.now(UTC)
         done = self._ledger.read(lambda connection: rows.removed_by(connection, task_id))
         if done is not None:
@@ -140,7 +119,7 @@ class Schedules:
         return found
 
     def list(self, now: datetime | None = None) -> list[ScheduleStatus]:
-        """All that go on, the next to run first, and what came of each the last time."""
+        """All schedules with the result of their last runs, the next to run first."""
         moment = now or datetime.now(UTC)
 
         def look(connection: Connection) -> list[ScheduleStatus]:
@@ -149,7 +128,7 @@ class Schedules:
         return self._ledger.read(look)
 
     def told_in(self, schedule: Schedule) -> str:
-        """The channel in which its card stands, which says what becomes of it; empty where it has none any more."""
+        """The channel of the schedule's message; empty if it has none any more."""
         place = self._ledger.read(lambda connection: outbox.message_place(connection, rows.TOLD, schedule.schedule_id))
         return str((place or {}).get("channel") or "")
 
@@ -162,14 +141,34 @@ class Schedules:
         return NoSuchSchedule(f"There's no schedule {name[:64]!a}.", remedy=hint)
 
 
+def _add_once(connection: Connection, schedule: Schedule, place: Mapping[str, Any] | None) -> Schedule:
+    """Insert the schedule, unless its command already added it; the schedule of that command."""
+    known = rows.added_by(connection, schedule.task_id)
+    if known is not None:
+        return known
+    taken = rows.named(connection, schedule.supervisor_id, schedule.name)
+    if taken is not None:
+        raise NameTaken(
+            f"There's already a schedule {taken.name}. It runs {taken.command} {when(taken)}.",
+            remedy=("Use another name, or remove it first: ", CommandText(f"schedule remove {taken.name}")),
+        )
+    if len(rows.waiting(connection)) >= MOST:
+        raise TooManySchedules(
+            f"There are already {MOST} schedules.",
+            remedy=("Remove one first. ", CommandText("schedule list"), " lists them."),
+        )
+    rows.add(connection, schedule, place)
+    return schedule
+
+
 def when(schedule: Schedule) -> str:
-    """When it runs, in words where there are any, and by which clocks."""
+    """The times of its runs in words if possible, and the time zone."""
     cron = parse_cron(schedule.cron)
     return f"{cron_in_words(cron) or cron.text} ({schedule.zone})"
 
 
 def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> ScheduleStatus:
-    """The schedule with what there is to say of it."""
+    """The schedule with its next runs."""
     if schedule.state is ScheduleState.REMOVED:
         return ScheduleStatus(schedule, when(schedule), (), outcome)
     times = [schedule.next_at]
@@ -180,7 +179,7 @@ def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> Sch
 
 
 def unfinished(connection: Connection, task_id: str) -> bool:
-    """Whether this command is still to be approved or carried out."""
+    """True while the command waits for its approval or runs."""
     asked = approvals.of_task(connection, task_id)
     if asked is not None and asked.state not in DECIDED:
         return True

@@ -123,11 +123,11 @@ def test_every_form_is_drawn_with_a_field_for_each_of_its_parts(page: Page) -> N
 
 def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: Page) -> None:
     form = picked(page, "rollback")
-    form.get_by_text("an approver must agree").wait_for()
-    form.get_by_role("button", name="Where its card goes").get_by_text("general").wait_for()
+    form.get_by_text("until an approver agrees").wait_for()
+    form.get_by_role("button", name="Post the command in").get_by_text("general").wait_for()
     form.get_by_role("button", name="Worker").click()
     page.get_by_role("option", name="team:archive").click()
-    form.get_by_role("textbox", name="Commits back").fill("3")
+    form.get_by_role("textbox", name="Commits to revert").fill("3")
     form.get_by_role("textbox", name="Label").fill("it's slow")
     form.get_by_role("button", name="Roll back").click()
     form.get_by_text("isn't allowed in a label").wait_for()
@@ -149,7 +149,7 @@ def test_among_many_workers_one_is_found_by_its_name(page: Page, desk: Desk) -> 
     desk.context = MANY
     form = picked(page, "pause")
     form.get_by_role("button", name="W007").click()
-    page.get_by_role("combobox", name="Search: Type a part of the name").fill("w12")
+    page.get_by_role("combobox", name="Search: Type part of a name").fill("w12")
     page.get_by_role("option", name="W123").click()
     form.get_by_role("button", name="Pause", exact=True).click()
     row(page, "read: pause W123").wait_for()

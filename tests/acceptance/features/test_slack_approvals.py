@@ -188,7 +188,7 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await late()
         await approver.sees("It has already expired. Nothing changed")
         await operator.slash("/supervisor approvals")
-        await operator.sees("is limited to approvers")
+        await operator.sees("You have no pending requests")
         await approver.slash("/supervisor approvals")
         await approver.sees("Nothing needs approval")
         assert home.actions()[:2] == [("APPROVAL_REQUESTED", "success"), ("EXPIRED", "failure")]

@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 async def form_of_pause(slack: Playground) -> Modal:
     operator = slack.user("operator")
     await operator.shortcut(SHORTCUT, in_="ops")
-    modal: Modal = await operator.modal("What shall be done?")
+    modal: Modal = await operator.modal("Choose a command")
     await modal.menu("Choose a command").choose("Pause")
     await modal.becomes("Stop a worker and keep it stopped")
     await modal.fill("Label", "hotfix test")
@@ -102,7 +102,7 @@ async def test_killed_before_the_choice_was_shown_the_form_comes_after_all(home:
     daemon = await started(home, slack, armed("envelope.ack:after" + CHOICE_IS))
     operator = slack.user("operator")
     await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal("What shall be done?")
+    modal = await operator.modal("Choose a command")
     await modal.menu("Choose a command").choose("Pause")
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     await started(home, slack)

@@ -16,7 +16,7 @@ from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
-from bot.requests.form_views import FormActions
+from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.request import Request
 from bot.views import forms as views
@@ -89,7 +89,13 @@ async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, co
     opened = await doors.forms.open_form(doors.trigger(), "rollback", "C0OPS", "1.2", "rollback South 3 hotfix")
     assert opened
     modal = await slack.user("operator").modal("Roll back")
-    for text in ("Worker: [South]", "Commits back: [3]", "Label: [hotfix]", "told in #ops, in the thread", "approver"):
+    for text in (
+        "Worker: [South]",
+        "Commits to revert: [3]",
+        "Label: [hotfix]",
+        "posted in #ops, in the thread",
+        "approver",
+    ):
         await modal.shows(text)
 
 

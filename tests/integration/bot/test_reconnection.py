@@ -104,7 +104,7 @@ def greets(then: dict[str, Any] | None) -> Handler:
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"), [("link_disabled", "switched off"), ("too_many_websockets", "too many connections")]
+    ("reason", "words"), [("link_disabled", "turned off"), ("too_many_websockets", "too many connections")]
 )
 @in_a_loop
 async def test_where_slack_does_not_want_us_it_is_asked_again_once_a_minute(reason: str, words: str) -> None:

@@ -18,7 +18,7 @@ from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests, reply_with
-from bot.requests.form_views import FormActions
+from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
 from bot.requests.votes import PendingApprovals, Votes

@@ -34,7 +34,7 @@ from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, TargetRule
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.commands.targets import GrammarContext
@@ -99,9 +99,9 @@ def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(def
 
 def test_a_form_says_whether_others_must_agree_first() -> None:
     agreed, at_once = (json.dumps(command_form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
-    assert "an approver must agree" in agreed
-    assert "carried out at once" in at_once
-    assert "carried out at once" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
+    assert "until an approver agrees" in agreed
+    assert "Runs at once" in at_once
+    assert "Runs at once" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
 
 
 def test_the_shortcuts_of_the_manifest_are_those_that_are_heard() -> None:
@@ -182,7 +182,7 @@ def test_what_was_filled_in_becomes_the_canonical_text() -> None:
     assert said("history", target="vega", param_span="7d") == "history vega 7d"
     assert said("audit", param_by="U0OPER", param_since="2d") == "audit by U0OPER since 2d 20"
     assert said("monitoring pause") == "monitoring pause"
-    assert said("status", GrammarContext(("A", "B"), {}, "B")) == "status B"
+    assert said("status", GrammarContext(("A", "B"), {}, "B")) == "status all"
     assert said("schedule add", param_name="nightly", param_cron="0  3 * * *", param_command="restart vega") == (
         'schedule add nightly "0 3 * * *" "restart vega"'
     )
@@ -314,7 +314,8 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
     command = parse(answer, context)
     assert command.name == definition.name
     if definition.target is not TargetRule.NONE:
-        default = context.default if definition.target is TargetRule.WORKERS else ""
+        single = context.every_worker if definition.risk is Risk.READS else context.default
+        default = single if definition.target is TargetRule.WORKERS else ""
         assert command.target == ((values[TARGET] or "").strip() or default)
     if definition.takes_label:
         assert command.label == ((values[LABEL] or "").strip() or None)
