@@ -56,7 +56,8 @@ def target(definition: CommandDefinition, context: GrammarContext, filled: Comma
         element["options"] = options
     if chosen:
         element["initial_option"] = option(_called(chosen), chosen)
-    hint = "If empty, all workers." if optional else ""
+    optional = rule is TargetRule.FILTER
+    hint = "Leave empty for all workers." if optional else ""
     return _input(TARGET, "Worker", element, hint, optional=optional)
 
 
@@ -114,8 +115,8 @@ def note(filled: Command | None) -> Json:
 
 
 def input_place(*, informs: bool, chosen: str = "") -> Json:
-    """The channel, for a form that was not opened from one; `informs`: there will be an answer, and no card; `chosen`:
-    where it goes unless somebody chooses another."""
+    """The channel, for a form that wasn't opened from one. `informs`: an answer and no card; `chosen`: the
+    preselected channel."""
     element: Json = {
         "type": "conversations_select",
         **({"initial_conversation": chosen} if chosen else {"default_to_current_conversation": True}),
@@ -124,8 +125,8 @@ def input_place(*, informs: bool, chosen: str = "") -> Json:
         "filter": {"include": ["public", "private"], "exclude_bot_users": True},
         "placeholder": plain_text("Choose a channel"),
     }
-    name = "Show the answer in (only you see it)" if informs else "Post the command in"
-    return _input(WHERE, name, element, "If empty, in your direct messages with the bot.", optional=True)
+    name = "Show the answer in (only to you)" if informs else "Post in"
+    return _input(WHERE, name, element, "Leave empty for our direct messages.", optional=True)
 
 
 def _element(one: Parameter, value: object) -> Json:
@@ -179,18 +180,18 @@ OPEN, PICK = "form:open", "form:pick"
 TITLE = 24  # characters of a title and of a submit button
 
 SUBMIT: Mapping[str, str] = {
-    "overview": "Show the workers",
+    "overview": "Show workers",
     "help": "Show help",
     "status": "Show status",
     "why": "Explain",
     "logs": "Show logs",
-    "history": "Draw history",
-    "audit": "Show the audit trail",
+    "history": "Show history",
+    "audit": "Show audit trail",
     "approvals": "Show approvals",
     "alerts": "Show alerts",
     "teams": "Show teams",
-    "diagnostics": "Write a report",
-    "verify-db": "Verify the database",
+    "diagnostics": "Write report",
+    "verify-db": "Verify database",
     "pause": "Pause",
     "resume": "Resume",
     "restart": "Restart",
@@ -198,9 +199,9 @@ SUBMIT: Mapping[str, str] = {
     "unmute": "Unmute",
     "monitoring pause": "Pause monitoring",
     "monitoring resume": "Resume monitoring",
-    "schedule add": "Add a schedule",
+    "schedule add": "Add schedule",
     "schedule list": "Show schedules",
-    "schedule remove": "Remove a schedule",
+    "schedule remove": "Remove schedule",
     "update": "Update",
     "update-deps": "Update with packages",
     "rollback": "Roll back",
@@ -235,7 +236,7 @@ def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", 
         if options:
             groups.append({"label": plain_text(title), "options": options})
     if not groups:
-        return _modal(NOTHING, "Give a command", FormContext(), [section(f":no_entry: {NO_RIGHT}")])
+        return _modal(NOTHING, "Run a command", FormContext(), [section(f":no_entry: {NO_RIGHT}")])
     menu: Json = {
         "type": "static_select",
         "action_id": PICK,
@@ -245,10 +246,13 @@ def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", 
     blocks = [{**section("*Choose a command*"), "block_id": "pick", "accessory": menu}]
     if channel:
         blocks.append(small_print(_place(channel, thread)))
-    return _modal(PICKER, "Give a command", FormContext("", channel, thread), blocks)
+    return _modal(PICKER, "Run a command", FormContext("", channel, thread), blocks)
 
 
-NO_RIGHT = "You have no rights here yet. An administrator can add you to `slack.access` in the configuration."
+NO_RIGHT = (
+    "You don't have access to any command yet. An administrator of the supervisor can add you to `slack.access` in "
+    "the configuration."
+)
 
 
 def command_form(
@@ -261,8 +265,8 @@ def command_form(
     filled: Command | None = None,
     chosen: str = "",
 ) -> Json:
-    """The form of one command, with what is known already. `approval`: others must agree before it is done; `chosen`:
-    the channel that it begins with, where it was opened from none."""
+    """The form of one command, with what is known already. `approval`: it needs an approval; `chosen`: the
+    preselected channel."""
     blocks: list[Json] = [section(escape(definition.summary))]
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(target(definition, context, filled))
@@ -277,8 +281,8 @@ def command_form(
     return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks, submit=words)
 
 
-_AGREED = ":lock: Requires an approval. Nothing runs until an approver agrees."
-_AT_ONCE = ":zap: Runs at once."
+_AGREED = ":lock: Needs approval: nothing runs until an approver agrees."
+_AT_ONCE = ":zap: Runs immediately."
 
 
 def submit_text(definition: CommandDefinition) -> str:

@@ -160,7 +160,7 @@ async def _at_once(slack: Playground) -> Times:
 
 
 async def _give(slack: Playground, text: str) -> None:
-    """Give a command and wait for its acknowledgement, or for Slack's patience to end."""
+    """Run a command and wait for its acknowledgement, or for Slack's patience to end."""
     operator, ops = slack.user("operator").user, slack.channel("ops").channel
     await slack.server.people.slash(operator, ops, f"{COMMAND} {text}")
 

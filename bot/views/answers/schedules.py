@@ -32,7 +32,6 @@ def schedule_card(standing: ScheduleStatus) -> Content:
         return schedule_removed(schedule, schedule.removed_by, schedule.removed_at)
     facts = {
         "Command": _command(schedule),
-        "When": _when(schedule),
         "Next": _times(standing),
         "Runs as": f"{mention(schedule.owner)}, with their current rights",
     }

@@ -97,8 +97,8 @@ def page(browser: Browser, slack: Any, desk: Desk) -> Iterator[Page]:
 def picked(page: Page, name: str) -> Any:
     """The form of a command, opened as a person would."""
     page.locator("#composer").get_by_role("button", name="Shortcuts and commands").click()
-    page.get_by_role("option", name="Give a command").click()
-    picker = page.get_by_role("dialog", name="Give a command")
+    page.get_by_role("option", name="Run a command").click()
+    picker = page.get_by_role("dialog", name="Run a command")
     picker.get_by_role("button", name="Choose a command").click()
     search = page.get_by_role("combobox", name="Search: Choose a command")
     title = views.submit_text(CATALOG[name])
@@ -123,8 +123,8 @@ def test_every_form_is_drawn_with_a_field_for_each_of_its_parts(page: Page) -> N
 
 def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: Page) -> None:
     form = picked(page, "rollback")
-    form.get_by_text("until an approver agrees").wait_for()
-    form.get_by_role("button", name="Post the command in").get_by_text("general").wait_for()
+    form.get_by_text("an approver must agree").wait_for()
+    form.get_by_role("button", name="Post in").get_by_text("general").wait_for()
     form.get_by_role("button", name="Worker").click()
     page.get_by_role("option", name="team:archive").click()
     form.get_by_role("textbox", name="Commits to revert").fill("3")

@@ -39,7 +39,7 @@ async def test_a_shortcut_opens_a_picker_the_picker_a_form_and_the_form_gives_th
     modal = await operator.modal("Choose a command")
     await modal.menu("Choose a command").choose("Pause")
     await modal.becomes("Stop a worker and keep it stopped")
-    await modal.shows("Post the command in: [#ops]")
+    await modal.shows("Post in: [#ops]")
     await modal.menu("Worker").choose("South")
     await modal.fill("Label", "hotfix test")
     await modal.submit()
@@ -174,7 +174,7 @@ async def test_a_form_for_a_channel_where_the_bot_is_no_member_is_told_in_the_di
     await operator.shortcut(SHORTCUT, in_=place)
     modal = await operator.modal()
     await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Post the command in: [#private-room]")
+    await modal.becomes("Post in: [#private-room]")
     await modal.menu("Worker").choose("North")
     await modal.submit()
     card = await operator.dm().shows("North: paused")
@@ -210,7 +210,7 @@ async def test_who_may_only_look_is_offered_that_and_a_right_that_was_lost_meanw
     offered = [group["label"]["text"] for group in modal._view()["blocks"][0]["accessory"]["option_groups"]]  # noqa: SLF001
     assert offered == ["View"]
     await guest.shortcut(SHORTCUT)
-    await guest.modal("You have no rights here yet")
+    await guest.modal("You don't have access to any command yet")
     operator = slack.user("operator")
     await operator.shortcut(SHORTCUT, in_="ops")
     form = await operator.modal()

@@ -44,9 +44,9 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await operator.slash('/supervisor schedule add nightly "dayly 03:00" restart')
     await operator.sees("isn't a known day")
     card = await operator.slash('/supervisor schedule add nightly "daily 03:00" restart OrionMX nightly')
-    await card.shows("Schedule nightly: every day at 03:00 (Europe/Berlin)")
+    await card.shows("Schedule nightly added: every day at 03:00 (Europe/Berlin)")
     await card.shows("restart OrionMX nightly")
-    await card.shows("with the rights that you have at each run")
+    await card.shows("with their current rights")
     await operator.slash('/supervisor schedule add Nightly "hourly" status all')
     await operator.sees("There's already a schedule nightly")
     await operator.slash('/supervisor schedule add db "hourly" verify-db OrionMX')
@@ -125,7 +125,7 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
     for command, words in said.items():
         name = command.partition(" ")[0]
         await operator.slash(f'/supervisor schedule add {name} "hourly" {command}')
-        await channel.shows(f"Schedule {name}: every hour")
+        await channel.shows(f"Schedule {name} added: every hour")
         comes_due(home, name)
         told = await channel.shows(f"schedule {name}: {command}")
         await told.shows(words)
@@ -156,7 +156,7 @@ async def test_after_its_owner_lost_the_right_it_is_refused_once_said_and_audite
     told = await slack.channel("ops").shows("Schedule often was refused")
     await told.shows("who owns the schedule, no longer has the right")
     comes_due(home, "often")
-    await told.becomes("was refused 2 times")
+    await told.becomes("2 times since")
     await settled(home)
     assert [row["action"] for row in home.trail()] == ["SCHEDULE_ADDED", "CONFIG_APPLIED", "REFUSED", "REFUSED"]
     assert home.trail()[-1]["actor"] == "schedule:often"

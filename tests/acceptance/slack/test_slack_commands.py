@@ -133,7 +133,7 @@ async def test_a_mistake_offers_what_was_meant_as_a_button_that_does_it(home: Sl
     assert home.trail() == []
     await mistake.button("pause North hotfix").click(confirm=True)
     await slack.channel("ops").shows("North: paused")
-    nearly = await operator.slash("/supervisor restart nort")
+    nearly = await operator.slash("/supervisor restart Nroth")
     await nearly.button("restart North").click(confirm=True)
     await slack.channel("ops").shows("North: restarted")
     shown = await viewer.slash("/supervisor statsu")

@@ -54,8 +54,8 @@ async def press(page: Page, card: Locator, name: str, title: str) -> None:
 async def fill_in_a_form(page: Page, shot: Shot = no_picture) -> None:
     """A rollback by a form: an error stands at its field, and what was typed is kept; then it is right."""
     await page.locator("#composer").get_by_role("button", name="Shortcuts and commands").click()
-    await page.get_by_role("option", name="Give a command").click()
-    picker = page.get_by_role("dialog", name="Give a command")
+    await page.get_by_role("option", name="Run a command").click()
+    picker = page.get_by_role("dialog", name="Run a command")
     await picker.get_by_role("button", name="Choose a command").click()
     await page.get_by_role("combobox", name="Search: Choose a command").fill("Roll back")
     await page.get_by_role("option", name="Roll back").first.click()

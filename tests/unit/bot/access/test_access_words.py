@@ -44,7 +44,7 @@ def refused(person: Person | None, name: str, *workers: str, rules: AccessRules 
 def test_it_names_people_groups_and_channels_and_the_keys_that_give_the_right() -> None:
     told = refused(ME, "pause", "East")
     assert told.words == (
-        "`pause` is limited to operators: <@U0ANNA>, <!subteam^S0OPS>, the members of <#C0OPS>, the members of "
+        "`pause` is limited to operators: <@U0ANNA>, <!subteam^S0OPS>, members of <#C0OPS>, members of "
         "<#G0OPS> and <@U0INGA>. An administrator of the supervisor can add you to `slack.access.operators` or "
         "`teams.intake.operators` in the configuration. Members of the groups or channels listed there can use it too."
     )

@@ -99,9 +99,9 @@ def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(def
 
 def test_a_form_says_whether_others_must_agree_first() -> None:
     agreed, at_once = (json.dumps(command_form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
-    assert "until an approver agrees" in agreed
-    assert "Runs at once" in at_once
-    assert "Runs at once" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
+    assert "nothing runs until an approver agrees" in agreed
+    assert "Runs immediately" in at_once
+    assert "Runs immediately" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
 
 
 def test_the_shortcuts_of_the_manifest_are_those_that_are_heard() -> None:
