@@ -56,7 +56,6 @@ def target(definition: CommandDefinition, context: GrammarContext, filled: Comma
         element["options"] = options
     if chosen:
         element["initial_option"] = option(_called(chosen), chosen)
-    optional = rule is TargetRule.FILTER
     hint = "Leave empty for all workers." if optional else ""
     return _input(TARGET, "Worker", element, hint, optional=optional)
 

@@ -84,7 +84,7 @@ async def test_the_audit_trail_is_read_page_by_page_and_comes_as_a_file(home: Sl
     await page.shows("task_22")
     await page.button("Newer").is_gone()
     await page.button("Download CSV").click()
-    await operator.sees("25 rows come as a file")
+    await operator.sees("25 rows sent to you as a file")
     await operator.dm().shows("The audit trail of TestHost: 25 rows.")
     file = await the_file(slack, "audit_")
     table = list(csv.DictReader(io.StringIO(file)))

@@ -135,7 +135,7 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
             await told.button("Download CSV").click(as_=slack.user("viewer"))
             await slack.user("viewer").sees("audit is limited to operators")
             await told.button("Download CSV").click(as_=slack.user("anna"))
-            await slack.user("anna").sees("rows come as a file, to you alone")
+            await slack.user("anna").sees("rows sent to you as a file")
     await settled(home)
     actors = [(row["action"], row["actor"], row["task_id"][:8]) for row in home.trail() if "MUTED" in row["action"]]
     assert actors == [("MUTED", "schedule:mute", "task_202"), ("UNMUTED", "schedule:unmute", "task_202")]
