@@ -68,7 +68,7 @@ class AuditAnswer:
         found = page(connection, wanted, size, beside, newer=newer)
         shown = [
             AuditRow(
-                replace(entry, error=self._masking.text(entry.error)),
+                replace(entry, error=self._masking.text(entry.error), note=self._masking.text(entry.note)),
                 self._link(connection, entry.task_id) if entry.task_id else "",
             )
             for entry in found.entries

@@ -25,7 +25,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.search import AFFECTED, DAMAGED, audit_filter
-from supervisor_core.storage.audit.trail import cause_of
+from supervisor_core.storage.audit.trail import cause_of, command_in_words, note_in
 
 if TYPE_CHECKING:
     from supervisor_core.daemon.replication.connection import SharedDatabase
@@ -159,23 +159,31 @@ def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
     lines = [
         [
             row["created_at"][:19].replace("T", " "),
-            row["action"],
+            command_in_words(row, details),
             row["target_id"],
             "DAMAGED" if DAMAGED in row else row["outcome"],
             row["actor"],
-            row["label"] or "",
+            " -- ".join(filter(None, (row["label"], note_in(details)))),
             row["task_id"] or "",
             "; ".join(filter(None, (_why(row), affected_in_words(row[AFFECTED], cause_of(row), about)))),
         ]
-        for row in reversed(rows)
+        for row, details in ((row, _details(row)) for row in reversed(rows))
     ]
     return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK", "WHY"), lines, width)
+
+
+def _details(row: dict[str, Any]) -> dict[str, Any]:
+    """The details of a row; empty where a damaged row has none."""
+    try:
+        details = json.loads(row["details_json"])
+    except (TypeError, ValueError):
+        return {}
+    return details if isinstance(details, dict) else {}
 
 
 def _why(row: dict[str, Any]) -> str:
     """Why something did not succeed, in one line; of a row that was altered, what is wrong with it."""
     if DAMAGED in row:
         return f"This row was altered: {row[DAMAGED]}."
-    details = json.loads(row["details_json"])
-    error = details.get("error") if isinstance(details, dict) else None
+    error = _details(row).get("error")
     return " ".join(str(error).split()) if error and row["outcome"] != "success" else ""

@@ -83,6 +83,6 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _parameters(definition: CommandDefinition) -> tuple[str, str, str]:
-    further = (*definition.parameters, *definition.untyped, *definition.spread_options)
+    further = (*definition.parameters, *definition.untyped, *definition.spread_options, *definition.note_parameters)
     described = (f"`{each.name}`: {sentence(each.description)}" for each in further)
     return code(definition.handler), code(definition.name), " ".join(described)

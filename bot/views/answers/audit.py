@@ -102,6 +102,7 @@ def _entry(shown: AuditRow, *, alone: bool) -> str:
         names = [_who(each, alone=alone) for each in entry.approved]
         facts.append(f"approved by {shorten(names, APPROVERS)}")
     facts += [f"label: {_data(entry.label, MIDDLE)}"] if entry.label else []
+    facts += [f"note: {_data(entry.note, LONG)}"] if entry.note else []
     if shown.link and len(shown.link) <= LONG:
         facts.append(f"<{shown.link}|Open>")
     facts += [f"`{_data(entry.task_id, SHORT)}`"] if entry.task_id else []

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG, by_handler, find
-from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.command import NOTE_KEY, Issuer
 from supervisor_core.commands.labels import SEPARATOR, Affected, affected_in_words
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
@@ -84,6 +84,8 @@ class TrailEntry:
     """True if the outcome is good; None while it is unknown."""
     error: str
     task_id: str
+    note: str = ""
+    """The free text of the command."""
     affected: str = ""
     """The other workers that it affected and how; of those that were asked about, where it affected any."""
     damaged: str = ""
@@ -108,7 +110,7 @@ def entry_of(
         supervisor_id=str(row["supervisor_id"]),
         audit_id=int(row["audit_id"]),
         at=row["created_at"],
-        command=_command(first, details),
+        command=command_in_words(first, details),
         about=_about(executed or [first]) + _scheduled_command(first, details),
         asked=issuer_of(first),
         label=str(details.get("label") or "") or _label(first),
@@ -117,6 +119,7 @@ def entry_of(
         well=well,
         error=" ".join(str(details.get("error") or "").split()) if well is False else "",
         task_id=str(row["task_id"] or ""),
+        note=note_in(details),
         affected=affected_in_words(affected, cause_of(first), about) if affected else "",
     )
 
@@ -169,7 +172,14 @@ def action_of(command: str) -> tuple[str, str]:
     raise UsageError(f"{command!a} isn't a command in the audit trail.", remedy=f"Did you mean {near}?" if near else "")
 
 
-def _command(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+def note_in(details: Mapping[str, Any]) -> str:
+    """The note of the command in the details of one of its rows."""
+    params = details.get("params")
+    return str(params.get(NOTE_KEY) or "") if isinstance(params, Mapping) else ""
+
+
+def command_in_words(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    """The name of a row's command, or its action in words: people never see the stored name of an action."""
     if row["action"] in _SCHEDULING:
         return _SCHEDULING[str(row["action"])]
     definition = by_handler(str(row["action"]).lower())

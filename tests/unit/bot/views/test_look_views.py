@@ -64,6 +64,7 @@ ENTRY = TrailEntry(
     True,
     "",
     "task_20260205_143012_ab12",
+    "it's broken, see #4711 <!channel>",
 )
 FAILED = replace(
     ENTRY, audit_id=6, command="pause", asked=ANNA, approved=(), outcome="failed", well=False, error=HOSTILE
@@ -72,7 +73,7 @@ WAITS = replace(ENTRY, audit_id=5, approved=(), outcome="waiting for approval", 
 WIDE = "&" * 5000
 LONGEST = TrailEntry(
     "H" * 64, 10**17, NOW, WIDE, WIDE, Issuer(f"cli:{WIDE}", WIDE), WIDE, (Issuer(f"file:{WIDE}", WIDE),) * 9, WIDE,
-    False, WIDE, "t" * 128,
+    False, WIDE, "t" * 128, WIDE,
 )  # fmt: skip
 
 
