@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler
 from supervisor_core.commands.catalog import HANDLERS as FLAG_NAMES
+from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
+SYMPTOMS = sorted((ROOT / "docs" / "runbook").glob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])
 CODE = ("supervisor_core", "bot", "playground", "tests")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
@@ -22,6 +23,11 @@ MODULE = re.compile(r"`([\w./]+\.py)(?:::\w+)?`")
 TEST = re.compile(r"`(tests/[\w./]+\.py)::(\w+)")
 MODULES = {path.relative_to(ROOT).as_posix() for folder in CODE for path in (ROOT / folder).rglob("*.py")}
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def words(text: str) -> int:
+    """The number of words, code and tables included; signs alone don't count."""
+    return sum(any(sign.isalnum() for sign in word) for word in text.split())
 
 
 def anchors(page: Path) -> set[str]:
@@ -67,7 +73,7 @@ def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").rglob("*.md"):
         name = str(page.relative_to(ROOT / "docs"))
-        assert name == "README.md" or f"({name})" in index, f"{name} is not in docs/README.md"
+        assert page in SYMPTOMS or name == "README.md" or f"({name})" in index, f"{name} is not in docs/README.md"
 
 
 def test_every_dependency_has_its_sentence() -> None:
@@ -85,42 +91,53 @@ def table_rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
 
 
-def test_the_runbook_has_every_flag_that_a_handler_carries_out() -> None:
-    text = RUNBOOK.read_text()
-    rows = {row[0].split("`")[1]: row for row in table_rows(text) if row[0].startswith("`") and ".flag`" in row[1]}
+def test_the_reference_has_every_flag_that_a_handler_carries_out() -> None:
+    text = (ROOT / "docs" / "reference" / "files.md").read_text().split("\n### Flag parameters")[1].split("\n## ")[0]
+    rows = {row[0].strip("`"): row[1].strip("`") for row in table_rows(text) if row[0].startswith("`")}
     assert set(rows) == set(FLAG_NAMES) == set(HANDLERS)
-    for handler, row in rows.items():
-        assert f"`supervisor_{handler}_OrionMX" in row[1], handler
+    for handler, command in rows.items():
         definition = by_handler(handler)
         assert definition is not None
-        assert row[4] == f"`{definition.audit_action}`", handler
-    for name in set(FLAG_HANDLERS) - set(FLAG_NAMES):
-        assert f"(also `{name}`)" in text, name
+        assert command == definition.name
+    how_to = (ROOT / "docs" / "how-to" / "drop-flags.md").read_text()
+    assert {name for name in set(FLAG_HANDLERS) - set(FLAG_NAMES) if f"`{name}`" not in how_to} == set()
 
 
-def test_the_runbook_has_every_subcommand_and_names_no_other() -> None:
-    text = RUNBOOK.read_text()
-    commands = text.split("\n## Commands")[1].split("\n## ")[0]
-    for name in COMMANDS:
-        assert f"`supervisor {name}" in commands, name
-    typed = re.findall(r"(?:^\$|;) supervisor ([a-z]+)", text, re.MULTILINE)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_types_subcommands_that_exist(page: Path) -> None:
+    typed = re.findall(r"(?:^ *\$|;) supervisor ([a-z-]+)", page.read_text(), re.MULTILINE)
     assert set(typed) <= set(COMMANDS)
 
 
-def test_the_runbook_has_every_exit_code() -> None:
-    section = RUNBOOK.read_text().split("\n## Exit codes")[1].split("\n## ")[0]
+def test_the_reference_has_every_exit_code() -> None:
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text()
+    section = text.split("\n## Exit codes")[1].split("\n## ")[0]
     codes = [row[0] for row in table_rows(section) if row[0].isdigit()]
     assert codes == [str(code) for code in (SUCCESS, FAILURE, USAGE, INTERRUPTED)] == ["0", "1", "2", "130"]
 
 
 def test_the_runbook_knows_every_word_for_a_worker_that_is_unwell() -> None:
-    page = RUNBOOK.read_text().split("\n## What do I see")[1].split("\n## ")[0]
-    seen = " ".join(row[0] for row in table_rows(page))
-    for word in (*(health for health in Health if health is not Health.HEALTHY), WorkerState.STUCK, "paused"):
+    seen = " ".join(row[0] for row in table_rows(RUNBOOK.read_text()))
+    unwell = {WorkerState.STUCK, WorkerState.BACKING_OFF, WorkerState.QUARANTINED}
+    for word in (*(health for health in Health if health is not Health.HEALTHY), *unwell, "paused"):
         assert f"`{word}" in seen, word
 
 
-def test_the_runbook_keeps_workers_alive_when_a_pass_is_over() -> None:
-    units = re.findall(r"```ini\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
+def test_the_runbook_links_every_symptom() -> None:
+    linked = {target for target, _ in LINK.findall(RUNBOOK.read_text())}
+    assert {f"runbook/{page.name}" for page in SYMPTOMS} <= linked
+
+
+@pytest.mark.parametrize("page", SYMPTOMS, ids=lambda page: page.name)
+def test_a_symptom_has_its_three_answers_on_one_screen(page: Path) -> None:
+    text = page.read_text()
+    if page.name != "by-hand.md":
+        assert [heading for heading in ("Check", "Fix", "Call somebody") if f"\n## {heading}\n" not in text] == []
+    assert words(text) <= 350
+
+
+def test_the_page_of_passes_keeps_workers_alive_when_a_pass_is_over() -> None:
+    page = (ROOT / "docs" / "how-to" / "run-passes.md").read_text()
+    units = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     service = next(unit for unit in units if "Type=oneshot" in unit)
     assert {"KillMode=process", "OOMPolicy=continue"} <= set(service.splitlines())

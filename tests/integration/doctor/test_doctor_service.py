@@ -333,8 +333,8 @@ def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
     ("name", "page"),
     [
         ("supervisor-chatops.service", "how-to/run-as-a-service.md"),
-        ("supervisor-chatops-pass@.service", "SUPERVISOR_RUNBOOK.md"),
-        ("supervisor-chatops-pass@.timer", "SUPERVISOR_RUNBOOK.md"),
+        ("supervisor-chatops-pass@.service", "how-to/run-passes.md"),
+        ("supervisor-chatops-pass@.timer", "how-to/run-passes.md"),
     ],
 )
 def test_a_page_shows_the_unit_as_its_file_has_it(name: str, page: str) -> None:
