@@ -6,6 +6,7 @@ replaced by one assignment, so any thread may read it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -116,6 +117,12 @@ class WorkerStatus:
         """The same as the verdict's, with who paused it."""
         bare = self.verdict.reason.removeprefix("paused")
         return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
+
+
+def brief(start_error: str) -> str:
+    """The first line of a start error, without the heading of the output below it."""
+    first, _, _ = start_error.partition("\n")
+    return re.sub(r"(?<=\.) [^.]*:$", "", first).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -283,7 +284,7 @@ def target_name(alert: Alert) -> str:
 
 def reason_of(alert: Alert) -> tuple[str, str]:
     """What happened, in a few words; and the sentences that follow, mostly what the supervisor does about it."""
-    happened, _, follows = flatten(alert.reason).partition(". ")
+    happened, follows = (*re.split(r"[.;] ", flatten(alert.reason), maxsplit=1), "")[:2]
     return fit(escape(happened.rstrip(".")), WHY), _sentence(follows, alert.target.id)
 
 

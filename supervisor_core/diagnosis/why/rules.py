@@ -191,7 +191,7 @@ RULES = (
     Rule(
         Cause.NOT_STARTABLE,
         lambda s: s.down and s.facts.start_error,
-        "{name} can't be started: {start_error.}",
+        "{name} can't be started: {start_problem.}",
         "Fix the error above. It retries automatically.",
         RESTART,
         ("since",),

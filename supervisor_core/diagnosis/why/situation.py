@@ -5,7 +5,6 @@ A text that has nothing to say is empty; a moment that nobody knows is None.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 
 from supervisor_core.code.change_plan import short
@@ -19,6 +18,7 @@ from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, Worke
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health, progressed_at
 from supervisor_core.workers.restarts.policy import WorkerRun, run_in_words, was_killed
+from supervisor_core.workers.status import brief
 
 LATELY = timedelta(hours=1)
 """So long a worker that is back after an end by itself is told of as such."""
@@ -82,8 +82,12 @@ class Situation:
         """The worker's own words with that configuration, else why it can't be started."""
         if error := excerpts.last_error(self.facts.lines, self.settings_trouble_since):
             return Verbatim(error)
-        first, _, _ = self.facts.start_error.partition("\n")
-        return re.sub(r"(?<=\.) [^.]*:$", "", first).rstrip(".")  # without the words before the worker's output
+        return self.start_problem
+
+    @property
+    def start_problem(self) -> str:
+        """The error of the last start, without the worker's output."""
+        return brief(self.facts.start_error)
 
     @property
     def drive_matters(self) -> bool:

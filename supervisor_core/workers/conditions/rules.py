@@ -15,7 +15,7 @@ from typing import NamedTuple
 from supervisor_core.common.times import format_span
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, WorkerState, progressed_at
 from supervisor_core.workers.restarts.policy import Next, RestartReason
-from supervisor_core.workers.status import WorkerStatus
+from supervisor_core.workers.status import WorkerStatus, brief
 
 HEALING_SECONDS = 10.0
 """A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
@@ -258,7 +258,8 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     if decision is not None and decision.what is Next.REST and decision.reason is RestartReason.ENDED_WELL:
         return Reading(Condition.PAUSED, decision.words, status.ended_at or at)
     if status.start_error:
-        return Reading(Condition.DOWN, status.start_error, status.ended_at or at)
+        words = decision.words if decision is not None else brief(status.start_error)
+        return Reading(Condition.DOWN, words, status.ended_at or at)
     if decision is not None and decision.what is Next.REST:
         return Reading(Condition.DOWN, decision.words, status.ended_at or at)
     if decision is None and not status.died:  # it is just being started, and nobody has missed it yet

@@ -173,7 +173,7 @@ def decide(
         reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
         return RestartDecision(Next.START, reason, f"{run_in_words(last)}; restarting now", now)
     soon = format_span(pause) if pause >= 10 else f"{max(pause, 1):.0f} s"
-    words = f"{run_in_words(last)}; restarting in {soon}"
+    words = f"{run_in_words(last)}; restarting in {soon} ({starts + 1} of {rules.max_per_hour} this hour)"
     return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
 
 
