@@ -55,7 +55,7 @@ class AlertRequest:
 
 
 class AlertService:
-    """The alerts of one host, for people. Safe to be used from any thread, and by several programs at once."""
+    """Alert actions for people. Safe to use from any thread and several programs at once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -72,8 +72,9 @@ class AlertService:
         return found
 
     def acknowledge(self, alert_id: str, asked: AlertRequest, now: datetime | None = None) -> Alert:
-        """Somebody looks after it, and after all of a storm: no more reminders. Again is no mistake; who was first
-        stays."""
+        """Acknowledge the alert, with all members of a storm: no more reminders.
+
+        Repeating it is harmless; the first person stays."""
         moment = now or datetime.now(UTC)
 
         def with_members(connection: Connection, supervisor_id: str, now: datetime) -> None:
@@ -92,7 +93,7 @@ class AlertService:
     def snooze(
         self, alert_id: str, asked: AlertRequest, seconds: int = SNOOZE_SECONDS, now: datetime | None = None
     ) -> Alert:
-        """Nobody hears of it for so long, unless it gets worse than a warning. It ends by itself, out loud."""
+        """Snooze the alert for an hour, unless it becomes critical. A message follows when the snooze ends."""
         moment = now or datetime.now(UTC)
         until = moment + timedelta(seconds=seconds)
 
@@ -114,8 +115,9 @@ class AlertService:
     def mute(
         self, workers: Collection[str], seconds: int, asked: AlertRequest, now: datetime | None = None
     ) -> list[Suppression]:
-        """Alerts about these workers are recorded and not told, until then; a new mute takes the place of an old one.
-        What this request has filed, the same again after a crash."""
+        """Mute alerts about these workers until then; a new mute replaces an old one.
+
+        Returns the mutes of this request, the same again after a crash."""
         moment = now or datetime.now(UTC)
         until = moment + timedelta(seconds=seconds)
 
@@ -137,9 +139,9 @@ class AlertService:
     def unmute(
         self, workers: Collection[str], asked: AlertRequest, now: datetime | None = None, *, everything: bool = False
     ) -> list[str]:
-        """Alerts about these workers are told again, what still holds at once; who of them was muted. Whom this request
-        has ended it for, the same again after a crash. `everything`: a maintenance of all ends too, the host's own
-        parts included."""
+        """Unmute these workers; open alerts are posted at once. Returns the workers that were muted.
+
+        A repeat after a crash returns the same. `everything` also ends a maintenance of all targets, host included."""
         moment = now or datetime.now(UTC)
 
         def work(connection: Connection) -> list[str]:
@@ -164,14 +166,14 @@ class AlertService:
         return self._ledger.read(lambda connection: suppressions.muted_until(connection, moment))
 
     def _follow(self, connection: Connection, target: Target, entry: AuditEntry, now: datetime) -> None:
-        """Written down; the alert that is there is decided about anew, and its message says so."""
+        """Store the suppression and decide about the existing alert again, so that its message shows it."""
         alert = rows.live_of(connection, self._ledger.supervisor_id, target)
         messages = (rows.refresh_message(alert.alert_id),) if alert else ()
         record(connection, self._ledger.supervisor_id, entry, messages, now)
         rows.poke(connection, [target, target_of(target.id)], now)
 
     def _moved(self, alert_id: str, step_of: Callable[[Alert], Step | None], now: datetime) -> Alert:
-        """Take the step from where it stands, as often as somebody else was first."""
+        """Take the step, again whenever another process was first."""
         while True:
             alert = self.find(alert_id)
             if alert.state not in SHOWN:

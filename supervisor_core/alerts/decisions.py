@@ -39,7 +39,7 @@ from supervisor_core.workers.context import HostContext
 
 
 def place_of(config: SupervisorConfig) -> dict[str, str] | None:
-    """The channel in which alerts are told; None where there is none: the log has them, and `supervisor alerts`."""
+    """The channel for alerts; None without one: the log and `supervisor alerts` have them."""
     channel = config.slack.alert_channel or config.slack.fallback_channel
     return {"channel": channel} if config.slack.enabled and channel else None
 
@@ -158,7 +158,7 @@ class AlertDecider:
         return written
 
     def _update_parents(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[AlertDecision]:
-        """Those that others are part of, as these are now: a digest is over with the last of its members."""
+        """Update the parents of these alerts: a digest closes with its last member."""
         decisions = []
         for alert in parents.parents(connection, alert_ids):
             if alert.target.kind == STORM:
@@ -181,7 +181,7 @@ class AlertDecider:
 
 
 def _reaches_webhook(alert: Alert) -> bool:
-    """True if those beyond Slack hear of this one: not of each member of a storm, unless they know of it already."""
+    """True if the alert goes beyond Slack: not for each member of a storm, unless it was sent before."""
     return alert.parent_id is None or alert.calling_since is not None
 
 
@@ -193,7 +193,7 @@ def _has_grown(before: Alert | None, after: Alert) -> bool:
 
 
 def rules_of(config: SupervisorConfig) -> AlertRules:
-    """The time at which people are told, by the configuration."""
+    """The timing of messages, by the configuration."""
     said = config.alerts
     return AlertRules(
         open_after=timedelta(seconds=said.open_after_seconds),
@@ -215,7 +215,7 @@ READ_LINES = 40
 
 SECONDS = 2.0
 AT_ONCE = 20
-"""Of more alerts at the same time only the first have theirs: nobody reads a hundred logs."""
+"""With more alerts at the same time, only the first get log lines: nobody reads a hundred logs."""
 
 Keep = Callable[[str, Sequence[str]], object]
 """Takes what was found for the alert with this id."""
@@ -231,7 +231,7 @@ class EvidenceCollector:
         self._threads = DaemonThreads("evidence", 1)
 
     def gather(self, wanted: Sequence[tuple[str, str]], keep: Keep) -> None:
-        """Look for what there is about these alerts and their workers, and come back at once."""
+        """Collect details about these alerts and their workers in the background."""
         for alert_id, worker_id in wanted[:AT_ONCE]:
             self._threads.submit(self._gather, alert_id, worker_id, keep)
 
@@ -246,7 +246,7 @@ class EvidenceCollector:
 
 
 def last_words(host: HostContext, worker_id: str) -> list[str]:
-    """The last lines of what this worker wrote, by itself or to us."""
+    """Read the last log lines of this worker."""
     worker = host.config.workers.get(worker_id)
     if worker is None:
         return []

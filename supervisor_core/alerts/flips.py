@@ -19,7 +19,7 @@ from supervisor_core.workers.conditions.rules import PARTS, WORKER, Condition, S
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """From one condition to another. `at` is when it truly happened, `seen_at` when somebody saw it."""
+    """A change of condition. `at` is the real time, `seen_at` the time of the observation."""
 
     flip_id: int
     target: Target
@@ -46,7 +46,7 @@ class ConditionSpan:
 
 @dataclass(frozen=True, slots=True)
 class Uptime:
-    """The sums of a span of time. Time in which nobody wanted it to run, or nobody observed it, does not count."""
+    """Sums over a span of time. Time in which the worker wasn't expected to run, or wasn't observed, doesn't count."""
 
     well: timedelta = timedelta(0)
     unwell: timedelta = timedelta(0)
@@ -132,9 +132,9 @@ class ConditionChange:
 def record_flips(
     connection: Connection, supervisor_id: str, changes: Sequence[ConditionChange], seen_at: datetime
 ) -> list[Flip | None]:
-    """Write these flips of different targets, in one transaction; None in the place of one where somebody else was
-    first. What happens to a target happens in an order: no flip is earlier than the one before it, whatever its clock
-    said."""
+    """Store these flips of different targets in one transaction; None for one where another process was first.
+
+    The flips of a target are in order: none is earlier than the one before it, whatever the clock said."""
     newest = connection.execute(select(func.max(flips.c.flip_id)).where(flips.c.supervisor_id == supervisor_id))
     flip_id: int = newest.scalar() or UNSEEN
     there = _flip_ids(connection, supervisor_id, [change.target for change in changes])

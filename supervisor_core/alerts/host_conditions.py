@@ -39,7 +39,7 @@ SOON_SECONDS = 5.0
 """Between two looks while something is wrong, so that its end is seen soon; and at what is in memory anyway."""
 
 LEAST_SECONDS = 1.0
-"""Between two looks, whoever asks for one."""
+"""The pause between two checks."""
 
 Observe = Callable[[Iterable[TargetReading]], None]
 """Takes what was seen; on the event loop."""
@@ -74,7 +74,7 @@ class HostConditions(Service):
         self._woken = asyncio.Event()
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
-        """Workers were looked at; on the event loop. That one could not be heard may be the drive's fault."""
+        """Take over an observation of workers, on the event loop. A stale heartbeat may come from the drive."""
         statuses = list(statuses)
         drive = Target(DRIVE, self._parts.host.config.supervisor.id)
         unheard = any(not status.observation.heartbeat_known for status in statuses)
@@ -95,7 +95,7 @@ class HostConditions(Service):
         self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Look until told to stop."""
+        """Check until told to stop."""
         while not stopping.is_set():
             self.pulse.beat()
             self._woken.clear()
@@ -105,7 +105,7 @@ class HostConditions(Service):
             await wait_until(self._woken, stopping, self._wait())
 
     async def look(self) -> None:
-        """Look at all of it once, and hand on what is seen."""
+        """Check everything once and pass on the result."""
         try:
             facts = await self._blocking(self._facts)
         except SupervisorError as error:  # the ledger can't be read: what was known holds

@@ -14,19 +14,19 @@ from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message
 
 NOTICE = "notice"
-"""Stands in a channel or a thread, says what its row says, and is edited when it is ordered anew."""
+"""A message in a channel or thread that is edited when its row is ordered again."""
 
 MORNING = "alert_morning"
 """The alerts of quiet hours, once those are over."""
 
 CALL = "alert_call"
-"""An alert that nobody has acknowledged, told to more people."""
+"""An unacknowledged alert, sent to more people."""
 
 WEEK = "alert_week"
 """The summary of the last seven days."""
 
 CONFIG = "config"
-"""A configuration that was applied or refused; it is edited when a halted one goes on."""
+"""An applied or refused configuration; edited when a halted rollout continues."""
 
 PAUSE_FLAG = "pause_flag"
 """A pause flag on the drive that was changed without a command, and put back."""
@@ -58,7 +58,7 @@ def config_refused(place: Place, config_id: str, host: str, owner: str, path: st
 
 
 def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -> Message:
-    """One for each time that it is told."""
+    """One for each message."""
     said = {"worker_id": worker_id, "what": what}
     return Message(PAUSE_FLAG, f"{worker_id} {to_text(at)}", {**place, **said})
 

@@ -1,4 +1,4 @@
-"""From the status of workers to one alert for each problem: a job of the scheduler, woken by each observation.
+"""Turns the status of workers into one alert for each problem. A scheduler job, woken by each observation.
 
 The condition, its flip, the alert, the decision about it and its message are written in one transaction. So a crash
 leaves all of it or nothing, and the first observation after it finds the same again.
@@ -50,7 +50,7 @@ MOST_WAITING = 16
 _FIGURES = re.compile(r"\d+(\.\d+)?")
 
 RESTARTS = ("restart_watcher", "resume")
-"""The commands that may fix a problem; its message shows their result, and offers them anew."""
+"""The commands that may fix a problem; its message shows their result and offers them again."""
 
 LATELY = timedelta(minutes=1)
 
@@ -262,19 +262,19 @@ class AlertMonitor:
         return alerts.due(connection, self._ledger.supervisor_id, now, AT_ONCE)
 
     def _decide_again(self, connection: Connection, now: datetime) -> list[AlertDecision]:
-        """In one transaction, from the alerts as they are by then: somebody may have acknowledged one."""
+        """Runs in one transaction on the current alerts: somebody may have acknowledged one."""
         due = self._due(connection, now)
         hushes = suppressions.about(connection, [alert.target for alert in due], now)
         return self._decider.decide(connection, [AlertChange(alert, alert) for alert in due], hushes, now)
 
     def _follow_clock(self, now: datetime) -> None:
-        """Decide everything anew where the clock was set back, or a first message would wait for the old time."""
+        """Decide everything again if the clock was set back, or a first message would wait for the old time."""
         if self._worked_at is not None and now < self._worked_at - CLOCK_JITTER:
             self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
         self._worked_at = now
 
     def _follow_resting(self, now: datetime) -> None:
-        """Decide everything anew where monitoring was paused or resumed."""
+        """Decide everything again if monitoring was paused or resumed."""
         resting = self._resting()
         if resting != self._rested:
             self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))

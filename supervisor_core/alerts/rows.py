@@ -44,7 +44,7 @@ def find(connection: Connection, alert_id: str) -> Alert | None:
 
 
 def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert | None:
-    """The alert of this target that is not over; there is at most one."""
+    """Find the open alert of this target; there is at most one."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.state.in_(LIVE))
     query = select(alerts).where(*mine, alerts.c.supervisor_id == supervisor_id)
     row = connection.execute(query).mappings().first()
@@ -86,20 +86,20 @@ def first_due(connection: Connection, supervisor_id: str) -> datetime | None:
 
 
 def poke(connection: Connection, targets: Collection[Target], now: datetime) -> None:
-    """Have it decided anew about these: something else than their condition has changed."""
+    """Mark these alerts for a new decision: something besides their condition changed."""
     for target in targets:
         mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.state.in_(LIVE))
         connection.execute(update(alerts).where(*mine).values(due_at=now))
 
 
 def poke_all(connection: Connection, supervisor_id: str, now: datetime) -> None:
-    """Have it decided anew about all that are not over."""
+    """Mark all open alerts for a new decision."""
     mine = (alerts.c.state.in_(LIVE), alerts.c.supervisor_id == supervisor_id)
     connection.execute(update(alerts).where(*mine).values(due_at=now))
 
 
 def unfold(connection: Connection, alert_id: str, now: datetime) -> None:
-    """This one is over: have it decided about each of those that were folded into it."""
+    """Mark the members of a closed alert for a new decision."""
     mine = (alerts.c.parent_id == alert_id, alerts.c.state.in_(LIVE))
     connection.execute(update(alerts).where(*mine).values(parent_id=None, due_at=now))
 
@@ -118,10 +118,9 @@ def move(before: Alert, after: Alert, messages: Sequence[Message]) -> Step:
 def messages_of(
     before: Alert | None, after: Alert, reason: Reason, place: Place | None, now: datetime, *, broadcast: bool = False
 ) -> list[Message]:
-    """The messages of a decision. `before` is None for a new alert; `place` is the channel of its first message.
+    """Return the messages of a decision. `before` is None for a new alert; `place` is the channel of its first message.
 
-    An alert that calls people has a message of its own, though another's covered it until now, such as a digest that
-    it has left since.
+    An alert that notifies people has its own message, even if a digest covered it before.
     """
     if before is None or reason is Reason.FIRST:
         told = [Message(ALERT, after.alert_id, place)] if reason is Reason.FIRST and place is not None else []
@@ -139,7 +138,7 @@ def _shown_of(alert: Alert) -> tuple[object, ...]:
 
 
 def acknowledge_step(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime, follow: Follow | None = None) -> Step:
-    """Somebody looks after it; `follow` does so with its members."""
+    """The step to acknowledged; `follow` acknowledges the members."""
     values = {
         "acknowledged_by": by.id,
         "acknowledged_name": by.name[:ISSUER_NAME],
@@ -153,7 +152,7 @@ def acknowledge_step(alert: Alert, by: Issuer, entry: AuditEntry, now: datetime,
 
 
 def snooze_step(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow) -> Step:
-    """Nobody wants to hear of it for a while; `follow` files what says so."""
+    """The step to snoozed; `follow` stores the suppression."""
     values = {"decided": Reason.SNOOZED, "due_at": until, "quieted": Reason.SNOOZED}
     messages = (refresh_message(alert.alert_id),)
     key = {"alert_id": alert.alert_id}
@@ -170,7 +169,7 @@ def write_evidence(
 
 
 def recovery_messages(alert: Alert, place: Place | None, now: datetime) -> tuple[Message, ...]:
-    """It passed by itself: a line that calls nobody, where a worker was down."""
+    """It recovered on its own: a line without a notification, if a worker was down."""
     brought_back = alert.held_why is Reason.WAITING_FOR_RESTART and alert.condition is Condition.DOWN
     if place is None or not brought_back or alert.target.kind != WORKER:
         return ()
@@ -187,8 +186,7 @@ def record_past_alert(
     since: datetime,
     until: datetime,
 ) -> None:
-    """Something that was over when it was found out, and that people hear of in another way: its flips, and an alert
-    that is over. The same again changes nothing."""
+    """Record a problem that had ended before it was noticed: its flips and a closed alert. A repeat changes nothing."""
     before = flips.current_condition(connection, supervisor_id, target)
     if before is not None and before.since >= until:
         return
@@ -230,7 +228,7 @@ def count_healed(connection: Connection, target: Target, since: datetime, until:
 
 
 def begun_within(connection: Connection, supervisor_id: str, since: datetime, until: datetime) -> list[Alert]:
-    """Those that began between these moments and that people were told of, if only in the morning; oldest first."""
+    """Return the alerts that began between these moments and were posted, oldest first."""
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.opened_at >= since, alerts.c.opened_at < until)
     told = alerts.c.told.is_not(None) | (alerts.c.quieted == Reason.QUIET_HOURS)
     query = select(alerts).where(*mine, told).order_by(alerts.c.opened_at, alerts.c.alert_id).limit(MOST)
@@ -238,8 +236,7 @@ def begun_within(connection: Connection, supervisor_id: str, since: datetime, un
 
 
 def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[Alert]:
-    """Those that quiet hours have kept from being told since then: those that still hold, and those that came and
-    went."""
+    """Return the alerts that quiet hours suppressed since then, open and closed."""
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.quieted == Reason.QUIET_HOURS, alerts.c.told.is_(None))
     went = (alerts.c.state == AlertState.CLOSED) & (alerts.c.closed_at >= since) & (alerts.c.closed_at <= now)
     query = select(alerts).where(*mine, alerts.c.state.in_(LIVE) | went).order_by(alerts.c.opened_at, alerts.c.alert_id)
@@ -326,7 +323,7 @@ def from_row(row: RowMapping) -> Alert:
 
 
 class AlertChange(NamedTuple):
-    """An alert before and after an observation; before it is None where the alert is new."""
+    """An alert before and after an observation; None before for a new one."""
 
     before: Alert | None
     after: Alert

@@ -44,16 +44,16 @@ class Reason(StrEnum):
 
     FIRST = "first"
     AGAIN = "again"
-    """It was gone, and came back before it was over."""
+    """The condition ended and returned before the alert closed."""
     WORSE = "worse"
     BETTER = "better"
     REMINDER_DUE = "reminder_due"
     ESCALATED = "escalated"
-    """Nobody has acknowledged it for so long that others hear of it too."""
+    """Nobody acknowledged it in time, so more people are notified."""
     STORM = "storm"
     RESOLVED = "resolved"
     HEALED = "healed"
-    """It passed by itself before anybody was called."""
+    """It recovered on its own before anybody was notified."""
 
     GRACE = "grace"
     WAITING_FOR_RESTART = "waiting_for_restart"
@@ -66,13 +66,13 @@ class Reason(StrEnum):
     MONITORING_PAUSED = "monitoring_paused"
     FOLDED = "folded"
     GATHERED = "gathered"
-    """Another was told within this second: together they may be a storm."""
+    """Another alert was posted within this second: together they may be a storm."""
     ACKNOWLEDGED = "acknowledged"
     TOLD_ALREADY = "told_already"
 
     @property
     def replies(self) -> bool:
-        """True if it is said in the thread as well: an edit reaches nobody who does not look."""
+        """True if it is also posted in the thread, because an edit notifies nobody."""
         return self in (Reason.AGAIN, Reason.WORSE, Reason.REMINDER_DUE)
 
     @property
@@ -119,7 +119,7 @@ class Alert:
     held_until: datetime | None = None
     held_why: Reason | None = None
     cleared_at: datetime | None = None
-    """Since when its condition does not hold any more; None while it does."""
+    """The time its condition ended; None while it lasts."""
     closed_at: datetime | None = None
     closed_flip: int | None = None
     acknowledged_by: Issuer | None = None
@@ -144,7 +144,7 @@ class Alert:
 
     @property
     def is_spared(self) -> bool:
-        """True if it may have a while to pass: it is not called one yet, or what it was part of is over."""
+        """True if the alert may wait: it isn't open yet, or its parent has closed."""
         unfolded = self.quieted is Reason.FOLDED and self.parent_id is None
         return self.state is AlertState.PENDING or unfolded
 
@@ -211,7 +211,7 @@ def decide(
 
 
 def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRules) -> Decision:
-    """Its condition is gone: it is over, at once or after having been gone for long enough."""
+    """Decide after the condition ended: close the alert, immediately or after a delay."""
     if alert.state is AlertState.PENDING:
         return Decision(Reason.HEALED, AlertState.CLOSED)
     until = cleared_at + rules.close_after
@@ -254,7 +254,7 @@ def _quiet(
 def _heard(
     alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression], *, grown: bool
 ) -> Decision:
-    """The reason for a message, or for none."""
+    """Return the reason for a message, or for silence."""
     state = alert.state if alert.state is AlertState.ACKNOWLEDGED else AlertState.OPEN
     after = rules.reminder_after(0)
     fresh = now + after if after and state is AlertState.OPEN else None
@@ -276,7 +276,7 @@ def _heard(
 def _reminded(
     alert: Alert, told_at: datetime, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression]
 ) -> Decision:
-    """It holds as it was told: said again after a while, and when what kept it quiet is over."""
+    """Decide about an unchanged alert: a reminder after a while, or when its suppression ends."""
     after, following = rules.reminder_after(alert.reminders), rules.reminder_after(alert.reminders + 1)
     due = told_at + after if after else None
     spoken_again = alert.quieted is not None or over_since(suppressions, told_at, now)
@@ -286,8 +286,9 @@ def _reminded(
 
 
 def _escalated(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
-    """The steps of the escalation that are due; all that came due while nobody could look are one. Whoever was kept
-    quiet is told first, and called from then on."""
+    """Decide about the escalation steps that are due; missed ones count as one.
+
+    After a suppression, the first message comes first, and the escalation counts from there."""
     if alert.quieted is not None or alert.calling_since is None:
         return None
     steps = rules.steps_by(alert.calling_since, now)
@@ -298,7 +299,7 @@ def _escalated(alert: Alert, now: datetime, rules: AlertRules) -> Decision | Non
 
 
 def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules) -> Decision:
-    """The same decision, with the next step of the escalation in mind while nobody has acknowledged it."""
+    """Add the next escalation step to the decision, while nobody has acknowledged."""
     if decision.state is not AlertState.OPEN:
         return decision
     since = _calling_since(alert, decision.reason, now)
@@ -308,7 +309,7 @@ def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules)
 
 
 def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | None:
-    """Since when people are called, once this is decided."""
+    """Return since when people are notified, after this decision."""
     begins = reason is Reason.FIRST or (reason.tells and reason is not Reason.STORM and alert.quieted is not None)
     return now if begins else alert.calling_since
 
@@ -345,7 +346,7 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
 
 
 def after_look(alert: Alert, reading: Reading) -> Alert:
-    """The same condition, seen again: for another reason perhaps, or no longer about to pass by itself."""
+    """Update the alert after an observation of the same condition."""
     held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
     severity = reading.severity or alert.severity
     return replace(alert, reason=reading.reason, severity=severity, held_until=reading.held_until, held_why=held_why)

@@ -1,6 +1,6 @@
 """The weekly summary: a message in the alert channel on Monday morning, by the clocks of a zone.
 
-Its row in the outbox is named after the day, so that each comes once, whoever is restarted.
+Its outbox row is named after the day, so each is sent once, also over restarts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WEEK = timedelta(days=7)
 
 
 def last_monday(now: datetime, zone: tzinfo) -> datetime:
-    """The newest Monday morning that is not after this moment."""
+    """Return the newest Monday morning up to this moment."""
     today = now.astimezone(zone).date()
     monday = today - timedelta(days=today.weekday())
     morning = _morning_of(monday, zone)
@@ -45,11 +45,11 @@ def _morning_of(day: date, zone: tzinfo) -> datetime:
 
 
 TOO_LATE = timedelta(days=2)
-"""Whoever was away for longer on that Monday tells of the next week again."""
+"""After a longer downtime on Monday, the next summary is a week later."""
 
 
 class WeeklyChore:
-    """Orders what is told of each week."""
+    """Orders the summary of each week."""
 
     name = "weekly summary"
 
@@ -61,7 +61,7 @@ class WeeklyChore:
         """The Monday that is dealt with."""
 
     def due_at(self) -> datetime | None:
-        """The next Monday morning; or the end of the quiet hours that it lies in."""
+        """Return the next Monday morning, or the end of the quiet hours around it."""
         return self._due_at
 
     def work(self, now: datetime) -> bool:
@@ -83,7 +83,7 @@ class WeeklyChore:
         return False
 
     def _order(self, connection: Connection, config: SupervisorConfig, monday: datetime, now: datetime) -> None:
-        """Once for each week; and only of one in which somebody was here to see it."""
+        """Order the summary once a week, if the supervisor observed that week."""
         host, place = self._ledger.supervisor_id, place_of(config)
         if place is None or not flips.any_before(connection, host, monday):
             return

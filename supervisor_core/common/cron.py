@@ -56,7 +56,7 @@ class CronError(UsageError):
     def __init__(self, message: str, nearest: str | None = None) -> None:
         super().__init__(message)
         self.nearest = nearest
-        """The nearest that is one, where there is one."""
+        """The nearest valid expression, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Cron:
 
     @property
     def either(self) -> bool:
-        """True where a day of the month or a weekday will do; else both must fit."""
+        """True if a day of the month or a weekday is enough; else both must match."""
         return not self.any_day and not self.any_weekday
 
 
@@ -99,7 +99,7 @@ _FIELDS = (
 
 
 def parse_cron(text: str) -> Cron:
-    """The expression in this text, or the one that its words mean; `CronError` says which part is wrong."""
+    """Parse an expression or its words; `CronError` names the wrong part."""
     if len(text) > MOST:
         raise CronError(f"The cron expression has {len(text)} characters; at most {MOST} are allowed.")
     said = " ".join(text.lower().removeprefix("@").split())
@@ -171,7 +171,7 @@ def _part(field: _Field, part: str) -> set[int]:
 
 
 def _number(field: _Field, word: str) -> int:
-    """A number, or the name of a month or a weekday, of which three letters do."""
+    """Parse a number, or the name of a month or weekday by its first three letters."""
     if word.isdigit():
         if field.low <= int(word) <= field.high:
             return int(word)
@@ -190,7 +190,7 @@ def _expected(field: _Field) -> str:
 
 
 def _from_words(said: str) -> str | None:
-    """The five fields that words mean; None where they are no such words."""
+    """Return the five fields that the words mean; None for other words."""
     if said in _OFTEN:
         return _OFTEN[said]
     if every := _EVERY.fullmatch(said):
@@ -246,18 +246,18 @@ def _month_names(months: Sequence[int]) -> str:
 
 
 MOST_TIMES = 4
-"""So many times of day are named; with more of them nobody reads on."""
+"""The most times of day that are listed in words."""
 
 EVERY_DAY = "every day"
 
 _MINUTES, _HOURS = 60, 24
 _LONGEST = 31
 _WEEK = (1, 2, 3, 4, 5, 6, 0)
-"""As people count: from Monday."""
+"""The weekdays from Monday on."""
 
 
 def cron_in_words(cron: Cron) -> str:
-    """The times in words; empty where words would be longer than the expression is clear."""
+    """Describe the times in words; empty if that is less clear than the expression."""
     often, day = _often(cron), _day(cron)
     if often and day:
         return often if day == EVERY_DAY else f"{often}, {day}"
@@ -268,7 +268,7 @@ def cron_in_words(cron: Cron) -> str:
 
 
 def _often(cron: Cron) -> str:
-    """For what runs several times a day at even distances."""
+    """Describe even intervals within a day."""
     minutes, hours = _step(cron.minutes, _MINUTES), _step(cron.hours, _HOURS)
     if minutes is not None and minutes < _MINUTES:
         often = "every minute" if minutes == 1 else f"every {minutes} minutes"
@@ -288,7 +288,7 @@ def _often(cron: Cron) -> str:
 
 
 def _day(cron: Cron) -> str:
-    """On which days; empty where date and weekday must both fit."""
+    """Describe the days; empty if date and weekday must both match."""
     weekdays = tuple(each for each in _WEEK if each in cron.weekdays)
     whole_week, whole_month = len(weekdays) == len(_WEEK), len(cron.days) == _LONGEST
     months = "" if len(cron.months) == len(MONTHS) else _and([MONTHS[month - 1] for month in cron.months])

@@ -82,7 +82,7 @@ class Event:
 
 
 def _freeze(value: object, where: str) -> object:
-    """A copy that nobody can change, all the way down."""
+    """Return a deeply frozen copy."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, datetime):
@@ -145,7 +145,7 @@ class Subscription:
             return self._queue.popleft() if self._queue else None
 
     def close(self) -> None:
-        """Take no more, and wake whoever waits. Again is no mistake."""
+        """Close the subscription and wake its reader. Repeating it is harmless."""
         with self._changed:
             self._closed = True
             sleepers = self._all_awake()
@@ -228,9 +228,9 @@ class EventBus:
     def subscribe(
         self, maxsize: int = QUEUE_SIZE, types: Iterable[EventType | str] | None = None, *, name: str = ""
     ) -> Subscription:
-        """All events from now on, or those of some types. `name` is for whoever is shown what was lost.
+        """Subscribe to all events from now on, or to some types. `name` appears in reports of lost events.
 
-        On a bus that is closed it is a subscription that has ended.
+        On a closed bus, the subscription has already ended.
         """
         if maxsize < 1:
             raise ValueError(f"maxsize is {maxsize!r}; a queue holds at least one event")
@@ -244,7 +244,7 @@ class EventBus:
         return subscription
 
     def close(self) -> None:
-        """End all subscriptions: each reader gets what waits for it, and then the end. Again is no mistake."""
+        """End all subscriptions: each reader gets its waiting events, then the end. Repeating it is harmless."""
         with self._changing:
             self._closed = True
         for subscription in self._subscriptions:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
 STEADY_SECONDS = 60.0
-"""A service that ran for so long starts its back-off anew."""
+"""After running for so long, a service starts with the first retry delay again."""
 
 CANCEL_SECONDS = 2.0
 """The time that a cancelled service has to release its resources."""
@@ -79,7 +79,7 @@ async def wait_until(
 ) -> bool:
     """Wait until `woken` is set or done, until asked to stop, or for so many seconds; return whether asked to stop.
 
-    A future that isn't done goes on. A cancellation always gets through, which `asyncio.wait_for` doesn't promise.
+    An unfinished future continues. A cancellation always gets through, which `asyncio.wait_for` doesn't promise.
     """
     events = [asyncio.ensure_future(each.wait()) for each in (stopping, woken) if isinstance(each, asyncio.Event)]
     futures = [woken] if isinstance(woken, asyncio.Future) else []
@@ -101,9 +101,9 @@ class _Beat(NamedTuple):
 
 
 class Pulse:
-    """The signs of life of one service. Each of its loops beats by itself, at every turn, and announces the next beat.
+    """The liveness of one service. Each of its loops beats at every turn and announces the next beat.
 
-    A loop that hangs says nothing, so nobody has to notice that it does.
+    A hanging loop misses its announced beat, so nothing else has to detect it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -111,28 +111,28 @@ class Pulse:
         self._beats: dict[str, _Beat] = {}
 
     def begin(self) -> None:
-        """The service begins anew; what its loops were called is forgotten."""
+        """Start over: forget the loops of the last run."""
         self._beats = {}
         self.beat()
 
     def beat(self, within: float = 0.0, loop: str = "") -> None:
-        """This loop goes on, and beats again within so many seconds, beside what its own work takes."""
+        """Beat for this loop; the next beat follows within so many seconds plus patience."""
         now = self._clock()
         self._beats[loop] = _Beat(now, datetime.now(UTC), now + within + PATIENCE_SECONDS)
         if loop:
-            self._beats.pop("", None)  # that of the beginning
+            self._beats.pop("", None)  # the beat of the start
 
     def rest(self, loop: str = "") -> None:
-        """This loop has ended, or waits for as long as it takes: it is not expected to beat."""
+        """Stop expecting beats of this loop: it ended or waits without a limit."""
         self._beats.pop(loop, None)
 
     @property
     def last(self) -> datetime | None:
-        """The last beat of the loop that has been silent for longest; None where none is expected to beat."""
+        """The oldest of the loops' last beats; None if none is expected."""
         return min((beat.moment for beat in list(self._beats.values())), default=None)
 
     def late(self) -> str:
-        """The overdue loops in words; empty while none is."""
+        """Describe the overdue loops; empty if there are none."""
         now = self._clock()
         beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
         overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
@@ -243,7 +243,7 @@ class ServiceRunner:
 
 
 class ServiceRegistry:
-    """All services of a daemon, those that are not enabled included."""
+    """All services of a daemon, disabled ones included."""
 
     def __init__(self, services: Sequence[Service], disabled: Sequence[tuple[str, str]] = ()) -> None:
         self._keepers = [ServiceRunner(service) for service in services]
@@ -257,7 +257,7 @@ class ServiceRegistry:
         await asyncio.gather(*(keeper.ready.wait() for keeper in self._keepers))
 
     async def stop(self, bound_seconds: float) -> list[str]:
-        """Wait for all, which have been asked to stop; the names of those who did not within the bound."""
+        """Wait for all services, which were told to stop; return the names of those that didn't in time."""
         if not self._tasks:
             return []
         _, late = await asyncio.wait(self._tasks, timeout=bound_seconds)
@@ -275,7 +275,7 @@ class ServiceRegistry:
 
 
 def with_trouble(reports: Sequence[ServiceReport], trouble: LedgerUnavailable | None) -> list[ServiceReport]:
-    """The same with the ledger's trouble: all services need the ledger, so none that runs is well then."""
+    """Add the ledger's problem: all services need the ledger, so no running one is healthy then."""
     if trouble is None:
         return list(reports)
     return [

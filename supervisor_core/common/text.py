@@ -11,7 +11,7 @@ from typing import Any
 
 
 def storable(text: str) -> str:
-    """The same text, with what UTF-8 (a lone surrogate) or PostgreSQL (a NUL) does not take as its escape."""
+    """Escape what UTF-8 (a lone surrogate) or PostgreSQL (a NUL) rejects."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -25,12 +25,12 @@ def is_plain(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """The same text, storable, and with nothing in its lines that a terminal would obey instead of showing it."""
+    """Escape everything that a terminal would execute instead of showing."""
     return "".join(each if each in "\n\t" or each.isprintable() else escape(each) for each in text)
 
 
 def one_line(text: str, most: int) -> str:
-    """The same text as a line of at most so many characters: what does not print is escaped, what is over is cut."""
+    """Fit the text into one line of at most so many characters: escape unprintable ones and cut the rest."""
     # Cut first as well: a file of some megabytes must not become an escaped one of many.
     kept = text[: most + 1]
     line = "".join(each if each.isprintable() else escape(each) for each in kept)
@@ -38,25 +38,25 @@ def one_line(text: str, most: int) -> str:
 
 
 def escape(character: str) -> str:
-    """A character as Python writes it where it does not print."""
+    """Escape a character as Python does."""
     return character.encode("unicode_escape").decode()
 
 
 def sentence(text: str) -> str:
-    """The same text with a stop at its end, so that another sentence may follow."""
+    """End the text with a period, so another sentence can follow."""
     text = text.rstrip()
     return text if text.endswith((".", "!", "?", ":", "…")) else f"{text}."
 
 
 def capitalize(text: str, *names: str) -> str:
-    """The same text with a capital letter at its start. A name at the start keeps its case."""
+    """Capitalize the first letter. A name at the start keeps its case."""
     if text.startswith(names) and re.split(r"[\s:,;']", text, maxsplit=1)[0] in names:
         return text
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def flatten(text: str) -> str:
-    """The same text in one line, each line break and run of spaces as one space."""
+    """Join the text into one line with single spaces."""
     return " ".join(text.split())
 
 
@@ -96,7 +96,7 @@ def edit_distance(one: str, other: str, limit: int) -> int:
 
 
 def nearly(word: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a word nearly is (another case, a letter or two off), the nearest first."""
+    """Return the names close to a word (another case, a letter or two off), the nearest first."""
     if len(word) > MAX_COMPARED:
         return ()
     folded = word.casefold()
@@ -120,7 +120,7 @@ def _slips(word: str, name: str) -> int | None:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The one name to suggest for a word that is none of them; None where a suggestion would be a guess."""
+    """Return the name to suggest for an unknown word; None if it would be a guess."""
     if not word or len(word) > MAX_COMPARED:
         return None
     folded = word.casefold()
@@ -136,7 +136,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)
-    """The same value gives the same text, on every machine and in every database."""
+    """Serialize a value to the same text on every machine and in every database."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_plain)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apscheduler.triggers.cron import CronTrigger
 
 UNKNOWN = "UTC"
-"""For a host that does not say where it is."""
+"""The zone of a host that reports none."""
 
 _SAME = ("Etc/UTC", "Etc/UCT", "UCT", "Universal", "Zulu")
 
@@ -59,7 +59,7 @@ def known_zone(name: str) -> str:
 
 
 def host_zone() -> str:
-    """The zone of this host's clocks; UTC where it does not say."""
+    """Return the time zone of this host; UTC if unknown."""
     names = [os.environ.get("TZ", "").removeprefix(":"), _linked_zone(LOCALTIME), _written_zone(TIMEZONE)]
     return next((known_zone(name) for name in names if name and is_zone(name)), UNKNOWN)
 
@@ -89,7 +89,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 def next_after(cron: Cron, zone: str, moment: datetime) -> datetime:
-    """The first time after this moment, in UTC; `UnknownZone` where there is no such zone."""
+    """Return the first time after this moment, in UTC; raise `UnknownZone` for an unknown zone."""
     clocks, after = zone_of(zone), require_aware(moment)
     wall = after.astimezone(clocks).replace(tzinfo=None)
     first = next(_on_the_wall(cron, wall))

@@ -22,7 +22,7 @@ class WorkerProgress(StrEnum):
     PENDING = "pending"
     DONE = "done"
     LEFT = "left"
-    """It is paused or quarantined, and takes the configuration over when somebody starts it."""
+    """Paused or quarantined; the worker gets the configuration at its next start."""
     HELD = "held"
     """It keeps running with its older settings, because another worker failed with the new ones."""
     FAILED = "failed"

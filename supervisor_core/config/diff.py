@@ -22,7 +22,7 @@ LIVE_SECTIONS = ("workers", "teams")
 """The sections that a running daemon applies. The others are read at its start."""
 
 USED_AS_THEY_ARE = "SLACK_"
-"""Variables whose names begin so are read beside the settings; all others only count where a `${NAME}` stands."""
+"""Variables with these prefixes are read besides the settings. Others count only through a `${NAME}`."""
 
 LISTED = 8
 """Names in one sentence; the rest of them is counted."""
@@ -51,9 +51,9 @@ class ConfigDiff:
     removed: tuple[str, ...] = ()
     """Workers that are there no more."""
     restarted: tuple[ChangedWorker, ...] = ()
-    """Workers that must be started anew for it; all of their changed settings, those that need no restart too."""
+    """Workers that need a restart, with all of their changed settings, including those that need none."""
     stopped: tuple[str, ...] = ()
-    """Workers that are not enabled any more."""
+    """Workers that are now disabled."""
     started: tuple[str, ...] = ()
     """Workers that are enabled from now on."""
     changed: tuple[ChangedWorker, ...] = ()
@@ -61,7 +61,7 @@ class ConfigDiff:
     teams: tuple[str, ...] = ()
     """Settings of teams, such as `teams.archive.objective`, or `teams.archive` for a whole one."""
     needs_restart: tuple[str, ...] = ()
-    """Settings, and variables of Slack's, that a running daemon does not take over."""
+    """Settings and Slack variables that a running daemon doesn't apply."""
 
     @property
     def empty(self) -> bool:

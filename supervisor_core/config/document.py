@@ -38,7 +38,7 @@ class WrittenInt(int):
 
 
 class WrittenFloat(float):
-    """A number with a fraction that remembers how it was written: `1.10` is not `1.1` to everybody."""
+    """A fractional number that keeps its notation: `1.10` may be a version."""
 
     text = ""
 
@@ -80,7 +80,7 @@ class _Frame:
 
 
 def build(events: Iterable[Any], environment: Mapping[str, str]) -> Document:
-    """The document that these events describe; `DocumentError` where it makes no sense to go on."""
+    """Build the document from these events; raise `DocumentError` if the rest can't be read."""
     builder = _Builder(environment)
     for event in events:
         builder.take(event)

@@ -68,7 +68,7 @@ def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
 
 
 def _last_good(path: str | None) -> RawConfig | None:
-    """The copy that belongs to this file; None where there is none."""
+    """Find the copy that belongs to this file; None without one."""
     try:
         label = find_config(path)
     except ConfigError:

@@ -32,7 +32,7 @@ Finding = tuple[SettingPath, str]
 
 
 def cross_check(raw: RawConfig) -> list[Problem]:
-    """Everything that does not fit together, with its line."""
+    """Find settings that contradict each other, with their lines."""
     data = raw.data
     findings = chain(
         _ids_differ(data),
@@ -165,7 +165,7 @@ class SupervisorConfig(Settings):
         return Path(absolute(self.path.parent, text))
 
     def worker(self, worker_id: str) -> WorkerSettings:
-        """The worker of this id; `UsageError` with the nearest where there is none."""
+        """Find the worker with this id; raise `UsageError` with the nearest name."""
         try:
             return self.workers[worker_id]
         except KeyError:
@@ -228,9 +228,9 @@ class SupervisorConfig(Settings):
         return self._secrets
 
     def spec_hash(self, worker: WorkerSettings) -> str:
-        """Changes exactly when a change of the configuration needs this worker to be started anew.
+        """The hash changes exactly when a configuration change needs a restart of this worker.
 
-        Every setting counts unless it is known to take effect without that, so none can be forgotten.
+        Every setting counts unless it is known to take effect without a restart, so none is forgotten.
         """
         settings = {
             name: _plain(getattr(worker, name))
@@ -274,7 +274,7 @@ def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _once_each(problems: list[Problem]) -> list[Problem]:
-    """One complaint for each place: what follows from a missing variable is not worth a second line."""
+    """Keep one problem for each place: errors caused by a missing variable don't need a second line."""
     first: dict[object, Problem] = {}
     for problem in problems:
         first.setdefault(problem[:2], problem)

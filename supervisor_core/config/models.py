@@ -227,7 +227,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _knows_its_keys(self) -> Settings:
-        """Workers and teams are told what they are called, so that each can be passed around alone."""
+        """Give workers and teams their own names, so that each can be passed on alone."""
         for worker_id, worker in self.workers.items():
             worker._id = worker_id  # noqa: SLF001 (a key only its parent knows)
         for name, team in self.teams.items():

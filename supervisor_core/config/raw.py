@@ -74,7 +74,7 @@ class RawConfig:
         return f"RawConfig({self.path!r})"
 
     def line_of(self, path: Path) -> int:
-        """The line of a setting, or of the nearest section around one that is not there."""
+        """Return the line of a setting, or of the nearest section around a missing one."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -142,10 +142,10 @@ def _current_folder() -> str:
 
 
 def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> RawConfig:
-    """The configuration found and read; `ConfigError` for what can't be read as one.
+    """Find and read the configuration; raise `ConfigError` if it isn't readable.
 
-    A variable that is not set is no error yet but a problem of the result: `status` must work in a shell that
-    lacks the secrets of the daemon.
+    An unset variable is a problem in the result, not an error: `status` must work in a shell without the
+    daemon's secrets.
     """
     given = os.environ if environ is None else environ
     label = find_config(path, given)

@@ -116,8 +116,9 @@ class SlackSettings(Section):
     )
 
     def asks_in(self, card: str) -> str:
-        """The channel in which people are asked for an approval, of a command whose card stands in this one; empty
-        where the card itself asks. In a direct message no approver would see it."""
+        """Return the channel for the approval of a command posted in this channel; empty if the message itself asks.
+
+        In a direct message no approver would see it."""
         alone = card.startswith(DIRECT)
         channel = self.approval_channel or (self.alert_channel if alone else "")
         return "" if channel == card else channel

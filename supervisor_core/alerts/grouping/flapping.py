@@ -1,7 +1,7 @@
-"""Flapping: a worker that changes so often that a change is no news any more, decided from its flips.
+"""Flapping: a worker that changes too often, decided from its flips.
 
-Flapping is a condition like any other, of a target of its own, with flips and an alert; the worker's single alerts are
-folded into that alert until it is closed.
+Flapping is a condition of a target of its own, with flips and an alert. The worker's single alerts are folded into that
+alert until it closes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from supervisor_core.workers.conditions.rules import (
 )
 
 _NO_CHANGE = (Condition.UNKNOWN, Condition.PAUSED)
-"""From one of these, or to one: nobody knew, or somebody wanted it so."""
+"""A change from or to one of these doesn't count: it is unknown or intended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def worker_of(worker_id: str) -> Target:
 
 
 def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime | None = None) -> Reading | None:
-    """The flapping of a worker with these newest flips, in their order; None where it does not flap, and did not.
+    """Read the flapping of a worker from its newest flips, in order; None if it isn't and wasn't flapping.
 
-    `since` is the begin of its flapping, where that is known already.
+    `since` is the start of its flapping, if known.
     """
     begun = since if since is not None else now - rules.within
     counted = [flip for flip in past if _counts(flip) and (flip.at >= begun if since is not None else flip.at > begun)]

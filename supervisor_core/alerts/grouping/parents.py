@@ -21,12 +21,12 @@ from supervisor_core.storage.tables import alerts, team_members, teams
 from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition
 
 LOOKED_BACK = timedelta(hours=1)
-"""An alert that was told within a window and has recovered hardly began long before it."""
+"""An alert that was posted within a window and recovered can't have begun long before it."""
 
 # --- storms
 
 _NEWS = (alerts.c.reminders == 0) & (alerts.c.escalated == 0)
-"""The last message was no repetition: a reminder or an escalation does not count as a new alert."""
+"""True unless the last message was a reminder or an escalation, which isn't a new alert."""
 
 
 def told_since(connection: Connection, supervisor_id: str, since: datetime) -> list[datetime]:
@@ -38,8 +38,7 @@ def told_since(connection: Connection, supervisor_id: str, since: datetime) -> l
 
 
 def may_join(connection: Connection, supervisor_id: str, since: datetime) -> list[Alert]:
-    """The alerts about workers that hold and were told after this moment by messages of their own, and those that are
-    being gathered."""
+    """Return the open worker alerts that were posted after this moment on their own, and those still being gathered."""
     lately = (alerts.c.told_at > since) & _NEWS
     mine = (alerts.c.state.in_(LIVE), alerts.c.parent_id.is_(None), alerts.c.cleared_at.is_(None))
     query = select(alerts).where(*_of_workers(supervisor_id), *mine, or_(lately, alerts.c.decided == Reason.GATHERED))
@@ -47,7 +46,7 @@ def may_join(connection: Connection, supervisor_id: str, since: datetime) -> lis
 
 
 def growing(connection: Connection, supervisor_id: str, since: datetime) -> Alert | None:
-    """The digest that somebody has joined after this moment; it is not over."""
+    """Return the open digest that an alert joined after this moment."""
     query = select(alerts).where(
         alerts.c.target_type == STORM, alerts.c.state.in_(LIVE), alerts.c.supervisor_id == supervisor_id
     )
@@ -123,7 +122,7 @@ def acknowledge_members(connection: Connection, supervisor_id: str, alert_id: st
 
 
 def host_parents(connection: Connection, supervisor_id: str, since: datetime) -> list[Alert]:
-    """The alerts about parts of this host from which others follow: those that are not over, or are since then."""
+    """Return the alerts about this host that others follow from, open or closed since then."""
     kinds = (alerts.c.target_type.in_(KINDS), alerts.c.condition.in_(tuple(FOLDS)))
     query = select(alerts).where(*kinds, alerts.c.supervisor_id == supervisor_id)
     query = query.where(or_(alerts.c.state.in_(LIVE), alerts.c.closed_at > since))
@@ -144,7 +143,7 @@ def children(connection: Connection, alert_id: str) -> list[Alert]:
 
 
 def parents(connection: Connection, alert_ids: Collection[str]) -> list[Alert]:
-    """Those of these that are not over."""
+    """Return the open ones of these."""
     query = select(alerts).where(alerts.c.alert_id.in_(tuple(alert_ids)), alerts.c.state.in_(LIVE))
     return [from_row(row) for row in connection.execute(query).mappings()]
 

@@ -19,7 +19,7 @@ from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.workers.conditions.rules import CLOCK, DATABASE, DRIVE, WORKER, Condition, Severity, Target
 
 STORM = "storm"
-"""The kind of target that is many workers in trouble at once; its id is that of its digest."""
+"""The kind of target of a storm; its id is that of the digest."""
 
 GATHER = timedelta(seconds=1)
 """So long those wait that follow on a first word, so that a storm is known before the second of them is posted."""
@@ -37,7 +37,7 @@ class RecentAlerts(NamedTuple):
     """The messages within the window, and the alerts that wait for theirs."""
 
     told: Sequence[datetime] = ()
-    """The time at which each of these was told, by a message of its own or as a member of a storm."""
+    """The time at which each alert was posted, on its own or as a member of a storm."""
     waiting: int = 0
     """The number of other alerts that are held back."""
 
@@ -81,7 +81,7 @@ def _has_waited(alert: Alert, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AlertMembers:
-    """The sums over the alerts that another one stands for."""
+    """Sums over the alerts that a digest stands for."""
 
     total: int = 0
     holding: int = 0
@@ -104,7 +104,7 @@ class AlertMembers:
 
 
 def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert:
-    """The alert that stands for all of these."""
+    """The digest of these alerts."""
     first = min(members, key=lambda each: each.opened_at)
     worst = max(members, key=lambda each: (each.severity is Severity.CRITICAL, each.condition.rank))
     return Alert(
@@ -161,11 +161,11 @@ FOLDABLE = frozenset[Condition]().union(*FOLDS.values())
 """The conditions that may follow from another."""
 
 SEEN_BEFORE = timedelta(minutes=5)
-"""A heartbeat may be found too old before the drive is given up: what began so shortly before it belongs to it."""
+"""A heartbeat may look stale before the drive counts as unreachable: an alert shortly before belongs to it."""
 
 
 def parent_of(alert: Alert, hosts: Sequence[Alert]) -> Alert | None:
-    """The alert of which this one is a part; None where it stands for itself. `hosts`: those of its host."""
+    """Return the alert that this one is a part of; None without one. `hosts` are the alerts of its host."""
     if alert.target.kind != WORKER:
         return None
     for host in hosts:
@@ -176,8 +176,9 @@ def parent_of(alert: Alert, hosts: Sequence[Alert]) -> Alert | None:
 
 
 def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta) -> Alert:
-    """The same alert as part of what it follows from, or by itself. A member of a storm stays one. What has just been
-    mended is not held against anybody for a `grace`: they need a moment to be heard again."""
+    """Attach the alert to its cause, or release it. A member of a storm stays one.
+
+    After a recovery of the host, alerts wait for a `grace`: heartbeats need a moment to arrive."""
     if alert.parent_id is not None and alert.parent_id not in {host.alert_id for host in hosts}:
         return alert
     parent = parent_of(alert, hosts)
@@ -189,8 +190,7 @@ def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta
 
 
 def released(alert: Alert, now: datetime, grace: timedelta) -> Alert:
-    """By itself again, and it has a while to pass. Of what people were told before, it stays as it is that they were,
-    and who looks after it."""
+    """Release the alert from its parent, with a grace period. Past messages and the acknowledgment stay."""
     alert = replace(alert, parent_id=None, due_at=now)
     if alert.condition not in FOLDABLE:
         return alert
@@ -199,7 +199,7 @@ def released(alert: Alert, now: datetime, grace: timedelta) -> Alert:
 
 
 def _spared(alert: Alert, hosts: Sequence[Alert], grace: timedelta) -> Alert:
-    """Not accused of what the host's own trouble, just over, has left behind."""
+    """Spare the alert for a grace period after the host's own problem."""
     if not alert.is_spared:
         return alert
     ends = [

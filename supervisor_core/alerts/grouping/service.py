@@ -43,9 +43,9 @@ def group_alerts(
     new_id: NewId,
     decide: Decide,
 ) -> list[AlertDecision]:
-    """Hold first messages back for a moment, and fold the alerts of a storm, with those told lately, into its digest.
+    """Delay first messages for a moment, and fold the alerts of a storm, with recent ones, into its digest.
 
-    A digest that begins comes first in the answer; `decide` decides about it.
+    A new digest comes first in the result; `decide` decides about it.
     """
     opening = {each.after.alert_id: each for each in decisions if _opens(each)}
     if not opening:
@@ -84,7 +84,7 @@ def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
 
 
 def _waiting(each: AlertDecision, found: StormGrouping, waits: set[str]) -> AlertDecision:
-    """Decide about it when the moment is over; alerts that come after it don't put it off."""
+    """Decide when the delay ends; later alerts don't extend it."""
     if each.after.alert_id not in waits:
         return each
     own = each.after.due_at if each.after.decided == Reason.GATHERED else None

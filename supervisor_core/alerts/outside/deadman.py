@@ -27,13 +27,13 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.workers.context import DaemonContext
 
 PING_SECONDS = 60.0
-"""Between two pings: whoever waits for them should allow for three that are missing."""
+"""The interval of pings. The receiver should tolerate three missing ones."""
 
 RETRY_SECONDS = 10.0
-"""After a ping that did not get through, and while something is not well."""
+"""The interval after a failed ping and while something is unhealthy."""
 
 LEDGER_SECONDS = 15.0
-"""A ledger that does not take a row within so long takes none."""
+"""The timeout of a ledger write."""
 
 ANSWER_SECONDS = 20.0
 LEFT_BEHIND = 4
@@ -59,8 +59,7 @@ def why_silent(not_well: str, reports: Iterable[ServiceReport]) -> str:
 
 
 class DeadMan(Service):
-    """Works behind the services that `status` lists. `broken`: why the daemon does not do its work; empty while it does
-    it."""
+    """Runs behind the services that `status` lists. `broken` returns why the daemon fails; empty while it works."""
 
     name = "deadman"
 
@@ -81,7 +80,7 @@ class DeadMan(Service):
         return f"pings to {self._shown} are stopped: {self._unwell}" if self._unwell else self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Ping at once, and then at fixed distances, until asked to stop. A ping that is under way by then is left."""
+        """Ping immediately and then at fixed intervals until told to stop. A running ping is abandoned."""
         clock = asyncio.get_running_loop().time
         while not stopping.is_set():
             self.pulse.beat()
@@ -96,7 +95,7 @@ class DeadMan(Service):
             await wait_until(None, stopping, max(begun + seconds - clock(), 0.0))
 
     async def shut_down(self) -> None:
-        """Begin anew next time."""
+        """Reset the state for the next start."""
         self._unwell = self._problem = ""
 
     async def beat(self) -> bool:

@@ -46,7 +46,7 @@ TICK_SECONDS = 10.0
 
 SHORTEST_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
-"""Nobody is asked more often than this while nothing gets through; a receiver that is back is found within a minute."""
+"""The longest pause between attempts while the receiver is down, so it is found again within a minute."""
 
 LAST_SECONDS = 3.0
 """The time at the end for the document that is being sent; without a response it is sent again, with the same id."""
@@ -110,11 +110,11 @@ class Webhook(Service):
                 await self._sleep(stopping, work.result())
 
     async def shut_down(self) -> None:
-        """Begin anew next time."""
+        """Reset the state for the next start."""
         self._failures, self._pause_until = 0, 0.0
 
     async def _careful_round(self, stopping: asyncio.Event) -> float:
-        """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
+        """Run one round; log a ledger error and retry soon."""
         try:
             seconds = await self.round(stopping)
         except SupervisorError as error:
@@ -143,7 +143,7 @@ class Webhook(Service):
         return max(left, self._pause_until - self._clock(), SHORTEST_SECONDS)
 
     async def _deliver(self, message: PendingMessage) -> bool:
-        """One try; whether the receiver is there, so that the next may be tried at once."""
+        """Send one document; True if the receiver is up, so the next can follow immediately."""
         card = await self._blocking(self._ledger.read, partial(webhooks.card_of, alert_id=message.payload["alert"]))
         delivery = delivery_id(self._ledger.supervisor_id, message.subject)
         body = body_of({**message.payload, "delivery": delivery, "card": card})
@@ -189,7 +189,7 @@ class Webhook(Service):
         self._pause_until = self._clock() + (judged.seconds or pause)
 
     async def _given_up(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
-        """It is not told there any more: its row and the log say so, and `status` until another gets through."""
+        """Drop the document. Its row, the log and `status` say so, until another one gets through."""
         what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
         reason = f"{judged.words} ({what})"
         await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
@@ -211,7 +211,7 @@ class Webhook(Service):
         self._problem = problem
 
     async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
-        """Until something is due or new; while the receiver is not there, what is new waits as well."""
+        """Sleep until something is due or new; while the receiver is down, new documents wait, too."""
         self.pulse.beat(within=TICK_SECONDS)
         paused = self._pause_until > self._clock()
         await wait_until(None if paused else self._woken, stopping, min(seconds, TICK_SECONDS))

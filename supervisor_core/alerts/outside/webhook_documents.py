@@ -25,7 +25,7 @@ from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
 from supervisor_core.storage.tables import outbox as rows
 
 VERSION = 1
-"""Rises when a key changes its meaning or goes; a new key alone is no reason."""
+"""Rises when a key changes its meaning or is removed, not for a new key."""
 
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Supervisor-Signature", "X-Supervisor-Timestamp", "X-Supervisor-Delivery"
 
@@ -37,7 +37,7 @@ PATIENCE = timedelta(days=1)
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
 LONGEST_ASKED_SECONDS = 3600.0
-"""A receiver that asks for more patience than this is asked again all the same."""
+"""The longest accepted Retry-After."""
 
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _ID_LETTERS = 32
@@ -118,7 +118,7 @@ def body_of(told: Mapping[str, Any]) -> bytes:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """Proof that whoever sent this knows the secret, and of when they did."""
+    """Sign the body and the time with the secret."""
     digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"sha256={digest.hexdigest()}"
 
@@ -172,7 +172,7 @@ AT_ONCE = 1000
 
 
 def webhook_messages(alert: Alert, reason: Reason, now: datetime) -> list[Message]:
-    """The document of a decision that tells people something; that it is over, only where somebody has heard of it."""
+    """Return the document of a decision that people are told about; a recovery only if the alert was sent."""
     if not reason.tells or (reason is Reason.RESOLVED and alert.told is None):
         return []
     subject = f"{alert.alert_id}/{reason}/{alert.occurrences}.{alert.reminders}.{now.timestamp():.6f}"

@@ -85,7 +85,7 @@ LOOK_AGAIN = timedelta(hours=1)
 
 
 class QuietHoursService:
-    """Files what begins and ends what is over; looked at before anything is decided."""
+    """Starts and ends suppressions; runs before each decision."""
 
     def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig]) -> None:
         self._ledger = ledger
@@ -160,7 +160,7 @@ class QuietHoursService:
 
 
 def hours_of(said: QuietHours) -> QuietSchedule:
-    """One rule of the configuration. The last minute of a day stands for its end: whole days follow on each other."""
+    """One rule of the configuration. The last minute of a day means its end, so whole days are contiguous."""
     end = time() if said.end == LAST_MINUTE else said.end
     return QuietSchedule(frozenset(map(DAYS.index, said.days)), said.start, end, ZoneInfo(said.zone))
 

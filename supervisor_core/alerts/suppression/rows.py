@@ -22,7 +22,7 @@ EVERYTHING = Target("all", "*")
 """All workers and all of the host."""
 
 CONFIGURATION = Issuer("configuration", "the configuration")
-"""By whom it is quiet where nobody in particular has said so."""
+"""The author of suppressions from the configuration."""
 
 
 class Hush(StrEnum):
@@ -47,11 +47,11 @@ class Suppression:
     by: Issuer
     reason: str = ""
     ended_at: datetime | None = None
-    """The time at which somebody ended it before its time."""
+    """The time at which somebody ended it early."""
 
     @property
     def ends_at(self) -> datetime:
-        """The time at which it is over, or was."""
+        """The time at which it ends or ended."""
         return min(self.until, self.ended_at) if self.ended_at is not None else self.until
 
     def holds(self, now: datetime) -> bool:
@@ -81,7 +81,7 @@ def over_since(suppressions: Iterable[Suppression], since: datetime, now: dateti
 REASON = 200  # characters, as the command takes them
 
 OF_LATE = timedelta(days=1)
-"""An end that lies further back is no news: a reminder has come since."""
+"""An earlier end is irrelevant: a reminder has come since."""
 
 
 def file(connection: Connection, supervisor_id: str, suppression: Suppression) -> bool:
@@ -145,14 +145,14 @@ def about(connection: Connection, targets: Collection[Target], now: datetime) ->
 
 
 def of_kinds(connection: Connection, supervisor_id: str, kinds: Collection[Hush]) -> list[Suppression]:
-    """Those of this host that nobody has ended yet, over or not."""
+    """Return the suppressions of this host that nobody ended early."""
     mine = (suppressions.c.supervisor_id == supervisor_id, suppressions.c.kind.in_(tuple(kinds)))
     query = select(suppressions).where(*mine, suppressions.c.ended_at.is_(None))
     return _all(connection.execute(query.order_by(suppressions.c.since)).mappings().all())
 
 
 def end_this(connection: Connection, suppression: Suppression, at: datetime) -> bool:
-    """End exactly this one; False where somebody else has."""
+    """End exactly this one; False if it was already ended."""
     mine = and_(
         suppressions.c.task_id == suppression.task_id,
         suppressions.c.target_type == suppression.target.kind,
