@@ -14,20 +14,24 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.common.times import format_span
-from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, percent
+from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, cropped, percent
 from supervisor_core.workers.conditions.rules import Condition, Severity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, DPI = 6.4, 200
+WIDTH, DPI = 5.2, 220
 """Inches and dots: on a phone and as Slack's preview the letters are still as tall as its own small print."""
 
-SMALL, NORMAL, LARGE = 9, 10.5, 12.5  # points
+SMALL, NORMAL, LARGE = 9.5, 11, 12.5  # points
 PAPER, INK, FAINT = "#fbfbf9", "#1d1c1d", "#c9c9c4"
 FONT = "DejaVu Sans"
 """Comes with matplotlib, so a picture is the same on every host."""
+
+STEPS = tuple(timedelta(minutes=each) for each in (2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
+MOST_TICKS = 7
+"""Of the time axis, at the first of these steps that has no more."""
 
 EDGE = 0.03
 """Of the width: a tick that is nearer to the right end has no room for its word."""
@@ -77,6 +81,7 @@ def draw(histories: Sequence[History], zone: tzinfo, zone_name: str) -> bytes:
         import matplotlib as mpl
 
         with mpl.rc_context({"font.family": FONT, "font.size": NORMAL, "hatch.linewidth": 0.7, "text.color": INK}):
+            histories = cropped(histories)
             one = len(histories) == 1
             figure = Figure(figsize=(WIDTH, _height(histories)), dpi=DPI, facecolor=PAPER)
             FigureCanvasAgg(figure)
@@ -296,8 +301,8 @@ def _time_axis(axes: Axes, history: History, zone: tzinfo, zone_name: str) -> No
 
 
 def _ticks(history: History, zone: tzinfo) -> list[datetime]:
-    days = history.until - history.since > timedelta(days=2)
-    step = timedelta(days=1) if days else timedelta(hours=4)
+    whole = history.until - history.since
+    step = next((each for each in STEPS if whole / each <= MOST_TICKS), STEPS[-1])
     at = history.since.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     found = []
     while at <= history.until:

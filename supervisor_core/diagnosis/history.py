@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -115,6 +115,31 @@ class History:
             else:
                 found.append(stretch)
         return max(found, key=lambda each: each.length, default=None)
+
+
+SHORTEST = timedelta(minutes=10)
+"""A picture shows at least so much time."""
+
+
+def cropped(histories: Sequence[History]) -> list[History]:
+    """The same without the time before the first of these workers is on record."""
+    known = [span.since for each in histories for span in each.stretches if span.condition is not Condition.UNKNOWN]
+    if not known:
+        return list(histories)
+    until = histories[0].until
+    since = max(histories[0].since, min(min(known) - (until - min(known)) / 50, until - SHORTEST))
+    return [
+        replace(
+            each,
+            since=since,
+            stretches=tuple(
+                replace(span, since=max(span.since, since)) for span in each.stretches if span.until > since
+            ),
+            samples=tuple(sample for sample in each.samples if sample.at >= since),
+            marks=tuple(mark for mark in each.marks if mark.at >= since),
+        )
+        for each in histories
+    ]
 
 
 def from_flips(

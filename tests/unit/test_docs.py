@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import COMMANDS, FAILURE, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.commands.catalog import HANDLERS as FLAG_NAMES
 from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler
+from supervisor_core.commands.catalog import HANDLERS as FLAG_NAMES
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT

@@ -26,7 +26,7 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
-from supervisor_core.diagnosis.history import HeartbeatSample, History, from_flips, history_text, percent
+from supervisor_core.diagnosis.history import HeartbeatSample, History, cropped, from_flips, history_text, percent
 from supervisor_core.workers.conditions.rules import Condition
 from tests.support.diagnosis.history_charts import (
     LIMIT,
@@ -87,7 +87,7 @@ def test_a_picture_can_be_drawn_again_to_the_very_byte(name: str) -> None:
     (data,) = pictures
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     wide, tall = struct.unpack(">II", data[16:24])
-    assert (wide, tall < 1900, len(data) < MOST_BYTES) == (1280, True, True)
+    assert (wide, tall < 1900, len(data) < MOST_BYTES) == (1144, True, True)
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "UTC"])
@@ -164,3 +164,22 @@ def test_however_often_a_worker_has_changed_its_picture_has_a_few_parts(monkeypa
     draw([history(24, changes, [])], BERLIN, "Europe/Berlin")
     assert len(drawn) < 20
     assert sum(drawn) >= 2 * 1000, "all of it is there, its face and its outline"
+
+
+def test_a_picture_begins_where_the_first_worker_is_on_record() -> None:
+    whole = history(24, [(1.0, Condition.DOWN), (0.5, Condition.WELL)])
+    unknown = ConditionSpan(Condition.UNKNOWN, whole.since, UNTIL - timedelta(hours=2))
+    young = replace(
+        whole,
+        stretches=(unknown, ConditionSpan(Condition.WELL, unknown.until, UNTIL)),
+        marks=(),
+    )
+    never = replace(whole, stretches=(replace(unknown, until=UNTIL),), marks=())
+    shown, beside = cropped([young, never])
+    assert shown.since == beside.since
+    assert timedelta(0) < unknown.until - shown.since < timedelta(minutes=5)
+    assert shown.stretches[0].since == shown.since
+    assert all(sample.at >= shown.since for sample in shown.samples)
+    assert cropped([whole]) == [whole]
+    assert cropped([never]) == [never]
+    assert draw([young], UTC, "UTC").startswith(b"\x89PNG")
