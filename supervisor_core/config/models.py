@@ -84,7 +84,8 @@ class SupervisorSettings(Section):
     )
     default_worker: Line = Field(
         default="",
-        description="Target of a command that names no worker. Empty: with several workers, a target is required.",
+        description="Target of a command that changes something and names no worker. Empty: with several workers, such "
+        "a command needs a target.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The way to the own host: a row in its ledger, and a word to whoever will carry it out."""
+"""Files the jobs of a command in this host's ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LocalCarrier:
         self._ledger = ledger
 
     def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
-        """The jobs filed; those that were there already under the same task id are not filed again."""
+        """File the jobs of a command; those with the same command id that exist already aren't filed again."""
         crashpoints.reach("command.file:before")
         filed = self._ledger.write(
             lambda connection: file_jobs(connection, self._ledger.supervisor_id, command, door, now, card)
@@ -32,11 +32,11 @@ class LocalCarrier:
         return filed
 
     def pressed(self, button: str) -> Job | None:
-        """The first job that a press of this button was filed as."""
+        """The first job that a press of this button filed."""
         return self._ledger.read(lambda connection: jobs.of_button(connection, button))
 
     def carried(self, task_id: str) -> list[Job]:
-        """The jobs that were filed under this task id."""
+        """The jobs with this command id."""
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
 
 
@@ -49,9 +49,9 @@ def file_jobs(
     card: Mapping[str, Any] | None = None,
     approvals: Sequence[Mapping[str, Any]] = (),
 ) -> list[Job]:
-    """A job for each worker of a command, in the caller's transaction; `approvals` tell who agreed to it.
+    """File a job for each worker of a command, in the caller's transaction; `approvals` are the votes for it.
 
-    `IdTaken` where the command's id is another command's: then the caller's transaction must not commit.
+    `IdTaken` if another command has the id: the caller's transaction must not commit then.
     """
     handler, issuer = CATALOG[command.name].handler, command.issuer
     if handler is None or issuer is None:

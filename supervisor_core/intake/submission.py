@@ -1,4 +1,4 @@
-"""The one way in for commands, whichever door they came through: understood, issued, handed to a carrier."""
+"""The entry for commands from every source: parse, issue, and hand over to a carrier or an approval."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from supervisor_core.jobs.model import Job, new_task_id
 
 
 class Carrier(Protocol):
-    """A way to the hosts that carry commands out."""
+    """Hands commands over to the hosts that run them."""
 
     def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
-        """Hand the command over, durably, with the place of its one message; the jobs that were not there before."""
+        """Hand a command over, durably, with the place of its message; the jobs that are new."""
 
     def carried(self, task_id: str) -> list[Job]:
-        """The jobs of a command that was handed over before; none where it was not."""
+        """The jobs of a command that was handed over before."""
 
     def pressed(self, button: str) -> Job | None:
-        """The first job that a press of this button was handed over as; its command's id begins with the button's."""
+        """The first job of a press of this button; its command id begins with the button's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A command that was handed over, and what it waits for."""
+    """A command that was handed over, with its approval."""
 
     command: Command
-    """As it was issued."""
+    """The command with its issuer and id."""
     approval: Approval | None = None
-    """The approval that comes first; None where the command is on its way to its hosts."""
+    """The approval that it waits for; None if it's queued."""
 
     @property
     def task_id(self) -> str:
-        """The command's."""
+        """The command id."""
         return self.command.task_id
 
 
 class Gateway:
-    """What every door uses: `parse` for text, `submit` for a command that somebody stands behind."""
+    """Parses and submits commands for every source."""
 
     def __init__(self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals) -> None:
         self._config = config
@@ -57,10 +57,10 @@ class Gateway:
         self._approvals = approvals
 
     def parse(self, text: str, named: str = "") -> Command:
-        """The command in this text; `GrammarError` with what was expected.
+        """The command in a text; `GrammarError` says what was expected.
 
-        `named`: the target in it, where it is known which word that is. One that is none any more is an error then, and
-        never the beginning of a label: the command would be for another worker.
+        `named`: the target in it, if it's known. If that is no longer a target, it's an error, because as the beginning
+        of a label it would leave the command to another worker.
         """
         context = grammar_context(self._config)
         if named and resolve(named, context) is None:
@@ -68,20 +68,20 @@ class Gateway:
         return parse(text, context)
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
-        """The approval of a command that was handed over before, or its jobs; neither where it was not."""
+        """The approval of an earlier submission of a command, or its jobs."""
         approval = self._approvals.of_task(task_id)
         return approval, [] if approval else self._carrier.carried(task_id)
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
-        """Whether this very command was handed over before, by the same issuer: then it is not judged anew."""
+        """True if the same issuer has submitted this command before: then it isn't checked again."""
         approval, jobs = self.find_submission(task_id)
         if approval is not None:
             return approval.requester.is_same_as(issuer_id)
         return any(job.issuer.is_same_as(issuer_id) for job in jobs)
 
     def pressed_by(self, button: str) -> Issuer | None:
-        """Whose press of this button was handed over; None where nobody's was. Each press is a command of its own, and
-        its id begins with the button's."""
+        """The person whose press of this button was handed over, if any. Each press is a command of its own, and its
+        id begins with the button's."""
         asked = self._approvals.pressed(button)
         job = None if asked else self._carrier.pressed(button)
         return asked.requester if asked else job.issuer if job else None
@@ -94,10 +94,10 @@ class Gateway:
         task_id: str | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> Submitted:
-        """Hand the command to its carrier, or to those who must agree to it; it is durable when this returns.
+        """Hand a command over to its carrier, or request its approval; durable when this returns.
 
-        With a `task_id` of the caller's, the same command handed over twice is one command. `card` says where its one
-        message belongs; a command without one is announced where the configuration says so.
+        With the same `task_id`, a command submitted twice is one command. `card` is the place of its message; without
+        it, the configuration decides where to announce the command.
         """
         definition = CATALOG[command.name]
         if definition.handler is None:

@@ -1,7 +1,7 @@
-"""Carrying out what was agreed to: rights and state are looked at once more, then its jobs are filed, once.
+"""Runs what people approved: checks rights and state once more, then files the jobs exactly once.
 
-The move to `executing` and the jobs are one transaction. A crash before it leaves the approval as it was, for the next
-who carries on; a crash after it leaves jobs, which are found like any others.
+The move to `executing` and the jobs are one transaction. After a crash before it, the approval is taken up again; after
+a crash behind it, its jobs run like any others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from supervisor_core.storage.store import Ledger
 
 RETRY = timedelta(seconds=5)
 PATIENCE = timedelta(minutes=2)
-"""For so long after the decision the execution is tried: whoever approved still looks at the card. Then it expires."""
+"""Time after the decision during which the execution is retried. Then the approval expires."""
 
 US = "supervisor"
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class ApprovalExecution:
-    """What becomes of an approval once people have decided."""
+    """Runs approvals after people have decided."""
 
     def __init__(self, ledger: Ledger, observe: Observe, rights: Rights) -> None:
         self._ledger = ledger
@@ -47,15 +47,15 @@ class ApprovalExecution:
         self._rights = rights
 
     def carry_on(self, now: datetime) -> list[Approval]:
-        """Carry out what is approved and due. One that can't be keeps no other from it."""
+        """Run all approvals that are due. One that fails doesn't stop the others."""
         return [self.execute(approval.approval_id, now) for approval in self.agreed(now)]
 
     def agreed(self, now: datetime) -> list[Approval]:
-        """Those that are approved and due, oldest first."""
+        """The approvals to run now, oldest first."""
         return self._ledger.read(lambda connection: rows.due_to_execute(connection, now, RETRY))
 
     def execute(self, approval_id: str, now: datetime) -> Approval:
-        """Carry out one, if it is approved; how it stands then."""
+        """Run one approval, if it's approved; its state afterwards."""
         approval, votes = self._read(approval_id)
         if approval.state is not ApprovalState.APPROVED:
             return approval
@@ -69,12 +69,12 @@ class ApprovalExecution:
         return self._read(approval_id)[0]
 
     def settle(self, now: datetime) -> list[Approval]:
-        """Those under way whose jobs have all ended; how they stand then."""
+        """Close the approvals whose jobs have all ended; their states afterwards."""
         found = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.EXECUTING,)))
         return [self._read(each.approval_id)[0] for each in found if self.settle_one(each, now)]
 
     def settle_one(self, approval: Approval, now: datetime) -> bool:
-        """Done or failed, once all its jobs have ended."""
+        """Close an approval as done or failed once all its jobs have ended."""
         if approval.state is not ApprovalState.EXECUTING:
             return False
         ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
@@ -115,7 +115,7 @@ class ApprovalExecution:
         self._file(approval, seen, now, f"Approved from this host's shell: {unknown}" if unknown else "")
 
     def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
-        """Who may not any more, in words; and what could not be found out."""
+        """Why somebody has lost a right, and which rights couldn't be verified."""
         asked = [(approval.requester, right_to_give(approval.command), "who requested it")]
         asked += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
         unknown = ""
@@ -132,7 +132,7 @@ class ApprovalExecution:
         return "", unknown
 
     def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
-        """executing, and its jobs, in one transaction; nothing where somebody else was first."""
+        """Move to executing and file the jobs in one transaction, unless somebody else was first."""
         command = _bound_to(approval.command, seen)
 
         def work(connection: Connection) -> bool:
@@ -162,7 +162,7 @@ class ApprovalExecution:
         crashpoints.reach("approvals_t.executing:after")
 
     def _fail(self, approval: Approval, why: str, now: datetime) -> None:
-        """The command can't be filed: a failure, in the trail as a refusal."""
+        """Close an approval whose command can't be filed: failed, and a refusal in the audit trail."""
 
         def work(connection: Connection) -> bool:
             if not rows.take_step(
@@ -197,7 +197,7 @@ class ApprovalExecution:
 
 
 def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
-    """The command as its jobs get it: one on code is held to what was seen, through the time that it waits."""
+    """The command as its jobs get it: a code change is bound to the state that people saw."""
     if CATALOG[command.name].tier is not Tier.CODE:
         return command
     states = sorted({state for state in states_of(command.workers, seen).values() if state})

@@ -22,13 +22,13 @@ LONGEST_EFFECT = 300  # characters: a line on a card and in a table
 
 
 def states_of(workers: Sequence[str], previews: Sequence[Document]) -> dict[str, str]:
-    """The hash of what was seen of each of these workers; empty where nothing is known."""
+    """The state hash of each worker as the previews showed it; empty where it's unknown."""
     found = {worker["id"]: str(each.get("state") or "") for each in previews for worker in each["workers"]}
     return {worker_id: found.get(worker_id, "") for worker_id in workers}
 
 
 def fingerprint(command: Command, previews: Sequence[Document]) -> str:
-    """Another one as soon as the command is not exactly this one, or anything was seen differently."""
+    """A hash that changes with the command and with everything that its previews showed."""
     facts = {
         "command": command.name,
         "params": {name: value for name, value in command.params.items() if name != STATE_PARAM},
@@ -40,7 +40,7 @@ def fingerprint(command: Command, previews: Sequence[Document]) -> str:
 
 
 def objections(previews: Sequence[Document]) -> list[str]:
-    """What speaks against it as things are, and for whom where there are several places."""
+    """The reasons why the command would fail now, with the workers if there are several checkouts."""
     found: dict[str, list[str]] = {}
     for each in previews:
         if word := each.get("refused") or each.get("conflict"):
@@ -50,13 +50,13 @@ def objections(previews: Sequence[Document]) -> list[str]:
 
 
 def does_nothing(preview: Document) -> bool:
-    """Whether its code is so already: nothing changes, nothing is installed, and nobody is stopped for it."""
+    """True if the code is already as it should be, so that nothing changes and no worker stops."""
     changes = ("commit_count", "dropped", "changes", "undone_task_id", "installs")
     return bool(preview.get("checkout") and preview.get("ok")) and not any(preview.get(name) for name in changes)
 
 
 def all_so_already(previews: Sequence[Document]) -> str:
-    """That nothing is to be done anywhere, in words; empty where something is."""
+    """A sentence that there's nothing to do; empty if there is something."""
     if not previews or not all(does_nothing(each) for each in previews):
         return ""
     who = list_names([worker["id"] for each in previews for worker in each["workers"]], NAMED)
@@ -64,7 +64,7 @@ def all_so_already(previews: Sequence[Document]) -> str:
 
 
 def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
-    """What has moved on between two looks, in words."""
+    """The changes between two previews, as a sentence."""
     old, new = _by_place(before), _by_place(now)
     words: list[str] = []
     for place, was in old.items():
@@ -79,7 +79,7 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
 
 
 def effect(previews: Sequence[Document]) -> str:
-    """What would happen, in one line."""
+    """The effect of the command, in one line."""
     return one_line("; ".join(dict.fromkeys(_effect(each) for each in previews)), LONGEST_EFFECT)
 
 
@@ -148,8 +148,7 @@ def _effect(preview: Document) -> str:
 
 Previews = tuple[dict[str, Any], ...]
 Observe = Callable[[Command], Previews]
-"""What this command would do now; a `SupervisorError` where that can't be said. It asks git and the drive, so it
-blocks."""
+"""Previews a command; a `SupervisorError` if that isn't possible now. It asks git and the drive, so it blocks."""
 
 
 def observer(host: Callable[[], HostContext]) -> Observe:

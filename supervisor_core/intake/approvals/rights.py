@@ -1,7 +1,4 @@
-"""Rights to request and to approve, as far as this host knows them by itself.
-
-Rights as tests set them: who may, and whether that can be found out at all.
-"""
+"""Rights to send and to approve commands, as far as this host knows them without Slack."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ CHAT = "slack:"
 
 
 class RightsUnknown(TemporaryError):
-    """Whether they may is not known at the moment."""
+    """The right can't be verified now."""
 
 
 Rights = Callable[[Issuer, Command, Right], str]
@@ -30,8 +27,8 @@ where they may; `RightsUnknown` where that can't be found out now. It may ask ot
 
 
 def host_rights(config: Callable[[], SupervisorConfig]) -> Rights:
-    """What this host knows without asking anybody: its own shells, its schedules, and that nobody may where nobody is
-    listed. Who is in a group, who is a guest and who has left, only the chat can say."""
+    """The rights that this host knows without Slack: those of its shells and schedules, and that nobody has a right for
+    which nobody is listed. Only Slack knows groups, guests and people who left."""
 
     def rights(who: Issuer, command: Command, right: Right) -> str:
         if who.id.startswith(SHELL) or (who.id.startswith(SCHEDULE) and right is not Right.APPROVER):
@@ -50,7 +47,7 @@ def host_rights(config: Callable[[], SupervisorConfig]) -> Rights:
 
 
 def nobody_to_approve(config: SupervisorConfig, command: Command) -> str:
-    """Why nobody could ever approve this command, in words; empty where somebody could."""
+    """Why nobody can approve the command; empty if somebody can."""
     if "cli" in config.slack.approvals.doors or _listed(config, command, Right.APPROVER):
         return ""
     return (
@@ -60,7 +57,7 @@ def nobody_to_approve(config: SupervisorConfig, command: Command) -> str:
 
 
 def _listed(config: SupervisorConfig, command: Command, right: Right) -> Sequence[str]:
-    """Who is named for this, for every worker of the command."""
+    """The ids that the configuration lists for the right, for every worker of the command."""
     own = config.slack.access.commands.get(command.name)
     if own is not None and right is not Right.APPROVER:
         return own
@@ -91,24 +88,24 @@ def _doing(right: Right) -> str:
 
 
 def right_to_give(command: Command) -> Right:
-    """The right that whoever asks must have."""
+    """The right that the requester needs."""
     return CATALOG[command.name].right
 
 
 class FakeRights:
-    """Everybody may everything, unless it was taken from them. Implements `Rights`."""
+    """For tests: everybody has every right that wasn't taken from them. Implements `Rights`."""
 
     def __init__(self) -> None:
         self.taken: set[tuple[str, Right]] = set()
         self.unknown = ""
-        """Why nobody's rights can be found out; empty while they can."""
+        """Why rights can't be verified; empty while they can."""
 
     def take(self, who: Issuer, right: Right) -> None:
-        """From now on they may not."""
+        """Take a right from a person."""
         self.taken.add((who.id, right))
 
     def __call__(self, who: Issuer, command: Command, right: Right) -> str:
-        """Why they may not; empty where they may."""
+        """The reason for a refusal; empty if the person has the right."""
         if self.unknown:
             raise RightsUnknown(self.unknown)
         return f"{command.name} is not for them." if (who.id, right) in self.taken else ""

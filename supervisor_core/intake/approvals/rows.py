@@ -1,4 +1,4 @@
-"""Approvals as rows: filed once for each command, voted on, and moved by steps with their audit rows."""
+"""The rows of approvals and votes, moved by steps with their audit rows."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ ASKED = replies.APPROVAL_REQUEST
 REASON = 1000  # characters of why somebody voted so
 
 FAILURES = frozenset({Move.DENY, Move.EXPIRE, Move.OVERTAKE})
-"""Moves after which the command is not carried out although its requester still wants it."""
+"""Moves that keep the command from running against its requester's wish."""
 
 NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """What is known when an approval is moved."""
+    """The actor of a move, with its reason, votes and further facts."""
 
     actor: str
     reason: str = ""
     votes: Sequence[Vote] = ()
     facts: Mapping[str, Any] | None = None
-    """What else the audit row should tell."""
+    """Further details of the audit row."""
 
 
 def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any] | None = None) -> Approval:
-    """Keep a new approval, with its audit row and its card; the one that is there where its task id is known."""
+    """Insert an approval with its audit row and message, or return the one with its command id."""
     known = of_task(connection, approval.task_id)
     if known is not None:
         return known
@@ -91,7 +91,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
 
 
 def find(connection: Connection, approval_id: str, *, lock: bool = False) -> Approval | None:
-    """The approval with this id, or of the command with this task id. With `lock`, nobody else moves it meanwhile."""
+    """The approval with this id or command id. `lock` keeps others from moving it until the transaction ends."""
     mine = or_(approvals.c.approval_id == approval_id, approvals.c.task_id == approval_id)
     query = select(approvals).where(mine)
     row = connection.execute(query.with_for_update() if lock else query).mappings().first()
@@ -99,13 +99,13 @@ def find(connection: Connection, approval_id: str, *, lock: bool = False) -> App
 
 
 def of_task(connection: Connection, task_id: str) -> Approval | None:
-    """The approval of this command."""
+    """The approval of a command."""
     row = connection.execute(select(approvals).where(approvals.c.task_id == task_id)).mappings().first()
     return _approval(row) if row else None
 
 
 def of_button(connection: Connection, button: str) -> Approval | None:
-    """The first approval of a command whose id is that of a press of this button. In an earlier version all had one."""
+    """The first approval that a press of this button requested. In earlier versions all presses had one id."""
     of_one_press = and_(approvals.c.task_id > f"{button}_", approvals.c.task_id < f"{button}`")
     query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
     row = connection.execute(query.order_by(approvals.c.requested_at).limit(1)).mappings().first()
@@ -113,7 +113,7 @@ def of_button(connection: Connection, button: str) -> Approval | None:
 
 
 def by_param(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
-    """The newest approvals of this command that were asked for with this value of a parameter, newest first."""
+    """The newest approvals of a command with this value of a parameter, newest first."""
     query = (
         select(approvals)
         .where(approvals.c.command == command, func.json_extract(approvals.c.params_json, f"$.{name}") == value)
@@ -124,8 +124,8 @@ def by_param(connection: Connection, command: str, name: str, value: str, most: 
 
 
 def due_to_execute(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
-    """Those that are agreed to and due, oldest first. None waits for longer than `again`: what seems to is due as well,
-    because the clock has been set back since."""
+    """The approvals to run now, oldest first. One that seems to wait for longer than `again` is due as well: the clock
+    was set back."""
     waits = (approvals.c.due_at > now) & (approvals.c.due_at <= now + again)
     query = select(approvals).where(approvals.c.state == ApprovalState.APPROVED, ~waits)
     query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
@@ -133,7 +133,7 @@ def due_to_execute(connection: Connection, now: datetime, again: timedelta) -> l
 
 
 def in_states(connection: Connection, states: Collection[ApprovalState], due: datetime | None = None) -> list[Approval]:
-    """Those that stand so, oldest first; with `due`, only those that somebody must look at by then."""
+    """The approvals in these states, oldest first; with `due`, only those to check by then."""
     query = select(approvals).where(approvals.c.state.in_(tuple(states)))
     if due is not None:
         query = query.where(approvals.c.due_at <= due)
@@ -142,14 +142,14 @@ def in_states(connection: Connection, states: Collection[ApprovalState], due: da
 
 
 def first_due(connection: Connection, states: Collection[ApprovalState]) -> datetime | None:
-    """When the first of those that stand so must be looked at."""
+    """The time of the next check of any approval in these states."""
     query = select(func.min(approvals.c.due_at)).where(approvals.c.state.in_(tuple(states)))
     moment: datetime | None = connection.execute(query).scalar()
     return moment
 
 
 def votes_on(connection: Connection, approval_ids: Iterable[str]) -> dict[str, list[Vote]]:
-    """The votes on each of these, in the order in which they were given."""
+    """The votes on each of these approvals, in their order."""
     wanted = tuple(approval_ids)
     query = select(votes).where(votes.c.approval_id.in_(wanted)).order_by(votes.c.place)
     found: dict[str, list[Vote]] = {approval_id: [] for approval_id in wanted}
@@ -159,12 +159,12 @@ def votes_on(connection: Connection, approval_ids: Iterable[str]) -> dict[str, l
 
 
 def votes_of(connection: Connection, approval_id: str) -> list[Vote]:
-    """The votes on this one."""
+    """The votes on one approval."""
     return votes_on(connection, (approval_id,))[approval_id]
 
 
 def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> None:
-    """Write one vote down, and have the card told anew; nobody gets in twice."""
+    """Insert a vote, once for each person, and order an update of the message."""
     row = {
         "approval_id": approval.approval_id,
         "voter_id": vote.voter.id,
@@ -181,9 +181,9 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
 
 
 def move(approval: Approval, made: Move, decided: ApprovalDecision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
-    """One move, from where this approval was seen to stand, with its audit row; the card tells of it.
+    """The step of a move from the state that was read, with its audit row and an update of the message.
 
-    From there and from nowhere else: what was decided about a pending one is not to happen to an approved one.
+    It does nothing from another state: a decision about a pending approval must not move an approved one.
     """
     to = after(approval.state, made)
     content: dict[str, Any] = {"due_at": None, "reason": storable(decided.reason) or None, **values}
@@ -200,29 +200,29 @@ def move(approval: Approval, made: Move, decided: ApprovalDecision, now: datetim
 
 
 def _end_messages(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
-    """Who is concerned hears once that nothing is carried out; what is carried out is told of with its jobs."""
+    """Order the replies about an approval that ends without jobs."""
     replies.order_replies(connection, supervisor_id, task_id, now, by)
 
 
 def take_step(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:
-    """Take a step of this approval in the caller's transaction; False where somebody else was first."""
+    """Take a step in the caller's transaction; False if somebody else was first."""
     return take(connection, approval.supervisor_id, step, now)
 
 
 def postpone(connection: Connection, approval: Approval, until: datetime, reason: str) -> None:
-    """It can't be gone on with at the moment, and the row says why."""
+    """Postpone the next check, with the reason."""
     mine = (approvals.c.approval_id == approval.approval_id, approvals.c.state == approval.state)
     connection.execute(update(approvals).where(*mine).values(due_at=until, reason=storable(reason)))
 
 
 def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str) -> AuditEntry:
-    """What the trail says of somebody who may not decide."""
+    """The audit entry of a refused decision."""
     decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door})
     return _entry(approval, "REFUSED", decided, failure=True)
 
 
 def refresh_messages(approval: Approval) -> tuple[Message, ...]:
-    """The messages of this approval that were ordered before."""
+    """Updates of the approval's messages."""
     own = (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
     return (*own, *refresh_undone(approval.command.params))
 
@@ -296,5 +296,5 @@ def _vote(row: RowMapping) -> Vote:
 
 
 def as_reason(text: str) -> str:
-    """What somebody gave as their reason, as a line that is kept."""
+    """A reason as one line, as it's stored."""
     return one_line(storable(text).strip(), REASON)

@@ -1,4 +1,4 @@
-"""An approval: a command that waits for people, its life as one table, and what their votes come to. Pure.
+"""Rules of approvals: the states in one table, and the result of the votes. Pure.
 
     pending ─ approve ─→ approved ─ execute ─→ executing ─ succeed ─→ done
        │                    │                      └─ fail ─→ failed
@@ -26,7 +26,7 @@ from supervisor_core.common.times import to_text
 
 
 class ApprovalState(StrEnum):
-    """Where an approval stands."""
+    """The state of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -40,7 +40,7 @@ class ApprovalState(StrEnum):
 
 
 class Move(StrEnum):
-    """What can happen to it."""
+    """A change of an approval's state."""
 
     APPROVE = "approve"
     DENY = "deny"
@@ -53,14 +53,14 @@ class Move(StrEnum):
 
 
 class Choice(StrEnum):
-    """What a vote says."""
+    """The choice of a vote."""
 
     APPROVE = "approve"
     DENY = "deny"
 
 
 class IllegalApprovalMove(SupervisorError):
-    """The approval can't do that from where it stands."""
+    """The approval's state doesn't allow this move."""
 
 
 _S, _M = ApprovalState, Move
@@ -92,7 +92,7 @@ MOVES: Mapping[ApprovalState, Mapping[Move, ApprovalState]] = MappingProxyType(
 
 FINAL = tuple(state for state in ApprovalState if state not in MOVES)
 OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
-"""Nothing has been carried out yet, and it can still be stopped."""
+"""The states in which nothing has run yet and the approval can still be cancelled."""
 
 ACTIONS: Mapping[Move, str] = MappingProxyType(
     {
@@ -103,16 +103,16 @@ ACTIONS: Mapping[Move, str] = MappingProxyType(
         _M.OVERTAKE: "STALE",
     }
 )
-"""What the audit trail calls a move. The others are told by the rows of the command itself."""
+"""The audit action of each move. The other moves have the audit rows of the command itself."""
 
 REQUESTED = "APPROVAL_REQUESTED"
 
 NOT_FILED = "Not run:"
-"""How the reason of one begins that failed before it had any job."""
+"""The start of the reason of an approval that failed before it had a job."""
 
 
 def after(state: ApprovalState, move: Move) -> ApprovalState:
-    """Where this move leads from there; `IllegalApprovalMove` where it may not be."""
+    """The state after a move; `IllegalApprovalMove` if the move isn't allowed."""
     try:
         return MOVES[state][move]
     except KeyError:
@@ -121,7 +121,7 @@ def after(state: ApprovalState, move: Move) -> ApprovalState:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one person said about one approval."""
+    """One person's vote on one approval."""
 
     voter: Issuer
     choice: Choice
@@ -130,17 +130,17 @@ class Vote:
     door: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """As an approval is told with a command that it let through."""
+        """The vote in the approvals of a job."""
         return {"id": self.voter.id, "name": self.voter.name, "at": to_text(self.at)}
 
     def as_told(self) -> dict[str, Any]:
-        """All of it, for the audit trail and for programs."""
+        """All fields, for the audit trail and for programs."""
         return {**self.as_json(), "choice": str(self.choice), "reason": self.reason or None, "door": self.door}
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms a command was asked for. They stay as they were then: that is what people were shown."""
+    """The terms of an approval, as they were when it was requested and shown to people."""
 
     requester_id: str
     votes_needed: int = 1
@@ -154,56 +154,56 @@ class Approval:
     approval_id: str
     supervisor_id: str
     command: Command
-    """As it was issued; its task id is the approval's own."""
+    """The command with its issuer and id. Each approval has a command id of its own."""
     door: str
     card: Mapping[str, Any] | None
     previews: tuple[Mapping[str, Any], ...]
-    """What was to be seen when it was asked for: a document for each checkout, or for each worker."""
+    """The previews at the time of the request, one for each checkout or worker."""
     fingerprint: str
     terms: Terms
     state: ApprovalState
     requested_at: datetime
     expires_at: datetime
     due_at: datetime | None = None
-    """When somebody must look at it next."""
+    """The time of the next check."""
     decided_at: datetime | None = None
     finished_at: datetime | None = None
     reason: str = ""
-    """Why it ended as it did."""
+    """The reason for its state."""
 
     @property
     def task_id(self) -> str:
-        """The command's."""
+        """The command id."""
         return self.command.task_id
 
     @property
     def requester(self) -> Issuer:
-        """Who asked."""
+        """The person or program that requested it."""
         if self.command.issuer is None:
             raise ValueError(f"nobody asked for {self.approval_id}")
         return self.command.issuer
 
     @property
     def was_filed(self) -> bool:
-        """Whether its jobs are there."""
+        """True once its jobs are filed."""
         filed = self.state in (ApprovalState.EXECUTING, ApprovalState.DONE, ApprovalState.FAILED)
         return filed and not self.reason.startswith(NOT_FILED)
 
     @property
     def audit_label(self) -> str:
-        """Who asked, then what they called it."""
+        """The requester and the label, as in the audit trail."""
         return audit_label(self.requester.name, self.requester.id, self.command.label)
 
     @property
     def again(self) -> str:
-        """The words in which the same would be asked for anew."""
+        """The text that requests the same command again."""
         return render(self.command)
 
 
 def tally(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
-    """What these votes come to, in the order in which they were given. The first that decides is the last that counts.
+    """The state after these votes, in their order. Votes after the decisive one don't count.
 
-    Each person counts once, with what they said first; the requester not at all, unless the terms say otherwise.
+    Each person's first vote counts; the requester's only if the terms allow it.
     """
     said: set[str] = set()
     for vote in votes:
@@ -219,9 +219,9 @@ def tally(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
 
 
 def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: datetime) -> str:
-    """Why this person's vote does not count, in words for them; empty where it does.
+    """Why this person's vote doesn't count; empty if it does.
 
-    Whether they are an approver at all is not asked here: each door knows its own people.
+    The caller checks whether they are an approver: each source knows its own people.
     """
     if approval.state is not ApprovalState.PENDING:
         return f"{_decided_text(approval, votes)}. Nothing changed."
@@ -242,7 +242,7 @@ def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
 
 
 def to_go_on(approval: Approval) -> MarkedText:
-    """What whoever asked may do where nothing was carried out because time went by; empty in every other state."""
+    """The next step for the requester of an expired or outdated approval; empty in other states."""
     if approval.state is ApprovalState.EXPIRED:
         return ("To request it again: ", CommandText(approval.again))
     return (

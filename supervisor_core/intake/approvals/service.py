@@ -1,7 +1,7 @@
-"""Approvals: a command is asked for, people vote, and what was agreed to is carried out once, or not at all.
+"""Approvals: request a command, vote on it, and run it once, or not at all.
 
-Whoever hears people (a chat, the command line) calls `request`, `vote` and `cancel`; whoever carries on (the
-scheduler, a shell without a daemon) calls `carry_on`, `expire_due` and `settle`. All of it blocks.
+Slack and the command line call `request`, `vote` and `cancel`. The scheduler, or a shell without a daemon, calls
+`carry_on`, `expire_due` and `settle`. All methods block.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.store import Ledger
 
 Allowed = Callable[[Approval], str]
-"""Why somebody may not approve this one right now; empty where they may."""
+"""Why a person can't approve this one now; empty if they can."""
 
 
 class NoSuchApproval(UsageError):
-    """There is no such approval."""
+    """There's no such approval."""
 
 
 class RequestRefused(RefusedError):
-    """An approval can't be asked for."""
+    """The approval can't be requested."""
 
 
 class NothingToDo(RequestRefused):
-    """All of it is so already."""
+    """There's nothing to do."""
 
 
 class VoteRefused(RefusedError):
-    """This vote does not count."""
+    """The vote doesn't count."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
-    """How an approval stands after somebody has had their say."""
+    """An approval with its votes, after a vote or a cancellation."""
 
     approval: Approval
     votes: tuple[Vote, ...]
     counted: bool = True
-    """False where the same had been said before: nothing was changed by it."""
+    """False for a repeated vote, which changes nothing."""
 
 
 class Approvals:
-    """All approvals of one host. Safe to be used from any thread, and by several programs at once."""
+    """The approvals of one host. Thread-safe, and safe for several processes."""
 
     def __init__(
         self,
@@ -93,11 +93,10 @@ class Approvals:
         now: datetime | None = None,
         along: Callable[[Connection], bool] | None = None,
     ) -> Approval:
-        """Ask for an approval of a command that was issued; it is durable when this returns. The same one again for a
-        task id that is known; `RequestRefused` where nobody could agree to it or where it would fail as things are,
-        `NothingToDo` where all of it is so already.
+        """Request an approval; durable when this returns. For a known command id, return the existing approval.
+        `RequestRefused` if nobody can approve the command or it would fail now, `NothingToDo` if nothing would change.
 
-        `along` is done in the same transaction; where it says no, nothing of it is, and `RequestRefused` says so."""
+        `along` runs in the same transaction; if it returns False, nothing is stored and `RequestRefused` is raised."""
         known = self.of_task(command.task_id)
         if known is not None:
             if command.issuer is None or not command.issuer.is_same_as(known.requester.id):
@@ -134,7 +133,7 @@ class Approvals:
         allowed: Allowed | None = None,
         now: datetime | None = None,
     ) -> VoteResult:
-        """Count a vote; `VoteRefused` with why it does not count. `allowed` is asked right before."""
+        """Count a vote; `VoteRefused` says why it doesn't count. `allowed` checks the voter's right just before."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
         if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
@@ -158,7 +157,7 @@ class Approvals:
         allowed: Allowed | None = None,
         now: datetime | None = None,
     ) -> VoteResult:
-        """Take it back: its requester, or an approver. Not once it is being carried out."""
+        """Cancel an approval that hasn't run yet, as its requester or an approver."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
         if approval.state is ApprovalState.CANCELLED:
@@ -177,33 +176,33 @@ class Approvals:
         raise VoteRefused(f"It's already {stands} and can't be cancelled.")
 
     def carry_on(self, now: datetime | None = None) -> list[Approval]:
-        """Carry out what was agreed to and is due; how each of them stands then."""
+        """Run the approvals that are due; their states afterwards."""
         return self._carrying.carry_on(now or datetime.now(UTC))
 
     def agreed(self, now: datetime | None = None) -> list[Approval]:
-        """Those that are approved and due, oldest first."""
+        """The approvals to run now, oldest first."""
         return self._carrying.agreed(now or datetime.now(UTC))
 
     def execute(self, approval_id: str, now: datetime | None = None) -> Approval:
-        """Carry out this one now, if it is approved; how it stands then."""
+        """Run one approval now, if it's approved; its state afterwards."""
         return self._carrying.execute(self.find(approval_id)[0].approval_id, now or datetime.now(UTC))
 
     def settle(self, now: datetime | None = None) -> list[Approval]:
-        """Those whose commands have ended since: done or failed."""
+        """Close the approvals whose commands have ended."""
         return self._carrying.settle(now or datetime.now(UTC))
 
     def expire_due(self, now: datetime | None = None) -> list[Approval]:
-        """End those that nobody decided in time; which they were."""
+        """Expire the approvals that nobody decided in time, and return them."""
         moment = now or datetime.now(UTC)
         waiting = self._ledger.read(lambda connection: rows.in_states(connection, (ApprovalState.PENDING,), due=moment))
         return [approval for approval in waiting if self._expired(approval, moment)]
 
     def due_at(self) -> datetime | None:
-        """When the first of them must be looked at."""
+        """The time of the next check of any approval."""
         return self._ledger.read(lambda connection: rows.first_due(connection, OPEN))
 
     def find(self, approval_id: str) -> tuple[Approval, tuple[Vote, ...]]:
-        """The approval with this id, or of the command with this task id, and the votes on it."""
+        """The approval with this id or command id, and its votes."""
 
         def look(connection: Connection) -> tuple[Approval, tuple[Vote, ...]] | None:
             found = rows.find(connection, approval_id)
@@ -217,15 +216,15 @@ class Approvals:
         return found
 
     def of_task(self, task_id: str) -> Approval | None:
-        """The approval of this command; None where it needed none."""
+        """The approval of a command; None if it needed none."""
         return self._ledger.read(lambda connection: rows.of_task(connection, task_id))
 
     def pressed(self, button: str) -> Approval | None:
-        """The approval that a press of this button asked for."""
+        """The approval that a press of a button requested."""
         return self._ledger.read(lambda connection: rows.of_button(connection, button))
 
     def waiting(self) -> list[tuple[Approval, tuple[Vote, ...]]]:
-        """All that wait for somebody or are being carried out, oldest first, with their votes."""
+        """All pending, approved and running approvals with their votes, oldest first."""
 
         def look(connection: Connection) -> list[tuple[Approval, tuple[Vote, ...]]]:
             found = rows.in_states(connection, (*OPEN, ApprovalState.EXECUTING))
@@ -266,7 +265,7 @@ class Approvals:
         )
 
     def _asked_in(self, card: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """The place of a message of its own, where the command's card stands elsewhere."""
+        """The channel in which people are asked, if it isn't that of the command."""
         slack = self._config().slack
         channel = slack.asks_in(str((card or {}).get("channel") or "")) if slack.enabled else ""
         return {"channel": channel} if channel else None
@@ -294,7 +293,7 @@ class Approvals:
         return allowed(approval) if allowed else self._rights(who, approval.command, Right.APPROVER)
 
     def _refuse(self, approval: Approval, who: Issuer, choice: str, door: str, why: str, now: datetime) -> None:
-        """Written into the trail, and told to them alone."""
+        """Record the refusal in the audit trail and raise it."""
         if why:
             self._ledger.audit(rows.refused(approval, who, choice, door, why), now)
             raise VoteRefused(why)
@@ -309,7 +308,7 @@ class Approvals:
 
 
 def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
-    """Write the vote down and do what follows from it, in one transaction; why it does not count any more."""
+    """Store a vote and the move that it decides, in one transaction; the reason if it no longer counts."""
     approval = rows.find(connection, approval_id, lock=True)
     if approval is None:  # pragma: no cover (nobody deletes approvals)
         raise NoSuchApproval

@@ -1,4 +1,4 @@
-"""Schedules as rows: added once for each command, moved on by steps, removed by name."""
+"""The rows of schedules: added once for each command, moved by steps, removed by name."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ removed; and one message for refusals that follow on one another, from the first
 ADDED, REMOVED, REFUSED = "SCHEDULE_ADDED", "SCHEDULE_REMOVED", "REFUSED"
 
 REASON = 500
-"""Characters of what came of a run: a few lines of a message."""
+"""Characters of the result of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What was done at a time at which a schedule was due."""
+    """A run of a schedule, for its row."""
 
     last: LastRun
     next_at: datetime
     task_id: str = ""
-    """Of the command that was handed over, if one was."""
+    """The id of the command that was handed over, if any."""
 
 
 def add(connection: Connection, schedule: Schedule, place: Mapping[str, Any] | None) -> None:
-    """Keep a new one, with its audit row and its card at this place; its name must be free."""
+    """Insert a schedule with its audit row and its message. Its name must be free."""
     row = {
         "schedule_id": schedule.schedule_id,
         "supervisor_id": schedule.supervisor_id,
@@ -69,60 +69,60 @@ def add(connection: Connection, schedule: Schedule, place: Mapping[str, Any] | N
 
 
 def waiting(connection: Connection) -> list[Schedule]:
-    """All that go on, the next to run first."""
+    """All schedules, the next to run first."""
     query = select(schedules).where(schedules.c.state == ScheduleState.WAITING)
     query = query.order_by(schedules.c.next_at, schedules.c.schedule_id)
     return [_schedule(row) for row in connection.execute(query).mappings()]
 
 
 def due(connection: Connection, now: datetime) -> list[Schedule]:
-    """Those that must be looked at, the first first."""
+    """The schedules that are due, the earliest first."""
     query = select(schedules).where(schedules.c.state == ScheduleState.WAITING, schedules.c.due_at <= now)
     query = query.order_by(schedules.c.due_at, schedules.c.schedule_id)
     return [_schedule(row) for row in connection.execute(query).mappings()]
 
 
 def ahead(connection: Connection, moment: datetime) -> list[Schedule]:
-    """Those about which something was written down by a clock that was later than this moment."""
+    """The schedules with a time that is later than this moment, because the clock was set back."""
     marks = (schedules.c.added_at, schedules.c.last_at, schedules.c.waiting_since)
     query = select(schedules).where(schedules.c.state == ScheduleState.WAITING, or_(*(at > moment for at in marks)))
     return [_schedule(row) for row in connection.execute(query).mappings()]
 
 
 def first_due(connection: Connection) -> datetime | None:
-    """When the first must be looked at."""
+    """The time of the next check of any schedule."""
     query = select(func.min(schedules.c.due_at)).where(schedules.c.state == ScheduleState.WAITING)
     moment: datetime | None = connection.execute(query).scalar()
     return moment
 
 
 def find(connection: Connection, schedule_id: str) -> Schedule | None:
-    """The one with this id, whatever became of it."""
+    """The schedule with this id, also if it was removed."""
     row = connection.execute(select(schedules).where(schedules.c.schedule_id == schedule_id)).mappings().first()
     return _schedule(row) if row else None
 
 
 def named(connection: Connection, supervisor_id: str, name: str) -> Schedule | None:
-    """The one that has this name, in whatever case it is written."""
+    """The schedule with this name, in any case."""
     mine = (schedules.c.supervisor_id == supervisor_id, schedules.c.taken_name == _key(name))
     row = connection.execute(select(schedules).where(*mine)).mappings().first()
     return _schedule(row) if row else None
 
 
 def added_by(connection: Connection, task_id: str) -> Schedule | None:
-    """The one that this command added, whatever became of it."""
+    """The schedule that a command added, also if it was removed."""
     row = connection.execute(select(schedules).where(schedules.c.task_id == task_id)).mappings().first()
     return _schedule(row) if row else None
 
 
 def removed_by(connection: Connection, task_id: str) -> Schedule | None:
-    """The one that this command removed."""
+    """The schedule that a command removed."""
     row = connection.execute(select(schedules).where(schedules.c.removed_task_id == task_id)).mappings().first()
     return _schedule(row) if row else None
 
 
 def remove(schedule: Schedule, by: Issuer, task_id: str, now: datetime) -> Step:
-    """waiting → removed: its name is free again."""
+    """waiting → removed, which frees the name."""
     values = {
         "taken_name": None,
         "due_at": None,
@@ -145,7 +145,7 @@ def remove(schedule: Schedule, by: Issuer, task_id: str, now: datetime) -> Step:
 
 
 def move_on(schedule: Schedule, taken: RunRecord, messages: Sequence[Message] = ()) -> Step:
-    """waiting → waiting, for the next time. Whoever comes second, or after it was removed, changes nothing."""
+    """waiting → waiting, for the next run. The second to take the step changes nothing."""
     values: dict[str, Any] = {
         "next_at": taken.next_at,
         "due_at": taken.next_at,
@@ -164,15 +164,15 @@ def move_on(schedule: Schedule, taken: RunRecord, messages: Sequence[Message] = 
 
 
 def correct_next(schedule: Schedule, next_at: datetime) -> Step:
-    """waiting → waiting, for a time that was counted anew."""
+    """waiting → waiting, for a recomputed next run."""
     values = {"next_at": next_at, "due_at": next_at, "waiting_since": None, "waiting_for": None}
     key = {"schedule_id": schedule.schedule_id, "next_at": schedule.next_at}
     return Step(schedules, key, (ScheduleState.WAITING,), ScheduleState.WAITING, values)
 
 
 def refuse(schedule: Schedule, taken: RunRecord, place: str) -> Step:
-    """waiting → waiting: its command is refused. The trail has each refusal; where its schedule speaks (`place`), one
-    message tells of all that follow on one another."""
+    """waiting → waiting after a refused run. Each refusal has an audit row; one message at `place` covers refusals in a
+    row."""
     at, why = taken.last.at, taken.last.reason
     step = move_on(schedule, taken, _messages(schedule, taken, place) if place else ())
     counted = {"refused_since": schedule.refused_since or at, "refusals": schedule.refusals + 1}
@@ -181,7 +181,7 @@ def refuse(schedule: Schedule, taken: RunRecord, place: str) -> Step:
 
 
 def postpone(connection: Connection, schedule: Schedule, until: datetime, since: datetime, reason: str) -> None:
-    """Nobody can be asked at the moment: look again then. The row says why, and since when it waits."""
+    """Postpone a run that can't be decided now, with the reason and the time since when."""
     mine = (schedules.c.schedule_id == schedule.schedule_id) & (schedules.c.next_at == schedule.next_at)
     mine &= schedules.c.state == ScheduleState.WAITING
     values = {"due_at": until, "waiting_since": since, "waiting_for": _reason(reason)}

@@ -1,4 +1,4 @@
-"""A schedule: a command that is given again and again, with its owner's rights as they are each time. Pure.
+"""Rules of schedules: a command that runs again and again, with its owner's rights at each run. Pure.
 
 waiting ──(due: filed, asked for, answered, refused, skipped or missed)──▶ waiting, for the next time
    └──(removed)──▶ removed
@@ -18,43 +18,43 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.times import to_text
 
 LATE = timedelta(hours=1)
-"""A run that was missed for less is made up for, once; one for longer is not expected any more."""
+"""A missed run is made up for once, unless it's longer ago than this."""
 
 PATIENCE = timedelta(minutes=2)
-"""A run whose owner's right can't be verified is tried for so long, and then refused."""
+"""Time during which a run is retried while its owner's right can't be verified. Then it's refused."""
 
 PREFIX = "schedule:"
-"""Before a schedule's name, where it is who asks."""
+"""The prefix of a schedule's name in an issuer id."""
 
 TAIL = 9
 
 
 class ScheduleState(StrEnum):
-    """Whether it goes on."""
+    """The state of a schedule."""
 
     WAITING = "waiting"
     REMOVED = "removed"
 
 
 class RunState(StrEnum):
-    """What came of a time at which it was due."""
+    """The result of a run."""
 
     FILED = "filed"
-    """Its command was handed over; what came of that its jobs say."""
+    """Its command was handed over; the jobs have the outcome."""
     ASKED = "asked"
-    """An approval was asked for."""
+    """An approval was requested."""
     ANSWERED = "answered"
-    """Its command only informs, and was answered."""
+    """Its command only shows something, which was posted."""
     REFUSED = "refused"
     SKIPPED = "skipped"
-    """The run before was not over."""
+    """The previous run hadn't finished."""
     MISSED = "missed"
-    """No supervisor was there."""
+    """No supervisor was running."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last time at which it was due, and what came of it."""
+    """The last run and its result."""
 
     at: datetime
     state: RunState
@@ -71,41 +71,41 @@ class Schedule:
     cron: str
     zone: str
     command: str
-    """As it would be typed, in its canonical form."""
+    """The canonical text of the command."""
     target: str
-    """The target in it; which workers it means is found out each time."""
+    """The target of the command, resolved at each run."""
     owner: Issuer
     card: Mapping[str, Any] | None
-    """Where what comes of it is told; None: where commands are announced that nobody gave in Slack."""
+    """The place of its results; None for the channel of commands from outside Slack."""
     task_id: str
-    """Of the command that added it."""
+    """The id of the command that added it."""
     added_at: datetime
     next_at: datetime
     due_at: datetime
-    """When somebody must look: at `next_at`, or later while nobody can be asked."""
+    """The next check: `next_at`, or later while rights can't be verified."""
     state: ScheduleState = ScheduleState.WAITING
     waiting_since: datetime | None = None
-    """Since when the run that is due could not be decided about."""
+    """The time since when the due run can't be decided."""
     waiting_for: str = ""
-    """What keeps it from being decided about."""
+    """The reason why the due run can't be decided."""
     last: LastRun | None = None
     last_task_id: str = ""
-    """The newest command that was handed over."""
+    """The id of the newest command that was handed over."""
     refused_since: datetime | None = None
-    """The first of the refusals without a run between them."""
+    """The first of the refusals in a row."""
     refusals: int = 0
     removed_at: datetime | None = None
     removed_by: Issuer | None = None
     secret: str = field(default="", repr=False)
-    """Random, kept in the ledger alone: without it nobody can tell the ids of its commands in advance."""
+    """Random, only in the ledger. It keeps the ids of its commands unpredictable."""
 
     @property
     def issuer(self) -> Issuer:
-        """As whom its commands are given."""
+        """The issuer of its commands."""
         return Issuer(f"{PREFIX}{self.name}", self.name, self.owner.id)
 
     def task_at(self, moment: datetime) -> str:
-        """The id of the command of this moment: the same however often it is filed, and known to nobody before."""
+        """The id of the command of a run: the same however often it's filed, and unpredictable."""
         made = f"{self.supervisor_id} {self.schedule_id} {to_text(moment)}"
         tail = hmac.new(self.secret.encode(), made.encode(), hashlib.sha256).hexdigest()[:TAIL]
         return f"task_{moment:%Y%m%d_%H%M%S}_{tail}"
@@ -113,7 +113,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """What is to be done about a schedule that is due."""
+    """The run of a schedule that is due, and its next one."""
 
     run_at: datetime | None
     """The time whose run is due now; None where all are too long ago."""
@@ -133,5 +133,5 @@ def due_run(due: datetime, now: datetime, after: Callable[[datetime], datetime])
 
 
 def is_patience_over(schedule: Schedule, now: datetime) -> bool:
-    """Whether it has waited long enough for somebody who can be asked."""
+    """True once a run has waited too long for its owner's right to be verified."""
     return schedule.waiting_since is not None and now >= schedule.waiting_since + PATIENCE

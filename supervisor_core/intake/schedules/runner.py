@@ -1,7 +1,7 @@
-"""Running what is scheduled: a chore of the scheduler. Each command is given as if its owner gave it at that moment.
+"""Runs the schedules that are due, as if the owner sent each command at that moment.
 
-The move of the row to its next time and the jobs (or the approval, or the answer) are one transaction: after a crash
-either both are there or neither is, and a time is never run twice.
+The row's move to its next run and the jobs (or the approval, or the answer) are one transaction, so a crash never makes
+a run happen twice.
 """
 
 from __future__ import annotations
@@ -59,19 +59,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScheduledAnswer:
-    """What a command that only informs has to say, to be told with the move of its schedule."""
+    """The answer of a command that only shows something, stored with the move of its schedule."""
 
     messages: Sequence[Message] = ()
     entry: AuditEntry | None = None
 
 
 AnswerCommand = Callable[[Schedule, Command], ScheduledAnswer]
-"""Answers a command that no host carries out. It may ask others: it blocks. A retryable error where that is not
-possible now."""
+"""Answers a command that only shows something. It blocks, and raises a retryable error if that isn't possible now."""
 
 
 def no_chat(schedule: Schedule, command: Command) -> ScheduledAnswer:
-    """Where there is no chat."""
+    """Refuse, because there is no Slack."""
     raise RefusedError(
         f"{command.name} only shows something, and there's no channel to post it in: Slack isn't set up on this host. "
         f"Remove {schedule.name}, or set up Slack."
@@ -99,7 +98,7 @@ class SchedulesChore:
         self._runs: SlowWork[bool] = SlowWork("schedule")
 
     def due_at(self) -> datetime | None:
-        """When the first must be looked at."""
+        """The time of the next check of any schedule."""
         return looked_at(self._ledger.read(rows.first_due), self._runs)
 
     def work(self, now: datetime) -> bool:
@@ -149,7 +148,7 @@ class SchedulesChore:
         return self._run(schedule, here, here.run_at, now)
 
     def _run(self, schedule: Schedule, here: DueRun, run_at: datetime, now: datetime) -> bool:
-        """Hand its command over, unless its owner may not any more, or it makes no sense any more."""
+        """Hand its command over, unless its owner has lost the right or its target has changed."""
         try:
             command = self._understood(schedule).issued(schedule.issuer, schedule.task_at(run_at))
             why = self._rights(schedule.owner, command, right_to_give(command))
@@ -165,7 +164,7 @@ class SchedulesChore:
         return False
 
     def _understood(self, schedule: Schedule) -> Command:
-        """Its command, for the workers that its target means now."""
+        """The command, for the workers that its target means now."""
         context = grammar_context(self._config())
         if not schedule.target or resolve(schedule.target, context) is not None:
             command = parse(schedule.command, context)
@@ -179,7 +178,7 @@ class SchedulesChore:
     def _not_now(
         self, schedule: Schedule, here: DueRun, run_at: datetime, error: SupervisorError, now: datetime
     ) -> None:
-        """Refused, or looked at again for a while."""
+        """Refuse the run, or retry it for a while."""
         if not error.retryable:
             self._refuse(schedule, here, run_at, str(error), now)
         elif is_patience_over(schedule, now):
@@ -248,5 +247,5 @@ def _unexpected(error: Exception) -> str:
 
 
 def _next_run(connection: Connection, schedule: Schedule, taken: rows.RunRecord, now: datetime) -> bool:
-    """The row goes on to its next time; False where somebody else was first."""
+    """Move the row to its next run; False if somebody else was first."""
     return take(connection, schedule.supervisor_id, rows.move_on(schedule, taken), now)
