@@ -14,24 +14,25 @@ from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.table import folded_table, table, terminal_width
+from supervisor_core.cli.table import AMBER, DIM, RED, folded_table, table, terminal_width, wants_colour
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.times import HOUR, MINUTE, format_duration, to_text
+from supervisor_core.common.text import printable
+from supervisor_core.common.times import clock_time, format_ago, format_span, to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.jobs.model import new_task_id
 
 DOOR = "cli"
-HEAD = ("ALERT", "STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "WHY")
+HEAD = ("STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "ALERT", "WHY")
 
 
 def run(options: argparse.Namespace) -> int:
-    """List, or do something about one."""
+    """List the alerts, or act on one."""
     if options.what and not options.alert:
-        raise UsageError(f"Which one? `supervisor alerts {options.what} ID`; `supervisor alerts` lists them.")
+        raise UsageError(f"Name the alert: `supervisor alerts {options.what} ID`. `supervisor alerts` lists the ids.")
     config = load_config(options.config)
     if options.what is None and not options.uptime:
         return show(config, as_json=options.json)
@@ -50,17 +51,17 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(document(alert, {})))
     else:
-        print(f"{alert.state}: {alert.target.id} is {alert.condition}: {alert.reason}")
+        print(f"{alert.state.capitalize()}: {alert.target.id} is {alert.condition}: {alert.reason}")
     return 0
 
 
 def request_of(reason: str = "") -> AlertRequest:
-    """Whoever sits at this shell asks for it."""
+    """A request by the person at this shell."""
     return AlertRequest(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
 
 
 def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
-    """For programs."""
+    """The alert as JSON."""
     by = alert.acknowledged_by
     mute = muted.get(alert.target.worker or EVERYTHING.id) or muted.get(EVERYTHING.id)
     return {
@@ -91,20 +92,20 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     """List the open alerts and the mutes."""
     with opened_ledger(config) as ledger:
         alerts = AlertService(ledger)
-        found, muted = alerts.shown(), alerts.muted()
+        found, muted, now = alerts.shown(), alerts.muted(), datetime.now(UTC)
     if as_json:
         print(json.dumps([document(alert, muted) for alert in found], indent=2))
         return 0
     if not found:
-        print("No alert is open.")
+        print("No open alerts.")
     else:
-        width = terminal_width()
-        print(folded_table(HEAD, [_row(alert) for alert in found], width))
+        colours = [_colour(alert) for alert in found] if wants_colour() else ()
+        print(folded_table(HEAD, [_row(alert, now) for alert in found], terminal_width(), colours))
     for worker_id, mute in sorted(muted.items()):
         why = f": {mute.reason}" if mute.reason else ""
-        name = "everything" if worker_id == EVERYTHING.id else worker_id
+        name = "Everything" if worker_id == EVERYTHING.id else worker_id
         how = "in maintenance" if mute.kind is Hush.MAINTENANCE else "muted"
-        print(f"{name} is {how} until {mute.ends_at:%Y-%m-%d %H:%M} UTC by {mute.by.name or mute.by.id}{why}")
+        print(printable(f"{name} is {how} until {clock_time(mute.ends_at, now)} by {mute.by.name or mute.by.id}{why}"))
     return 0
 
 
@@ -121,18 +122,21 @@ def _uptime(worked: Mapping[str, Sequence[Uptime]], *, as_json: bool) -> int:
     return 0
 
 
-def _row(alert: Alert) -> list[str]:
+def _colour(alert: Alert) -> str:
+    """Red for critical, amber for other open alerts; dim once somebody looks after it."""
+    return DIM if alert.state != "open" else RED if alert.severity == "critical" else AMBER
+
+
+def _row(alert: Alert, now: datetime) -> list[str]:
     by = f" by {alert.acknowledged_by.name or alert.acknowledged_by.id}" if alert.acknowledged_by else ""
-    seconds = int((datetime.now(UTC) - alert.opened_at).total_seconds())
-    since = f"{format_duration(seconds)} ago" if seconds >= MINUTE else "just now"
     whose = alert.target.worker or f"{alert.target.kind} of {alert.target.id}"
     return [
-        alert.alert_id,
         f"{alert.state}{by if alert.state == 'acknowledged' else ''}",
         str(alert.severity),
         whose,
         str(alert.condition),
-        since,
+        format_ago(alert.opened_at, now),
+        alert.alert_id,
         alert.reason,
     ]
 
@@ -151,16 +155,16 @@ def _muted(alerts: AlertService, command: Command) -> dict[str, Any]:
     seconds = int(command.params["seconds"])
     made = alerts.mute(command.workers, seconds, request_of(str(command.params.get("reason") or "")))
     workers, until = [each.target.id for each in made], made[0].until
-    hour = " An hour is what it is where nobody says how long." if seconds == HOUR else ""
-    lasts = f"muted for {format_duration(seconds)}, until {until:%Y-%m-%d %H:%M} UTC."
-    message = f"{', '.join(workers)}: {lasts}{hour} What still holds by then is said then."
+    lasts = f"muted for {format_span(seconds)}, until {clock_time(until, datetime.now(UTC))}."
+    message = f"{', '.join(workers)}: {lasts} Alerts are still recorded. Any that are open then are posted."
     return {"success": True, "workers": workers, "until": to_text(until), "message": message}
 
 
 def _unmuted(alerts: AlertService, command: Command) -> dict[str, Any]:
     request = request_of(str(command.params.get("reason") or ""))
     ended = alerts.unmute(command.workers, request, everything=command.target == ALL)
-    message = f"Alerts about {', '.join(ended)} are told again." if ended else "Nobody of these is muted."
+    message = f"{', '.join(ended)}: no longer muted." if ended else "Nothing to do: not muted."
     if (still := alerts.muted().get(EVERYTHING.id)) is not None:
-        message = f"Everything is in maintenance until {still.ends_at:%Y-%m-%d %H:%M} UTC: `unmute all` ends that."
+        until = clock_time(still.ends_at, datetime.now(UTC))
+        message = f"Everything is in maintenance until {until}. `supervisor unmute all` ends that."
     return {"success": True, "workers": ended, "message": message}

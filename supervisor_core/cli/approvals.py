@@ -1,7 +1,7 @@
-"""`supervisor approvals`: what waits for an approval; `approve`, `deny` and `cancel` decide, as `cli:name`.
+"""`supervisor approvals` lists what is waiting; `approve`, `deny` and `cancel` decide, as `cli:name`.
 
-Whoever can run this on the host holds the host and may approve here, Slack or no Slack; only not what they asked for
-themselves.
+A person who can run this on the host controls the host, and may approve here with or without Slack; only not their own
+requests.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
-from supervisor_core.cli.table import folded_table, terminal_width
+from supervisor_core.cli.table import AMBER, folded_table, terminal_width, wants_colour
 from supervisor_core.common.errors import UsageError, in_shell
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import MINUTE, format_duration, to_text
+from supervisor_core.common.times import clock_time, format_span, to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
@@ -28,19 +28,21 @@ from supervisor_core.intake.approvals.service import Approvals, VoteResult
 
 DOOR = "cli"
 DAEMON_SECONDS = 60.0
-"""How long a daemon gets to carry out what was approved; it looks at the code once more, which may ask a remote."""
+"""The time limit for the daemon to file what was approved; it checks the code again, which may contact a remote."""
 
 LOOK_SECONDS = 0.1
 
-HEAD = ("APPROVAL", "STATE", "VOTES", "EXPIRES", "ASKED BY", "COMMAND", "EFFECT")
+HEAD = ("STATE", "VOTES", "EXPIRES", "REQUESTED BY", "COMMAND", "APPROVAL", "EFFECT")
 
 NOT_CARRIED_OUT = (ApprovalState.STALE, ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.DENIED)
 
 
 def run(options: argparse.Namespace) -> int:
-    """List, or decide."""
+    """List the approvals, or decide one."""
     if options.what and not options.approval:
-        raise UsageError(f"Which one? `supervisor approvals {options.what} ID`; `supervisor approvals` lists them.")
+        raise UsageError(
+            f"Name the approval: `supervisor approvals {options.what} ID`. `supervisor approvals` lists the ids."
+        )
     config = load_config(options.config)
     if options.what is None:
         return show(config, as_json=options.json)
@@ -53,16 +55,17 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     with opened_ledger(config) as ledger:
         approvals = approvals_of(config, ledger)
         approvals.expire_due()
-        approvals.settle()  # without a daemon nobody else does
+        approvals.settle()  # without a daemon, nobody else does
         waiting = approvals.waiting()
     if as_json:
         print(json.dumps([document(approval, votes) for approval, votes in waiting], indent=2))
         return 0
     if not waiting:
-        print("Nothing waits for an approval.")
+        print("Nothing is waiting for approval.")
         return 0
     width = terminal_width()
-    print(folded_table(HEAD, [_row(approval, votes) for approval, votes in waiting], width))
+    colours = [AMBER] * len(waiting) if wants_colour() else ()
+    print(folded_table(HEAD, [_row(approval, votes) for approval, votes in waiting], width, colours))
     return 0
 
 
@@ -85,14 +88,10 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
 
 
 def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approval) -> str:
-    """Have the daemon carry it out, which can ask the chat for rights; without one it is done here. What to add."""
+    """Have the daemon file it, which can ask the chat for rights, or file it here. Returns a note for the person."""
     if not _scheduler_runs(config):
         carried = approvals.execute(approval.approval_id).state is ApprovalState.EXECUTING
-        return (
-            ""
-            if wake(config) or not carried
-            else "No daemon runs here: the next pass (`supervisor once`) will carry it out."
-        )
+        return "" if wake(config) or not carried else "No daemon is running. The next pass (`supervisor once`) runs it."
     wake(config)
     deadline = time.monotonic() + DAEMON_SECONDS
     while time.monotonic() < deadline and approvals.find(approval.approval_id)[0].state is ApprovalState.APPROVED:
@@ -120,7 +119,7 @@ def _tell(decision: VoteResult, options: argparse.Namespace, *, done: Sequence[A
 
 
 def in_words(approval: Approval, votes: Sequence[Vote]) -> str:
-    """Where it stands, for whoever has just had their say or waits for others to; safe to be shown on a terminal."""
+    """The state of an approval, safe to print on a terminal."""
     return printable(_standing(approval, votes))
 
 
@@ -128,25 +127,28 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
     reason = approval.reason
     match approval.state:
         case ApprovalState.PENDING:
-            until = f"until {approval.expires_at:%Y-%m-%d %H:%M} UTC"
-            return f"pending: {approval.again} has {count_of(approval, votes)}, {until} ({approval.approval_id})."
+            until = clock_time(approval.expires_at, datetime.now(UTC))
+            votes_now = count_of(approval, votes)
+            return f"Pending: {approval.again} has {votes_now} and expires at {until} ({approval.approval_id})."
         case ApprovalState.APPROVED:
-            return f"approved: {approval.again} is about to be carried out. {reason}".rstrip()
+            return f"Approved: {approval.again} is about to run. {reason}".rstrip()
         case ApprovalState.FAILED if not approval.was_filed:
-            return f"failed: {approval.again}. {reason}"
+            return f"Failed: {approval.again}. {reason}"
         case ApprovalState.EXECUTING | ApprovalState.DONE | ApprovalState.FAILED:
-            word = "is carried out" if approval.state is ApprovalState.EXECUTING else f"is {approval.state}"
-            return f"approved: {approval.again} {word} as {approval.task_id}; `supervisor audit` tells what came of it."
+            words = {ApprovalState.EXECUTING: "is running", ApprovalState.DONE: "has run"}
+            word = words.get(approval.state, "has failed")
+            return f"Approved: {approval.again} {word} ({approval.task_id}). `supervisor audit` shows the outcome."
         case ApprovalState.DENIED:
             by = next((vote.voter.name or vote.voter.id for vote in votes if vote.choice is Choice.DENY), "")
-            return f"denied: {approval.again}, by {by}{f': {reason}' if reason else ''}."
+            return f"Denied by {by}: {approval.again}.{f' Reason: {reason}.' if reason else ''}"
         case _:
-            said = f"{approval.state}: {approval.again}{f'. {reason}' if reason else '.'}"
+            state = "Outdated" if approval.state is ApprovalState.STALE else approval.state.capitalize()
+            said = f"{state}: {approval.again}{f'. {reason}' if reason else '.'}"
             return f"{said} {in_shell(to_go_on(approval))}".rstrip()
 
 
 def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
-    """For programs."""
+    """The approval as JSON."""
     return {
         "approval_id": approval.approval_id,
         "task_id": approval.task_id,
@@ -169,12 +171,12 @@ def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
 
 def _row(approval: Approval, votes: Sequence[Vote]) -> list[str]:
     return [
-        approval.approval_id,
         str(approval.state),
         count_of(approval, votes),
         _when(approval, datetime.now(UTC)),
         approval.requester.name or approval.requester.id,
         approval.again,
+        approval.approval_id,
         approval.reason or effect(approval.previews),
     ]
 
@@ -182,5 +184,4 @@ def _row(approval: Approval, votes: Sequence[Vote]) -> list[str]:
 def _when(approval: Approval, now: datetime) -> str:
     if approval.state is not ApprovalState.PENDING:
         return "-"
-    left = (approval.expires_at - now).total_seconds()
-    return f"in {format_duration(int(left))}" if left >= MINUTE else "in less than 1m"
+    return f"in {format_span((approval.expires_at - now).total_seconds())}"

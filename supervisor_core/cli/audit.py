@@ -109,7 +109,7 @@ def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
         if there is not None:
             _say(there.rows, there.faults, f"In the shared database, the trail of {code.count(there.hosts, 'host')}")
             are = "is" if there.waiting == 1 else "are"
-            print(f"{code.count(there.waiting, 'row')} of this host {are} not there yet.")
+            print(f"{code.count(there.waiting, 'row')} of this host {are}n't there yet.")
     return 1 if faults or (there is not None and there.faults) else 0
 
 
@@ -120,10 +120,10 @@ def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
 
 def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     if not faults:
-        print(f"{what} is whole: {code.count(whole, 'row')}, none altered, none missing.")
+        print(f"{what} is intact: {code.count(whole, 'row')}, none altered, none missing.")
         return
     if what != "The trail":
-        print(f"{what} is not what was written:")
+        print(f"{what} differs from what was written:")
     for fault in faults:
         print(f"row {printable(str(fault.audit_id))} of {printable(fault.supervisor_id)} {fault.what}")
     if len(faults) == audit.MOST_FAULTS:
@@ -136,7 +136,7 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
 def _must_be_shared(config: SupervisorConfig) -> None:
     reason = disabled_reason(config)
     if reason:
-        raise UsageError(f"--shared asks the shared database, but {reason}.")
+        raise UsageError(f"--shared reads the shared database, but {reason}.")
 
 
 def _shared(config: SupervisorConfig) -> SharedDatabase:
@@ -154,7 +154,7 @@ def _heads(config: SupervisorConfig) -> list[ChainHead]:
 
 def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
     if not rows:
-        return "Nothing in the audit trail fits."
+        return "No matching rows."
     width = terminal_width()
     lines = [
         [
@@ -182,7 +182,7 @@ def _details(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _why(row: dict[str, Any]) -> str:
-    """Why something did not succeed, in one line; of a row that was altered, what is wrong with it."""
+    """The reason why something failed, in one line; for an altered row, the damage."""
     if DAMAGED in row:
         return f"This row was altered: {row[DAMAGED]}."
     error = _details(row).get("error")

@@ -100,7 +100,7 @@ def verify(options: argparse.Namespace) -> int:
     if alone:
         print(f"Not compared with a ledger: {alone}")
     elif not faults:
-        print(f"The ledger continues from there and is whole: {count(whole, 'row')}, none altered, none missing.")
+        print(f"The ledger continues from there and is intact: {count(whole, 'row')}, none altered, none missing.")
     return 1 if faults else 0
 
 

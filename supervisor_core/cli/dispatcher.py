@@ -65,7 +65,7 @@ def _function(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _ended_with(error: Exception) -> int:
-    """What is said of an error, and the exit code that it means."""
+    """Report an error; returns its exit code."""
     if isinstance(error, ConfigError | UsageError):
         return _say(str(error), USAGE)
     if isinstance(error, SupervisorError):
@@ -78,19 +78,19 @@ def _ended_with(error: Exception) -> int:
         return _say(_in_words(error), FAILURE)
     if os.environ.get(SHOW_TRACEBACK):
         raise error
-    what = f"something unexpected went wrong: {describe(error)}."
-    return _say(f"{what} {SHOW_TRACEBACK}=1 shows where.", FAILURE)
+    what = f"unexpected error: {describe(error)}."
+    return _say(f"{what} Set {SHOW_TRACEBACK}=1 to see where.", FAILURE)
 
 
 def _in_words(error: OSError) -> str:
     what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
     if not isinstance(error, PermissionError) or not error.filename:
         return f"{what}."
-    return f"{what}. Run this as the user to whom it belongs{_owner(str(error.filename))}."
+    return f"{what}. Run this as the user who owns it{_owner(str(error.filename))}."
 
 
 def _owner(path: str) -> str:
-    """Whose the file is, or the nearest folder of it that can be seen."""
+    """The owner of the file, or of its nearest visible folder."""
     try:
         import pwd
 

@@ -1,7 +1,4 @@
-"""`supervisor db upgrade`: bring the tables of the ledger and of the shared database up to date.
-
-`supervisor doctor`: whether everything is in its place, and what to do where it is not.
-"""
+"""`supervisor doctor` checks the installation; `supervisor db upgrade` upgrades the ledger and the shared database."""
 
 from __future__ import annotations
 
@@ -25,39 +22,39 @@ from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 
 LOOK_SECONDS = 0.0
-"""Only its version is asked for."""
+"""Enough for reading its version."""
 
 
 def run_db(options: argparse.Namespace) -> int:
-    """The ledger first: it is upgraded also where the shared database is away."""
+    """Upgrade the ledger first, so that it's done even when the shared database is away."""
     config = load_supervisor_config(options.config)
     path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them
-        print(f"ledger {path}: {_in_words(before)}")
+        print(f"Ledger {path}: {_in_words(before)}")
     if disabled_reason(config):
-        print(f"shared database: {disabled_reason(config)}")
+        print(f"Shared database: {disabled_reason(config)}")
         return SUCCESS
     _upgrade_shared(config)
     return SUCCESS
 
 
 def _upgrade_shared(config: SupervisorConfig) -> None:
-    """An error says what is wrong; the tables of another program are left alone."""
+    """Upgrade the shared database. Another program's tables raise an error and are left alone."""
     database = SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
     with database:
         before = None if database.is_missing() else database.check_ours()
         with database.asking():
             schema.ensure(database.engine)
-    print(f"shared database {database.address}: {_in_words(before)}")
+    print(f"Shared database {database.address}: {_in_words(before)}")
 
 
 def _in_words(before: str | None) -> str:
     if before == schema.HEAD:
-        return f"at version {before}, nothing to do"
-    return f"upgraded from version {before} to {schema.HEAD}" if before else f"made, at version {schema.HEAD}"
+        return f"up to date (version {before})"
+    return f"upgraded from version {before} to {schema.HEAD}" if before else f"created (version {schema.HEAD})"
 
 
 def run_doctor(options: argparse.Namespace) -> int:

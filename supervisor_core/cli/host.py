@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import EXPECTED, parse_since
+from supervisor_core.common.times import parse_since
 from supervisor_core.config import last_good
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
@@ -65,7 +65,7 @@ def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
 
 
 def wake(config: SupervisorConfig) -> bool:
-    """Have it look at what is new; False where none runs. One that does not answer in time finds it by itself."""
+    """Make the daemon look for new work; False when none runs. A slow one finds it later on its own."""
     try:
         ask(str(config.state_dir), {"do": "wake"})
     except NotRunningError:
@@ -76,7 +76,7 @@ def wake(config: SupervisorConfig) -> bool:
 
 
 def shell_issuer() -> Issuer:
-    """`cli:anna`, by the user that the system knows, not by what the environment claims."""
+    """`cli:anna`: the user by the system's records, not by environment variables."""
     try:
         import pwd
 
@@ -89,10 +89,10 @@ def shell_issuer() -> Issuer:
 
 
 def since_option(text: str | None) -> str | None:
-    """The option `--since` as the grammar has it; `UsageError` where it is no time."""
+    """The option `--since` in the grammar's form; `UsageError` if it isn't a time."""
     if text is None:
         return None
     since = parse_since(text)
     if since is None:
-        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+        raise UsageError(f"--since {text!a} isn't a time. Try 2d, 12h or 2026-01-31.")
     return since

@@ -1,4 +1,4 @@
-"""`supervisor start`, `stop` and `restart`: the daemon in the background. Its workers outlive it."""
+"""`supervisor daemon start`, `stop` and `restart`: the daemon in the background. Its workers outlive it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def run_start(options: argparse.Namespace) -> int:
     prepare_state_dir(config)
     started = start_daemon(config.state_dir, config.path, config.logging.file)
     if started.stale_pid:
-        print(f"The daemon before (pid {started.stale_pid}) had died without a word; its place is taken over.")
-    print(f"started: pid {started.pid}")
+        print(f"The previous daemon (pid {started.stale_pid}) crashed. The new one takes over its workers.")
+    print(f"Started: pid {started.pid}")
     for problem in started.problems:
         print(f"  {problem}")
     return 1 if started.problems else 0
 
 
 def _meant(words: Sequence[str], typed: str, verb: str) -> UsageError:
-    """Somebody named a worker to a command for the daemon."""
+    """The error for a worker named in a command for the daemon."""
     meant = f"`supervisor {verb} {' '.join(words)}`"
     return UsageError(f"`supervisor {typed}` is for the daemon and takes no worker.", remedy=f"Did you mean {meant}?")
 
 
-NONE_RAN = "stopped: no daemon was running"
+NONE_RAN = "No daemon was running."
 
 
 def run_stop(options: argparse.Namespace) -> int:
@@ -44,7 +44,11 @@ def run_stop(options: argparse.Namespace) -> int:
     ended = stop_daemon(DaemonProcess(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
     workers = (
-        "" if not options.workers else "not all of its workers could be ended" if stuck else "its workers were ended"
+        ""
+        if not options.workers
+        else "some of its workers couldn't be stopped"
+        if stuck
+        else "its workers were stopped"
     )
     print(in_words(ended, workers))
     for words in stuck:
@@ -53,19 +57,19 @@ def run_stop(options: argparse.Namespace) -> int:
 
 
 def in_words(ended: StoppedDaemon | None, of_workers: str = "") -> str:
-    """What became of the daemon, and of its workers where that is known already."""
+    """The outcome for the daemon, and for its workers if it's known."""
     if ended is None:
         return NONE_RAN
-    why = "did not end when asked" if ended.answer else "did not answer"
+    why = "didn't stop when asked" if ended.answer else "didn't answer"
     how = "" if ended.how == "asked" else f", {ended.how} because it {why}"
     if of_workers:
-        return f"stopped: pid {ended.pid}{how}; {of_workers}"
-    workers = ", ".join(ended.answer.get("workers", [])) or ("not known" if not ended.answer else "none was running")
-    return f"stopped: pid {ended.pid}{how}; workers that go on: {workers}"
+        return f"Stopped: pid {ended.pid}{how}; {of_workers}"
+    workers = ", ".join(ended.answer.get("workers", [])) or ("unknown" if not ended.answer else "none")
+    return f"Stopped: pid {ended.pid}{how}. Workers still running: {workers}"
 
 
 def _end_workers(config: SupervisorConfig) -> list[str]:
-    """End every worker that runs, as the pass for each; what could not be ended, in words."""
+    """Stop every running worker, as its pass; returns the failures in words."""
     from supervisor_core.daemon.ownership import pass_ownership
     from supervisor_core.workers.context import open_doors
     from supervisor_core.workers.worker import end_watcher
@@ -76,17 +80,17 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
             with pass_ownership(config.state_dir, worker.id):
                 ended = end_watcher(host.processes, host.drive, config, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
-            stuck.append(f"{worker.id} could not be ended: {error}")
+            stuck.append(f"{worker.id} couldn't be stopped: {error}")
             continue
         if not ended.report.stopped:
-            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, ended.report.survivors))} could not be ended")
+            stuck.append(f"{worker.id} is stuck: {', '.join(map(str, ended.report.survivors))} couldn't be stopped")
         elif ended.left:
             stuck.append(f"{worker.id} may still run. {ended.words(worker)}")
     return stuck
 
 
 def run_restart(options: argparse.Namespace) -> int:
-    """The configuration is checked before anything ends: with one that is wrong the old daemon goes on."""
+    """Check the configuration before anything stops; with a broken one the old daemon keeps running."""
     config = load_supervisor_config(options.config)
     ended = stop_daemon(DaemonProcess(config.state_dir)) if config.state_dir.is_dir() else None
     print(in_words(ended))

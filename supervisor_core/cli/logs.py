@@ -1,4 +1,4 @@
-"""`supervisor logs`: lines of the structured log, searched, shown, and followed with `-f`.
+"""`supervisor logs`: events of the structured log, searched, printed, and followed with `-f`.
 
 It needs no daemon, and imports nothing slow.
 """
@@ -187,14 +187,14 @@ def run(options: argparse.Namespace) -> int:
     found = search.newest(files.newest_first(unfinished=not options.follow), options.lines)
     printer.show(found)
     if not files.begun:
-        print(f"supervisor: there is no log yet at {files.path}; the daemon or a pass begins it.", file=sys.stderr)
+        print(f"supervisor: there's no log at {files.path} yet. The daemon or a pass creates it.", file=sys.stderr)
     elif not found and options.lines and not options.follow:
-        print("supervisor: nothing in the log fits.", file=sys.stderr)
+        print("supervisor: no matching events.", file=sys.stderr)
     return _follow(files, search, printer) if options.follow else 0
 
 
 class _Printer:
-    """Where lines go, and how they look there."""
+    """Prints events, and counts damaged lines on stderr."""
 
     def __init__(self, search: LogSearch, *, as_json: bool) -> None:
         self._search = search
@@ -208,12 +208,12 @@ class _Printer:
         broken = self._search.broken - self._told
         if broken:
             self._told = self._search.broken
-            lines = "1 line is" if broken == 1 else f"{broken} lines are"
-            print(f"supervisor: {lines} damaged, as after a power cut, and left out.", file=sys.stderr)
+            lines = "1 damaged line" if broken == 1 else f"{broken} damaged lines"
+            print(f"supervisor: skipped {lines}, as a power cut leaves them.", file=sys.stderr)
 
 
 def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
-    """Until whoever reads us goes away; Ctrl-C is the edge's, and ends with 130 as everywhere."""
+    """Print new events until the reader is gone. Ctrl-C exits with 130, as everywhere."""
     while still_read():
         new = files.new_lines()
         if new:
@@ -222,7 +222,7 @@ def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
 
 
 def still_read() -> bool:
-    """Wait a while. False as soon as the other end of our output is closed: `logs -f | grep -m1 died` ends then."""
+    """Wait a while; False as soon as the reader of the output is gone, as with `logs -f | grep -m1 died`."""
     if sys.platform == "win32":
         time.sleep(FOLLOW_SECONDS)
         return True
@@ -232,7 +232,7 @@ def still_read() -> bool:
 
 
 def _say_if_unknown(worker_id: str, raw: RawConfig) -> None:
-    """A worker that was taken out of the configuration is still in the log; one that never was is a slip."""
+    """Warn about a worker that isn't configured: its events may still be in the log, or it's a typo."""
     workers = raw.data.get("workers")
     known = [str(each) for each in workers] if isinstance(workers, dict) else []
     if worker_id not in known:
@@ -240,7 +240,7 @@ def _say_if_unknown(worker_id: str, raw: RawConfig) -> None:
 
         near = nearest(worker_id, known)
         hint = f" Did you mean {near}?" if near else ""
-        print(f"supervisor: the configuration has no worker {worker_id!a}.{hint}", file=sys.stderr)
+        print(f"supervisor: there's no worker {worker_id!a} in the configuration.{hint}", file=sys.stderr)
 
 
 def _since(text: str | None) -> tuple[str, str]:
@@ -250,11 +250,11 @@ def _since(text: str | None) -> tuple[str, str]:
     from datetime import UTC, datetime, timedelta
 
     from supervisor_core.common.errors import UsageError
-    from supervisor_core.common.times import EXPECTED, parse_since, since_moment
+    from supervisor_core.common.times import parse_since, since_moment
 
     since = parse_since(text)
     if since is None:
-        raise UsageError(f"--since {text!a} is no time: it is {EXPECTED}, or a date such as 2026-01-31.")
+        raise UsageError(f"--since {text!a} isn't a time. Try 2d, 12h or 2026-01-31.")
     moment = since_moment(since, datetime.now(UTC))
     early = max(moment, datetime.min.replace(tzinfo=UTC) + timedelta(days=1)) - timedelta(seconds=OUT_OF_ORDER_SECONDS)
     return _stamp(moment), _stamp(early)

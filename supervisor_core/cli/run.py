@@ -1,6 +1,6 @@
 """Programs in the foreground: `supervisor run`, `once`, `demo` and `playground`.
 
-Each imports what it needs when it is called: a pass with nothing to do must be quick.
+Each imports what it needs when it's called: a pass with nothing to do must be quick.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_run(options: argparse.Namespace) -> int:
-    """Be the supervisor until asked to stop."""
+    """Run the supervisor until it's told to stop."""
     import asyncio
 
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir
@@ -38,7 +38,7 @@ def run_run(options: argparse.Namespace) -> int:
 
 
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
-    """Put the daemon together, with Slack where it is configured."""
+    """Compose and run the daemon, with Slack if it's configured."""
     from supervisor_core.daemon.daemon import Daemon
     from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat
     from supervisor_core.intake.approvals.rights import host_rights
@@ -73,7 +73,7 @@ def run_once(options: argparse.Namespace) -> int:
 
 
 def run_playground(options: argparse.Namespace) -> int:
-    """Serve until interrupted. The playground is a distribution of its own, loaded only here."""
+    """Serve until interrupted. The playground is a separate distribution, loaded only here."""
     with _playground_needed("supervisor playground"):
         command = import_module("slack_playground.command")
     code: int = command.run(options, program="supervisor")
@@ -96,7 +96,7 @@ def _playground_needed(command: str) -> Iterator[None]:
 
 
 def run_demo(options: argparse.Namespace) -> int:
-    """Run it until it ends; the installed chat provides it."""
+    """Run the demo, which the installed chat provides."""
     from supervisor_core.daemon.wiring import installed_chat
 
     with _playground_needed("supervisor demo"):

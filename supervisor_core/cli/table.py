@@ -71,7 +71,7 @@ def folded_table(
 
 
 def folded(text: str, width: int, indent: int = 0) -> list[str]:
-    """A text in lines that are no longer, the later ones indented; a word that is longer is cut in pieces."""
+    """A text in lines of at most `width`, the later ones indented; a longer word is cut."""
     room = max(width, indent + 1)
     lines, line = [], ""
     for word in text.split():
@@ -97,7 +97,7 @@ def _folded_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[s
 
 
 def _most(lines: list[str]) -> list[str]:
-    """The cause of an error mostly stands at its end."""
+    """The first lines and the last one: the cause of an error is mostly at its end."""
     if len(lines) <= MOST_LINES:
         return lines
     return [*lines[: MOST_LINES - 2], f"{lines[MOST_LINES - 2][:-1]}…", lines[-1]]
@@ -112,5 +112,5 @@ def _widths(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def printable(cell: str) -> str:
-    """What would move the cursor or colour the terminal is shown, not obeyed."""
+    """The text without control characters, which could move the cursor or change colors."""
     return cell if cell.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cell)

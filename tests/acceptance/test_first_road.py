@@ -150,7 +150,7 @@ def test_bad_grammar_queues_nothing_and_says_what_was_expected(home: Home) -> No
 
 def test_words_without_quotes_are_understood_as_well(home: Home) -> None:
     sent = home.supervisor("send", "pause", "OrionMX", "no", "quotes")
-    assert (sent.returncode, sent.stdout.startswith("queued: pause OrionMX")) == (0, True)
+    assert (sent.returncode, sent.stdout.startswith("Queued: pause OrionMX")) == (0, True)
 
 
 def test_a_second_use_of_a_task_id_is_the_same_command_or_refused(home: Home) -> None:
@@ -180,7 +180,7 @@ def test_whoever_may_not_look_is_told_whose_it_is(open_folder: Path) -> None:
         home.state_dir.chmod(0o700)
     assert refused.returncode == 1
     assert "Traceback" not in refused.stderr
-    assert f"Run this as the user to whom it belongs, {ME}" in refused.stderr
+    assert f"Run this as the user who owns it, {ME}" in refused.stderr
 
 
 def test_a_secret_that_a_worker_prints_before_it_dies_is_not_told(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_configuration_that_is_right_and_would_not_work_is_said(home: Home) ->
     home.config.write_text(text)
     checked = home.supervisor("config", "check")
     assert checked.returncode == 0
-    assert "But: nas.root" in checked.stdout
+    assert "Warning: nas.root" in checked.stdout
     assert "there is no program nosuchprogram" in checked.stdout
 
 

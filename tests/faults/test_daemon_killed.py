@@ -63,13 +63,13 @@ def test_the_next_one_says_that_it_took_over_and_adopts_exactly_the_same(home: H
     assert (said["running"], said["pid"]) == (True, killed)
     done = home.supervisor(command)
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"The daemon before (pid {killed}) had died without a word; its place is taken over." in done.stdout
+    assert f"The previous daemon (pid {killed}) crashed. The new one takes over its workers." in done.stdout
     as_before(home, pids)
     assert home.log().count(" started (pid ") == starts
     said = runtime_file.read(home.state_dir)
     assert (said["running"], said["pid"]) == (True, home.daemon())
     again = home.supervisor("restart")
-    assert "died without a word" not in again.stdout, "it is said once"
+    assert "crashed" not in again.stdout, "it is said once"
     as_before(home, pids)
 
 
@@ -146,7 +146,7 @@ def test_killed_in_the_middle_of_a_command_it_is_interrupted_and_the_worker_is_a
     started = code.supervisor("start")
     try:
         assert (started.returncode, started.stderr) == (0, "")
-        assert "had died without a word" in started.stdout
+        assert ") crashed." in started.stdout
         result = code.came(handler, TASK)
         assert not result["success"]
         assert "It isn't run again automatically" in result["error"]

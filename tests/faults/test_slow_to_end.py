@@ -85,7 +85,7 @@ def test_a_worker_slow_to_end_is_waited_for_and_then_killed_within_the_bound_tha
     home.all_run()
     done = home.supervisor("stop", "--workers")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "its workers were ended" in done.stdout
+    assert "its workers were stopped" in done.stdout
     assert home.everybody() == []
     ended = dict(re.findall(r"T([\d:.]+)Z\].* (North|South) is ended", home.log()))
     times = {name: seconds(at) for at, name in ended.items()}
@@ -113,8 +113,8 @@ def test_workers_that_can_not_be_ended_are_named_and_are_not_said_to_be_gone(tmp
         done = home.supervisor("stop", "--workers", program=unkillable)
         assert daemon.wait(PATIENCE_SECONDS) == 0
         assert done.returncode == 1
-        assert f"stopped: pid {daemon.pid}; not all of its workers could be ended\n" in done.stdout
-        assert f"North is stuck: sleep (pid {pid}, state S) could not be ended" in done.stdout
+        assert f"Stopped: pid {daemon.pid}; some of its workers couldn't be stopped\n" in done.stdout
+        assert f"North is stuck: sleep (pid {pid}, state S) couldn't be stopped" in done.stdout
         assert home.everybody() == [pid]
         (worker,) = runtime_file.read(home.state_dir)["workers"].values()
         assert (worker["actual"]["state"], worker["actual"]["pid"]) == ("stuck", pid)

@@ -251,7 +251,7 @@ def one_round(home: Host, timeline: Timeline, end: str, *, cold: bool) -> None:
     timeline.changing(RUNNING)
     restarted = home.quick("restart", cold=cold)
     assert (restarted.returncode, restarted.stderr) == (0, ""), restarted
-    assert f"stopped: pid {begun}; workers that go on: North, South\n" in restarted.stdout
+    assert f"Stopped: pid {begun}. Workers still running: North, South\n" in restarted.stdout
     begun = home.daemon()
     timeline.now(RUNNING, begun)
     status = home.quick("status", "--plain")

@@ -1,4 +1,4 @@
-"""Commands that only inform, given to `supervisor send`: answers as text or JSON."""
+"""Answers to commands that change no worker, as text or JSON."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def _help(topic: str, worker: str, workers: int) -> str:
     return help_overview(CATALOG.values())
 
 
-HEAD = ("TEAM", "MEMBERS", "IN TROUBLE", "LEFT LATELY", "OBJECTIVE")
+HEAD = ("TEAM", "MEMBERS", "UNHEALTHY", "LEFT RECENTLY", "OBJECTIVE")
 
 
 def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """All teams, and how their members are."""
+    """List the teams, their members, and who of them is unhealthy."""
     now = datetime.now(UTC)
     with opened_ledger(config) as ledger:
         found = ledger.read(lambda connection: team_pictures(connection, config, now))
@@ -84,7 +84,7 @@ def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([_document(team, workers) for team in found], indent=2))
     elif not found:
-        print("There are no teams. `teams` in the configuration names them, and `workers.ID.team` says who is in.")
+        print("No teams are configured. Define them under `teams`, and set `workers.ID.team`.")
     else:
         width = terminal_width()
         print(folded_table(HEAD, [_row(team, workers) for team in found], width))
@@ -92,7 +92,7 @@ def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 
 
 def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """The newest lines of each worker; 1 where those of one can't be read."""
+    """Print the newest lines of each worker; exit code 1 if some can't be read."""
     found = NewestLines()(open_drive(config), config, command.workers, int(command.params["lines"]))
     if as_json:
         print(json.dumps([asdict(written) for written in found], indent=2))
@@ -104,9 +104,11 @@ def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 def _lines(written: WorkerLog, *, named: bool) -> str:
     head = [f"==> {written.worker_id}: {written.path} <=="] if named else []
     if written.problem:
-        return "\n".join([*head, f"{written.worker_id}: what it wrote can't be read. {written.problem}"])
+        return "\n".join([*head, f"The output of {written.worker_id} can't be read. {written.problem}"])
     if written.nothing:
-        return "\n".join([*head, f"{written.worker_id} has written nothing yet; it would be in {written.path}."])
+        return "\n".join(
+            [*head, f"{written.worker_id} hasn't written anything yet. Its output goes to {written.path}."]
+        )
     return "\n".join([*head, *written.lines])
 
 
@@ -120,7 +122,7 @@ def _row(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> tuple[str, ..
 
 
 def _document(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The same names as `supervisor status team:NAME --json` has."""
+    """A team as JSON, with the keys of `supervisor status team:NAME --json`."""
     keys = ("state", "health", "fine", "paused")
     return {
         "team_name": team.name,
@@ -142,7 +144,7 @@ ANSWER_SECONDS = 2.0
 
 
 def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """Explain each of them, those in trouble first; 1 where one is unwell."""
+    """Explain each worker, unhealthy ones first; exit code 1 if one is unhealthy."""
     host = open_doors(config)
     looked = observe_workers(host, [config.workers[each] for each in command.workers], search=Search.ALWAYS)
     documents = _told_by_the_daemon(str(config.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
@@ -156,7 +158,7 @@ def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int
 
 
 def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:
-    """How workers are by the daemon, which asks their probes and knows what it is about to do; empty without one."""
+    """The workers as the daemon sees them, with probes and planned actions; empty without a daemon."""
     try:
         answer: Mapping[str, Any] = ask(state_dir, {"do": "status"}, ANSWER_SECONDS)
     except (NotRunningError, UnresponsiveError):
@@ -165,7 +167,7 @@ def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:
 
 
 def explanation_text(explanation: Explanation, *, alone: bool) -> str:
-    """For a terminal. Of one that is well among others, its sentence is all there is to say."""
+    """The explanation for a terminal. A healthy worker among others gets one sentence."""
     return printable("\n".join(_explanation_lines(explanation, alone=alone)))
 
 
@@ -177,21 +179,21 @@ def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str
     for phrase in found.also:
         yield _folded(sentence(plain(phrase, now)))
     if found.todo or found.remedies:
-        yield _folded(f"What to do: {plain(found.todo, now)}", "  ")
+        yield _folded(f"To fix it: {plain(found.todo, now)}", "  ")
         yield from (f"  {as_in_shell(CommandText(render(each)))}" for each in found.remedies)
     if explanation.conditions:
-        yield "It is:"
+        yield "Conditions:"
     for held in explanation.conditions:
         yield _folded(f"- {held.words}{f', since {clock_time(held.since, now)}' if held.since else ''}", "  ")
     if explanation.before:
-        yield "What happened until then:"
+        yield "Before that:"
         events = ((clock_time(event.at, now, seconds=True), plain(event.words, now)) for event in explanation.before)
         yield from (_folded(f"- {at}: {words}", "  ") for at, words in events)
     if explanation.lines:
-        yield f"Lines of its log that matter ({explanation.log}):"
+        yield f"From its log ({explanation.log}):"
         yield from (f"  {line}" for line in explanation.lines)
     for each in explanation.unknown:
-        yield _folded(f"Not known: {each}")
+        yield _folded(f"Unknown: {each}")
 
 
 def _folded(text: str, indent: str = "") -> str:
@@ -201,7 +203,7 @@ def _folded(text: str, indent: str = "") -> str:
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
-    """For programs."""
+    """The explanation as JSON."""
     found = explanation.found
     return {
         "worker_id": explanation.worker_id,
@@ -228,7 +230,7 @@ def _event(event: PastEvent) -> dict[str, str]:
 
 
 def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """A paragraph for each of them."""
+    """Print a paragraph about each worker."""
     until = datetime.now(UTC)
     since = until - SPANS[str(command.params.get("span") or "24h")]
     with opened_ledger(config) as ledger:
@@ -236,10 +238,10 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
     if as_json:
         print(json.dumps([history_document(each) for each in found], indent=2))
         return 0
-    print("\n\n".join(_paragraph(each) for each in found) or "There are no workers to look at.")
+    print("\n\n".join(_paragraph(each) for each in found) or "No workers are configured.")
     left = len(command.workers) - len(found)
     if left > 0:
-        print(f"\n{left} more are not shown: name them to see each.")
+        print(f"\n{left} more workers aren't shown. Name them to see them.")
     return 0
 
 
@@ -249,7 +251,7 @@ def _paragraph(told: History) -> str:
 
 
 def history_document(told: History) -> dict[str, Any]:
-    """For programs: what is known, without the words."""
+    """The history as JSON."""
     up = told.uptime
     return {
         "worker_id": told.worker_id,

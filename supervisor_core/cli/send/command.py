@@ -30,18 +30,16 @@ from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
 
 LOOK_SECONDS = 0.2
-"""How often the ledger is looked at while no daemon runs that could tell."""
+"""How often the ledger is checked while no daemon can report."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Understand, queue, wake the daemon, and wait if that was asked."""
+    """Parse the command, queue it, wake the daemon, and wait if requested."""
     config = load_config(options.config)
     command = parse(" ".join([*options.text, options.note]), grammar_context(config))
     if options.preview:
         if options.if_state is not None:
-            raise UsageError(
-                "--preview does nothing, so there is nothing for --if-state to hold it to. Give one of them."
-            )
+            raise UsageError("Use --preview or --if-state, not both.")
         from supervisor_core.cli.send.waiting import show
 
         return show(config, command, as_json=options.json)
@@ -54,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: argparse.Namespace) -> int:
-    """Hand it over, and follow it as far as was asked."""
+    """Submit the command, and wait as long as requested."""
     sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
     try:
         submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli")
@@ -72,7 +70,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, options: a
     if not options.wait:
         return _queued(issued, options, awake=awake)
     if not awake and not options.json:
-        what = "No daemon runs here: it is queued for the next `supervisor run` or `supervisor once`; waiting …"
+        what = "No daemon is running. Queued for the next `supervisor once` or `supervisor daemon start`. Waiting …"
         print(what, flush=True)
     return _follow(config, ledger, issued, options, left or float(WAIT_SECONDS), sent_at, awake=awake)
 
@@ -92,7 +90,7 @@ def _follow(
     try:
         results = _wait(config, ledger, issued.task_id, seconds, steps)
     except KeyboardInterrupt:
-        print(f"No longer waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
+        print(f"Stopped waiting. {issued.task_id} {_still(awake=awake)}", file=sys.stderr)
         raise
     known = _progress(ledger, issued.task_id)
     if steps is not None:
@@ -106,11 +104,11 @@ def _follow(
 
 
 def _still(*, awake: bool) -> str:
-    """What becomes of a command that is not waited for any more."""
+    """What happens to a command after the wait has ended."""
     if awake:
-        return "goes on, and `supervisor audit` will tell. Do not send it again."
-    words = "waits: no daemon runs here. The next `supervisor run` or `supervisor once` carries it out or tells of it."
-    return f"{words} Do not send it again."
+        return "is still running. `supervisor audit` shows the outcome. Don't send it again."
+    words = "stays queued, because no daemon is running. The next `supervisor once` or `supervisor daemon start`"
+    return f"{words} runs or reports it. Don't send it again."
 
 
 def _only_if(command: Command, state: str) -> Command:
@@ -128,7 +126,7 @@ def _inform(config: SupervisorConfig, command: Command, options: argparse.Namesp
 
 
 def _nothing(command: Command, words: str, options: argparse.Namespace) -> int:
-    """What is said of a command that has nothing to do: it came out as it should, and nobody was asked."""
+    """Report that there is nothing to do, which is a success."""
     if not options.json:
         print(words)
     elif options.wait:
@@ -149,16 +147,16 @@ def _queued(command: Command, options: argparse.Namespace, *, awake: bool) -> in
         }
         print(json.dumps(document))
         return 0
-    print(f"queued: {command.name} {', '.join(command.workers)} as {command.task_id}")
+    print(f"Queued: {command.name} {', '.join(command.workers)} as {command.task_id}")
     if not awake:
-        print("No daemon runs here: the next pass (`supervisor once`) will carry it out.")
+        print("No daemon is running. The next pass (`supervisor once`) runs it.")
     return 0
 
 
 def _wait(
     config: SupervisorConfig, ledger: Ledger, task_id: str, seconds: float, steps: StepPrinter | None
 ) -> list[dict[str, Any]] | None:
-    """The outcomes; None where the time was up. Outlives a restart of the daemon. `steps` are shown as they come."""
+    """The outcomes, or None when the time is up. Survives a restart of the daemon. `steps` are shown as they come."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         try:
@@ -189,7 +187,7 @@ def _wait(
 
 
 def _progress(ledger: Ledger, task_id: str) -> list[dict[str, str]]:
-    """All steps of its handlers that are known by now."""
+    """The steps that its handlers have reported so far."""
     return progress_document(ledger.read(lambda connection: jobs.of_task(connection, task_id)))
 
 
@@ -200,7 +198,7 @@ def _outcome(
     progress: list[dict[str, str]],
     options: argparse.Namespace,
 ) -> int:
-    """Tell what came of it; `error` says why there are no results."""
+    """Print the outcome; `error` says why there are no results."""
     if results is None:
         document: dict[str, Any] = {
             "task_id": command.task_id,
@@ -229,7 +227,7 @@ def _document(command: Command, results: list[dict[str, Any]]) -> dict[str, Any]
     left = [result["worker_id"] for result in results if _not_begun(result)]
     failed = [result["worker_id"] for result in results if not (result["success"] or _not_begun(result))]
     said = [f"failed on {', '.join(failed)}"] if failed else []
-    said += [f"not begun on {', '.join(left)}"] if left else []
+    said += [f"not started on {', '.join(left)}"] if left else []
     workers = [{key: result[key] for key in ("worker_id", "success", "error", "details")} for result in results]
     return {
         "task_id": command.task_id,
@@ -245,7 +243,7 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
     lines = []
     for result in results:
         if _not_begun(result):
-            lines.append(f"not begun: {result['worker_id']}")
+            lines.append(f"not started: {result['worker_id']}")
             continue
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
@@ -262,13 +260,13 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
 
 
 def _again(results: list[dict[str, Any]]) -> str:
-    """How to go on where not all workers had their turn."""
+    """How to continue when some workers weren't reached."""
     if not any(map(_not_begun, results)):
         return ""
     left = [result["worker_id"] for result in results if not result["success"]]
     return (
-        f"Put right what is said here, then ask again for {', '.join(left)}; "
-        f"with {KEEP_GOING.word} a failure does not stop the others."
+        f"Fix the error above, then run it again for {', '.join(left)}. "
+        f"With {KEEP_GOING.word}, a failure doesn't stop the others."
     )
 
 
@@ -277,6 +275,6 @@ def _not_begun(result: dict[str, Any]) -> bool:
 
 
 def _moved(result: dict[str, Any]) -> bool:
-    """Whether the code of this worker is not what it was, by a command that can be undone."""
+    """True if a command that can be undone changed this worker's code."""
     before, after = (result["details"].get(name) for name in ("before", "after"))
     return bool(before and after and before != after and result["handler"] != "undo_code")

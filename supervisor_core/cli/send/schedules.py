@@ -1,7 +1,4 @@
-"""`supervisor send 'schedule …'`: what people do about schedules, from the shell; the daemon runs them.
-
-`supervisor send 'monitoring pause'` and `resume`: asked of the running daemon, which alone can rest.
-"""
+"""`supervisor schedule …` edits the schedules, which the daemon runs; `supervisor monitoring …` asks the daemon."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.schedules.service import Schedules, ScheduleStatus
 from supervisor_core.jobs.model import new_task_id
 
-NO_DAEMON = "No daemon runs here, so nothing is run until one does: `supervisor start` starts one."
+NO_DAEMON = "No daemon is running, so schedules don't run. `supervisor daemon start` starts one."
 
 
 def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """Do it, and say what came of it."""
+    """Add, list or remove a schedule."""
     now = datetime.now(UTC)
     with opened_ledger(config) as ledger:
         schedules = Schedules(ledger)
@@ -41,7 +38,8 @@ def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> 
         task_id = new_task_id(now)
         if command.name.endswith("remove"):
             gone = schedules.remove(str(command.params["name"]), shell_issuer(), task_id, now)
-            said, details = f"removed: {gone.name}. What it has begun goes on.", {"name": gone.name}
+            said = f"Removed: {gone.name}. Commands that it has started keep running."
+            details: dict[str, Any] = {"name": gone.name}
         else:
             inner = _checked(config, str(command.params["command"]))
             made = schedules.add(
@@ -59,19 +57,19 @@ def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> 
 
 
 def _checked(config: SupervisorConfig, text: str) -> Command:
-    """The command to be given. What only informs needs a channel to inform."""
+    """The parsed command of a schedule. One that only shows something needs a channel."""
     inner = parse(text, grammar_context(config))
     if CATALOG[inner.name].handler is None and config.announcement() is None:
         raise UsageError(
-            f"{inner.name} only informs, and from the shell there is no channel for its answers.",
-            remedy="Set slack.alert_channel, or add the schedule in Slack, in the channel that should see them.",
+            f"{inner.name} only shows something, and a schedule from the shell has no channel for it.",
+            remedy="Set slack.alert_channel, or add the schedule in the Slack channel that should see the answers.",
         )
     return inner
 
 
 def _added(made: ScheduleStatus) -> str:
     times = ", ".join(_clock(at, zone_of(made.schedule.zone)) for at in made.times)
-    return f"added: {made.schedule.name} runs {made.schedule.command}\n  {made.words}; next {times}"
+    return f"Added: {made.schedule.name} runs `{made.schedule.command}` {made.words}.\nNext: {times}"
 
 
 def _list(found: Sequence[ScheduleStatus], *, as_json: bool) -> None:
@@ -79,7 +77,7 @@ def _list(found: Sequence[ScheduleStatus], *, as_json: bool) -> None:
         print(json.dumps([_document(each) for each in found]))
         return
     if not found:
-        print("Nothing is scheduled.")
+        print('No schedules. To add one: supervisor schedule add nightly "0 3 * * *" restart WORKER')
         return
     zone = zone_of(host_zone())
     head = ("NAME", "WHEN", "NEXT", "COMMAND", "OWNER", "LAST")
@@ -91,7 +89,7 @@ def _row(standing: ScheduleStatus, zone: ZoneInfo) -> tuple[str, ...]:
     schedule = standing.schedule
     last = f"{_clock(schedule.last.at, zone)} {standing.outcome}" if schedule.last else "-"
     if schedule.waiting_since is not None:
-        last = f"waits since {_clock(schedule.waiting_since, zone)}: {schedule.waiting_for}"
+        last = f"waiting since {_clock(schedule.waiting_since, zone)}: {schedule.waiting_for}"
     cells = (schedule.name, standing.words, _clock(schedule.next_at, zone), schedule.command, schedule.owner.id, last)
     return tuple(printable(cell) for cell in cells)
 
@@ -122,21 +120,21 @@ def _clock(at: datetime, zone: ZoneInfo) -> str:
 RESUME = "monitoring resume"
 
 ANSWER_SECONDS = 10.0
-"""A move is written down before it is answered, and a disk may be slow."""
+"""The daemon records the change before it answers, and a disk may be slow."""
 
 
 def monitoring(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
-    """Ask, and say what came of it."""
+    """Pause or resume monitoring, and print the result."""
     issuer, rest = shell_issuer(), command.name.endswith("pause")
     request = {"do": "monitoring", "rest": rest, "issuer": {"id": issuer.id, "name": issuer.name}}
     try:
         answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
         done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))
-        said += f" To end it: {in_shell((CommandText(RESUME),))}" if done and request["rest"] else ""
+        said += f" To resume: {in_shell((CommandText(RESUME),))}" if done and request["rest"] else ""
     except NotRunningError:
-        done, said = False, "No daemon runs here, so nothing is monitored. `supervisor start` starts one."
+        done, said = False, "No daemon is running, so nothing is monitored. `supervisor daemon start` starts one."
     except UnresponsiveError as error:
-        done, said = False, f"{error} Whether monitoring changed, `supervisor status` will tell."
+        done, said = False, f"{error} `supervisor status` shows whether monitoring changed."
     if as_json:
         print(json.dumps({"success": done, "error": None if done else said, "details": {"message": said}}))
     else:

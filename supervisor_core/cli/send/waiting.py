@@ -1,7 +1,4 @@
-"""`supervisor send` of a command that somebody must approve first: says so, and waits for it.
-
-`supervisor send 'rollback 3' --preview`: what a command on code would do, with nothing of it done.
-"""
+"""Commands that need an approval: reported and waited for. Previews of code changes, for `--preview`."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
+from supervisor_core.common.times import clock_time
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import effect
@@ -25,13 +23,13 @@ from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.workers.context import open_doors
 
 LOOK_SECONDS = 0.2
-"""How often the ledger is looked at: a vote may come from another shell, of which no daemon tells us."""
+"""How often the ledger is checked: a vote may come from another shell, which no daemon reports."""
 
 UNDECIDED = (ApprovalState.PENDING, ApprovalState.APPROVED)
 
 
 def asked(approval: Approval, *, as_json: bool) -> int:
-    """What is said of a command that is not waited for."""
+    """Report that the command is waiting for approval."""
     if as_json:
         told = {"task_id": approval.task_id, "queued": False, "workers": list(approval.command.workers)}
         print(json.dumps({**told, "approval": document(approval, ())}))
@@ -41,16 +39,16 @@ def asked(approval: Approval, *, as_json: bool) -> int:
 
 
 def wait(approvals: Approvals, approval: Approval, seconds: float | None, *, quiet: bool) -> tuple[str, float | None]:
-    """Come back once it is on its way, or with why it never will be; and what is left of the time that was given.
+    """Wait until the command is filed. Returns the reason if it never will be, and the time that is left.
 
-    Where none was given, as long as people have to decide.
+    Without a limit, it waits until the approval expires.
     """
     if not quiet:
         print(f"{_waits(approval)}\nWaiting …", flush=True)
     deadline = None if seconds is None else time.monotonic() + seconds
     while approval.state in UNDECIDED:
         if deadline is not None and time.monotonic() >= deadline:
-            return f"No decision after {seconds:g} s. {_waits(approval)} Do not send it again.", None
+            return f"No decision after {seconds:g} s. {_waits(approval)} Don't send it again.", None
         time.sleep(LOOK_SECONDS)
         approvals.expire_due()  # where no daemon runs, nobody else does
         approval, votes = approvals.find(approval.approval_id)
@@ -65,10 +63,10 @@ def wait(approvals: Approvals, approval: Approval, seconds: float | None, *, qui
 def _waits(approval: Approval) -> str:
     needed = approval.terms.votes_needed
     return (
-        f"waits for approval: {approval.again}, as {approval.task_id}.\n"
-        f"What it would do: {effect(approval.previews)}.\n"
-        f"{needed} {'person' if needed == 1 else 'people'} must agree until {approval.expires_at:%Y-%m-%d %H:%M} UTC: "
-        f"`supervisor approvals approve {approval.approval_id}`, somebody else than you."
+        f"Waiting for approval: {approval.again} ({approval.task_id}).\n"
+        f"Effect: {effect(approval.previews)}.\n"
+        f"Needs {needed} approval{'s' if needed > 1 else ''} by {clock_time(approval.expires_at, datetime.now(UTC))} "
+        f"from someone else: `supervisor approvals approve {approval.approval_id}`."
     )
 
 
@@ -77,11 +75,11 @@ def check_has_one(command: Command, option: str) -> None:
     with_one = [definition.name for definition in CATALOG.values() if definition.tier is Tier.CODE]
     if command.name not in with_one:
         names = f"{', '.join(with_one[:-1])} and {with_one[-1]}"
-        raise UsageError(f"{command.name} has no preview, which {option} is about; {names} have one.")
+        raise UsageError(f"{command.name} has no preview, so {option} doesn't apply. {names} have one.")
 
 
 def show(config: SupervisorConfig, command: Command, *, as_json: bool) -> int:
-    """Print it; 1 where something speaks against the command."""
+    """Print the preview; exit code 1 if the command would be refused or fail."""
     check_has_one(command, "--preview")
     with opened_ledger(config) as ledger:
         seen = preview(replace(open_doors(config), ledger=ledger), command)
@@ -100,5 +98,5 @@ def show(config: SupervisorConfig, command: Command, *, as_json: bool) -> int:
     now = datetime.now(UTC)
     print("\n\n".join("\n".join(preview_text(each, now)) for each in seen))
     if ok and any(each.plan and not each.plan.does_nothing for each in seen):
-        print(f"\nTo do exactly this, and nothing if it is not so any more: --if-state {state}")
+        print(f"\nTo run exactly this, and refuse if anything has changed: --if-state {state}")
     return 0 if ok else 1

@@ -1,4 +1,4 @@
-"""`supervisor status`: the live state, verified. It asks the daemon, and imports nothing that it does not use."""
+"""`supervisor status`: the live state, from the daemon or a look of our own. It imports nothing that it doesn't use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_quickly(config: str | None) -> RawConfig:
 
 
 def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:
-    """What the daemon says; without one, a look of our own."""
+    """The daemon's answer; without one, a look of our own."""
     try:
         return ask(state_dir, {"do": "status"}, ANSWER_SECONDS)
     except NotRunningError:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROLE = "MEMBER"
-"""What a worker is in the team that the configuration gives it."""
+"""The role of a worker in its configured team."""
 
 
 def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
-    """Leave in the document what the target means; `UsageError` with the nearest for one that means nothing."""
+    """Reduce the document to the target; `UsageError` with the nearest one if there is no such target."""
     configured = _section(raw, "workers")
     ids = list(dict.fromkeys([*(worker["id"] for worker in status["workers"]), *configured]))
     supervisor_id = status["supervisor"]["id"]
@@ -37,7 +37,7 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     new = [worker_id for worker_id in chosen if worker_id in configured and worker_id not in there]
     if new:
         status["supervisor"]["reason"] = (
-            f"The daemon does not know {', '.join(new)} yet; `supervisor restart` has it take over the configuration."
+            f"The daemon doesn't know {', '.join(new)} yet. Restart it with `supervisor daemon restart`."
         )
     status["workers"] = [worker for worker in status["workers"] if worker["id"] in chosen]
     status["healthy"] = not new and all(worker["fine"] for worker in status["workers"])
@@ -70,7 +70,7 @@ def _document(name: str, seen: StoredTeam | None, configured: Any, members: list
 
 
 def _members(seen: StoredTeam | None, workers: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Each agent once, with its newest time in the team; those who are in it first."""
+    """Each agent once, with its newest membership; active members first."""
     if seen is None:
         mine = [key for key, worker in workers.items() if isinstance(worker, dict) and worker.get("team") == name]
         return [{"agent_id": each, "role": ROLE, "active": True, "joined_at": None, "left_at": None} for each in mine]
@@ -89,6 +89,6 @@ def _members(seen: StoredTeam | None, workers: Mapping[str, Any], name: str) -> 
 
 
 def _section(raw: RawConfig, name: str) -> Mapping[str, Any]:
-    """A section of a configuration that may be wrong everywhere."""
+    """A section of a configuration that may be invalid."""
     found = raw.data.get(name)
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}

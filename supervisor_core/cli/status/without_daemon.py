@@ -1,4 +1,4 @@
-"""`supervisor status` without a daemon: the workers as a fresh look finds them, and why no daemon answers."""
+"""`supervisor status` without a daemon: the workers as observed now, and the reason why no daemon answers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from supervisor_core.workers.worker import Search
 
 NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
-    "stopped": "No daemon runs here. `supervisor start` starts one; a host may live on passes too (`supervisor once`).",
-    "stale": "The daemon died without a word. Its workers go on; `supervisor start` takes them over.",
-    "unresponsive": "The daemon runs, but does not answer. Its log says what it does. Killing it spares its workers.",
+    "stopped": "No daemon is running. Start one with `supervisor daemon start`, or run passes with `supervisor once`.",
+    "stale": "The daemon crashed. Its workers keep running; `supervisor daemon start` takes them over.",
+    "unresponsive": "The daemon is running but doesn't answer. Check `supervisor logs`. "
+    "If you kill it, its workers keep running.",
 }
 
 LOOK_SECONDS = 1.0
-"""For damage in the ledger; `doctor` looks for longer."""
+"""The time limit for finding damage in the ledger; `doctor` allows more."""
 
 LOOK_AGAIN_SECONDS = 0.02
 
 ANSWER_SECONDS = 2.0
-"""One that just comes up or just ends does not answer either. Only a daemon that is silent for longer is so called."""
+"""A daemon that is starting or stopping doesn't answer either; only after this time it's called unresponsive."""
 
 
 class _Standing(NamedTuple):
@@ -44,7 +45,7 @@ class _Standing(NamedTuple):
 
 
 def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
-    """The same document that a daemon would give; its own where one answers after all. `state` is what is known."""
+    """The document that a daemon would give, or its own if it answers after all. `state` is what is known so far."""
     config = load_config(config_path)
     deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
     standing = _standing(config.state_dir)
@@ -77,7 +78,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
 
 
 def _ledger_problem(path: Path) -> str:
-    """What a short look finds wrong with the ledger; empty where it finds nothing."""
+    """The damage that a short check finds in the ledger; empty if there is none."""
     if not path.exists():
         return ""
     try:
@@ -88,8 +89,7 @@ def _ledger_problem(path: Path) -> str:
 
 
 def _standing(state_dir: Path) -> _Standing:
-    """By the lock, and by what the last daemon said. Both from one moment: else the word of one that came or went in
-    between would be held against the lock of another."""
+    """The state by the lock and the runtime file, read at one moment: a daemon may start or stop in between."""
     said = runtime_file.read(state_dir)
     while True:
         holder = daemon_holder(state_dir) if state_dir.is_dir() else None

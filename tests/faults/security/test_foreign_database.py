@@ -133,13 +133,13 @@ def test_db_upgrade_upgrades_the_ledger_and_the_shared_database(tmp_path: Path, 
         assert done.returncode == 0, done.stderr
         ledger, shared = done.stdout.splitlines()
         assert ledger.startswith("ledger ")
-        assert ledger.endswith(f"made, at version {schema.HEAD}")
+        assert ledger.endswith(f"created (version {schema.HEAD})")
         assert shared.startswith("shared database ")
-        assert shared.endswith(f"made, at version {schema.HEAD}")
+        assert shared.endswith(f"created (version {schema.HEAD})")
         engine = create_engine(database_url, poolclass=NullPool)
         assert set(metadata.tables) <= set(inspect(engine).get_table_names())
         again = home.supervisor("db", "upgrade").stdout
-        assert again.count(f"at version {schema.HEAD}, nothing to do") == 2
+        assert again.count(f"up to date (version {schema.HEAD})") == 2
         verified = home.supervisor("send", "verify-db")
         assert verified.returncode == 0, verified.stderr
         assert home.supervisor("once", "--heal").returncode == 0

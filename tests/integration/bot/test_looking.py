@@ -90,7 +90,7 @@ def test_the_trail_is_asked_for_a_worker_that_is_gone_a_team_a_pattern_and_all(r
         code, printed = run("audit", "--worker", word, "--json")
         assert (code, targets(printed)) == (0, found)
     assert targets(run("send", "audit team:poles by anna command pause since 2026-02-05 1", "--json")[1]) == ["South"]
-    assert run("send", "approvals")[1] == "Nothing waits for an approval.\n"
+    assert run("send", "approvals")[1] == "Nothing is waiting for approval.\n"
     assert run("send", "audit command nothing")[0] == 2
 
 
@@ -101,7 +101,7 @@ def test_what_workers_wrote_and_teams_are_shown_by_send(config: SupervisorConfig
     code, printed = run("send", "logs team:poles")
     assert code == 0
     assert printed.startswith("==> North: ")
-    assert "South has written nothing yet" in printed
+    assert "South hasn't written anything yet" in printed
     assert "poles" in run("send", "teams")[1]
     (team,) = json.loads(run("send", "teams", "--json")[1])
     assert [(each["agent_id"], each["role"], each["state"]) for each in team["members"]] == [

@@ -30,15 +30,15 @@ def actions(home: ApprovalHome, task_id: str) -> list[str]:
 
 
 def test_nothing_waits(home: ApprovalHome) -> None:
-    assert home.supervisor("approvals").stdout == "Nothing waits for an approval.\n"
+    assert home.supervisor("approvals").stdout == "Nothing is waiting for approval.\n"
     assert home.waiting() == []
 
 
 def test_what_waits_is_listed_for_people_and_for_programs(home: ApprovalHome) -> None:
     asked = home.ask()
     head, row = home.supervisor("approvals").stdout.splitlines()
-    assert head.split() == ["APPROVAL", "STATE", "VOTES", "EXPIRES", "ASKED", "BY", "COMMAND", "EFFECT"]
-    for word in (asked.approval_id, "pending", "0 of 1 vote", "in 14m", "anna", "restart OrionMX hotfix"):
+    assert head.split() == ["STATE", "VOTES", "EXPIRES", "REQUESTED", "BY", "COMMAND", "APPROVAL", "EFFECT"]
+    for word in (asked.approval_id, "pending", "0 of 1 vote", "in 14 min", "anna", "restart OrionMX hotfix"):
         assert word in row
     (told,) = home.waiting()
     assert (told["approval_id"], told["task_id"], told["votes"]) == (asked.approval_id, asked.task_id, [])
@@ -49,8 +49,8 @@ def test_approved_at_the_shell_it_is_carried_out_by_the_next_pass_and_the_trail_
     asked = home.ask()
     done = home.supervisor("approvals", "approve", asked.approval_id, "seen", "it")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("approved: restart OrionMX hotfix is carried out as task_")
-    assert "No daemon runs here: the next pass" in done.stdout
+    assert done.stdout.startswith("Approved: restart OrionMX hotfix is running (task_")
+    assert "No daemon is running. The next pass" in done.stdout
     again = home.json("approvals", "approve", asked.approval_id)
     assert (again["success"], again["state"], len(again["votes"])) == (True, "executing", 1)
     home.supervisor("once")
@@ -72,7 +72,7 @@ def test_denied_at_the_shell_it_stays_denied(home: ApprovalHome) -> None:
     denied = home.supervisor("approvals", "deny", asked.task_id, "not now")
     assert (denied.returncode, denied.stdout) == (
         0,
-        f"denied: restart OrionMX hotfix, by {shell_issuer().name}: not now.\n",
+        f"Denied by {shell_issuer().name}: restart OrionMX hotfix. Reason: not now.\n",
     )
     late = home.supervisor("approvals", "approve", asked.approval_id)
     assert (late.returncode, late.stdout) == (1, "")
@@ -84,7 +84,7 @@ def test_denied_at_the_shell_it_stays_denied(home: ApprovalHome) -> None:
     ("words", "says"),
     [
         (("approve", "nonsense"), "There's no approval 'nonsense'"),
-        (("approve",), "Which one?"),
+        (("approve",), "Name the approval"),
         (("agree", "x"), "invalid choice"),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_was_sent_here_is_not_approved_here_and_can_be_cancelled(home: Appr
     own = home.supervisor("approvals", "approve", approval_id)
     assert (own.returncode, "You requested it" in own.stderr) == (1, True)
     cancelled = home.supervisor("approvals", "cancel", approval_id, "typo")
-    assert (cancelled.returncode, cancelled.stdout) == (0, f"cancelled: restart OrionMX hotfix. By {getuser()}: typo\n")
+    assert (cancelled.returncode, cancelled.stdout) == (0, f"Cancelled: restart OrionMX hotfix. By {getuser()}: typo\n")
     assert actions(home, sent["task_id"]) == ["APPROVAL_REQUESTED", "REFUSED", "CANCELLED"]
 
 
@@ -110,7 +110,7 @@ def test_what_has_moved_on_is_said_and_is_1(home: ApprovalHome) -> None:
     (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").touch()
     done = home.supervisor("approvals", "approve", asked.approval_id)
     assert done.returncode == 1
-    assert done.stderr.startswith("stale: restart OrionMX hotfix. OrionMX is now paused. Nothing was done.")
+    assert done.stderr.startswith("Outdated: restart OrionMX hotfix. OrionMX is now paused. Nothing was done.")
     assert home.jobs(asked.task_id) == 0
 
 
@@ -138,8 +138,8 @@ def test_send_says_what_it_waits_for_and_comes_back_with_the_outcome(home: Appro
         home.supervisor("once")
         said, _ = sent.communicate(timeout=30)
     assert sent.returncode == 0, said
-    assert "waits for approval: restart OrionMX hotfix" in said
-    assert f"`supervisor approvals approve {approval_id}`, somebody else than you" in said
+    assert "Waiting for approval: restart OrionMX hotfix" in said
+    assert f"from someone else: `supervisor approvals approve {approval_id}`" in said
     assert "Approved by bob." in said
     assert "ok: " in said
 
@@ -150,14 +150,14 @@ def test_send_comes_back_with_1_when_it_is_denied(home: ApprovalHome) -> None:
         said, _ = sent.communicate(timeout=30)
     answer = json.loads(said)
     assert (sent.returncode, answer["success"]) == (1, False)
-    assert answer["error"] == "denied: restart OrionMX hotfix, by bob: as agreed."
+    assert answer["error"] == "Denied by bob: restart OrionMX hotfix. Reason: as agreed."
 
 
 def test_send_comes_back_with_1_when_nobody_decides(tmp_path: Path) -> None:
     with an_approval_home(tmp_path / "home", expires_minutes=0.02) as home:
         sent = home.supervisor("send", "restart hotfix", "--wait")
         assert sent.returncode == 1
-        assert "expired: restart OrionMX hotfix. Nobody decided within 0.02 minutes." in sent.stdout
+        assert "Expired: restart OrionMX hotfix. Nobody decided within 0.02 minutes." in sent.stdout
         assert [row["action"] for row in home.audit()] == ["APPROVAL_REQUESTED", "EXPIRED"]
 
 
@@ -170,7 +170,7 @@ def test_send_waits_no_longer_than_it_was_told_to(home: ApprovalHome) -> None:
 def test_send_without_waiting_says_what_comes_first(home: ApprovalHome) -> None:
     sent = home.supervisor("send", "restart hotfix")
     assert sent.returncode == 0
-    assert "1 person must agree until" in sent.stdout
+    assert "Needs 1 approval by" in sent.stdout
 
 
 def test_nobody_to_approve_is_said_at_once(tmp_path: Path) -> None:

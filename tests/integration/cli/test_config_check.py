@@ -52,12 +52,12 @@ def check(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_without_a_daemon_it_says_what_the_start_would_bring(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "at its start: it looks after a, unless paused; at rest stay off." in check(path, capsys)
+    assert "When it starts, it runs a, unless paused. It leaves off alone." in check(path, capsys)
 
 
 def test_a_daemon_that_has_it_all_in_force_says_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with a_daemon(path):
-        assert "has all of it in force (version 1," in check(path, capsys)
+        assert "already uses all of it (version 1," in check(path, capsys)
 
 
 def test_a_daemon_says_what_it_would_do_and_shows_no_secret(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,8 +78,8 @@ def test_a_draft_is_judged_as_if_it_took_the_place_of_the_file(path: Path, capsy
     draft.write_text(ONE)
     with a_daemon(path):
         said = check(draft, capsys)
-    assert f"The daemon runs with {path}; if this file took its place:" in said
-    assert "has all of it in force" in said
+    assert f"The daemon uses {path}. If this file replaced it:" in said
+    assert "already uses all of it" in said
 
 
 def test_what_only_this_shell_can_use_is_told_line_by_line(path: Path) -> None:
@@ -89,4 +89,4 @@ def test_what_only_this_shell_can_use_is_told_line_by_line(path: Path) -> None:
 
 def test_an_older_daemon_that_can_not_say_is_no_failure(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with a_daemon(path, knows=False):
-        assert "A daemon runs and can't say" in check(path, capsys)
+        assert "The daemon can't tell" in check(path, capsys)

@@ -100,33 +100,33 @@ def test_a_half_written_line_is_counted_aside(home: Home) -> None:
     log(home, line("one"), line("half")[:50] + line("two"), line("the last")[:30])
     done = home.supervisor("logs", "--json")
     assert (done.returncode, done.stdout) == (0, line("one") + line("two"))
-    assert done.stderr == "supervisor: 2 lines are damaged, as after a power cut, and left out.\n"
+    assert done.stderr == "supervisor: skipped 2 damaged lines, as a power cut leaves them.\n"
 
 
 def test_no_log_is_no_failure_and_is_said(home: Home) -> None:
     done = home.supervisor("logs")
     assert (done.returncode, done.stdout) == (0, "")
     path = home.state_dir / "events.jsonl"
-    assert done.stderr == f"supervisor: there is no log yet at {path}; the daemon or a pass begins it.\n"
+    assert done.stderr == f"supervisor: there's no log at {path} yet. The daemon or a pass creates it.\n"
 
 
 def test_nothing_that_fits_is_said(home: Home) -> None:
     log(home, line("fine"))
     done = home.supervisor("logs", "--level", "error")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "supervisor: nothing in the log fits.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "supervisor: no matching events.\n")
 
 
 def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
     log(home, line("of old times", worker_id="OrionMY"))
     done = home.supervisor("logs", "--worker", "OrionMY")
     assert (done.returncode, "of old times" in done.stdout) == (0, True)
-    assert done.stderr == "supervisor: the configuration has no worker 'OrionMY'. Did you mean OrionMX?\n"
+    assert done.stderr == "supervisor: there's no worker 'OrionMY' in the configuration. Did you mean OrionMX?\n"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--since", "yesterday"], "--since 'yesterday' is no time: it is a duration such as 30m"),
+        (["--since", "yesterday"], "--since 'yesterday' isn't a time. Try 2d, 12h or 2026-01-31."),
         (["--level", "loud"], "must be one of debug, info, warning, error, critical, not 'loud'"),
         (["-n", "-1"], "must be a number from 0 to 1000000"),
         (["-n", "some"], "must be a number from 0 to 1000000, not 'some'"),
@@ -152,7 +152,7 @@ def test_it_follows_what_comes_across_a_rotation(home: Home) -> None:
 def test_following_with_no_number_shows_what_comes_alone_and_waits_for_a_log(home: Home) -> None:
     with following(home, "-n", "0", "--json", "--level", "error") as follower:
         assert follower.stderr is not None
-        assert "there is no log yet" in follower.stderr.readline()
+        assert "there's no log at" in follower.stderr.readline()
         log(home, line("no"), line("worse", level="ERROR"))
         assert next_line(follower) == line("worse", level="ERROR")
 

@@ -112,7 +112,7 @@ def test_a_mistake_is_usage_and_nothing_is_queued(home: Home, words: list[str], 
 def test_the_daemon_has_its_own_life_cycle(tmp_path: Path) -> None:
     with a_home(tmp_path / "home", WORKERS) as home:
         started = home.supervisor("daemon", "start")
-        assert (started.returncode, started.stdout.startswith("started: pid ")) == (0, True), started.stderr
+        assert (started.returncode, started.stdout.startswith("Started: pid ")) == (0, True), started.stderr
         assert home.supervisor("daemon", "restart").stderr == ""
         plain = home.supervisor("restart")
         assert plain.stderr == "supervisor: Restarting the daemon. To restart a worker: `supervisor restart WORKER`.\n"

@@ -156,7 +156,7 @@ def test_people_read_it_and_learn_how_to_do_exactly_that(home: Home, code: Clone
     [
         (("pause", "--preview"), "pause has no preview"),
         (("status", "--preview"), "status has no preview"),
-        (("pause", "--if-state", STATE), "pause has no preview, which --if-state is about"),
+        (("pause", "--if-state", STATE), "pause has no preview, so --if-state doesn't apply"),
         (("rollback 1", "--if-state", "abc"), "64 hexadecimal digits"),
         (("rollback 1", "--if-state", f"{STATE},"), "64 hexadecimal digits"),
         (("rollback 1", "--if-state", STATE.upper()), "64 hexadecimal digits"),

@@ -35,7 +35,7 @@ def started(home: Home) -> int:
     done = home.supervisor("start")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     pid = daemon_holder(home.state_dir)
-    assert f"started: pid {pid}" in done.stdout
+    assert f"Started: pid {pid}" in done.stdout
     assert pid
     return pid
 
@@ -135,7 +135,7 @@ def test_after_a_kill_the_place_is_taken_over_and_the_worker_is_the_same(home: H
     wait_until(lambda: daemon_holder(home.state_dir) is None, 10, "it is dead")
     done = home.supervisor("start")
     assert done.returncode == 0
-    assert f"(pid {first}) had died without a word" in done.stdout
+    assert f"(pid {first}) crashed" in done.stdout
     assert worker(home) == old
 
 
@@ -161,19 +161,19 @@ def test_stop_leaves_the_workers_and_stop_workers_ends_them(home: Host) -> None:
     pid = started(home)
     old = worker(home)
     done = home.supervisor("stop")
-    assert (done.returncode, done.stdout) == (0, f"stopped: pid {pid}; workers that go on: OrionMX\n")
+    assert (done.returncode, done.stdout) == (0, f"Stopped: pid {pid}. Workers still running: OrionMX\n")
     assert worker(home) == old
     started(home)
     ended = home.supervisor("stop", "--workers")
     assert ended.returncode == 0
-    assert "its workers were ended" in ended.stdout
+    assert "its workers were stopped" in ended.stdout
     assert home.everybody() == []
     assert daemon_holder(home.state_dir) is None
     assert json.loads((home.state_dir / "runtime.json").read_text())["running"] is False
 
 
 def test_stop_of_nothing_is_success_and_ends_workers_if_asked(home: Host) -> None:
-    assert home.supervisor("stop").stdout == "stopped: no daemon was running\n"
+    assert home.supervisor("stop").stdout == "No daemon was running.\n"
     started(home)
     home.supervisor("stop")
     assert worker(home)
@@ -187,7 +187,7 @@ def test_a_daemon_that_does_not_answer_is_terminated_or_killed(home: Host) -> No
     os.kill(pid, signal.SIGSTOP)
     done = home.supervisor("stop")
     assert done.returncode == 0, done.stderr
-    assert "killed because it did not answer" in done.stdout
+    assert "killed because it didn't answer" in done.stdout
     assert daemon_holder(home.state_dir) is None
     assert worker(home) == old
 

@@ -40,7 +40,7 @@ def kill_worker(home: Home) -> None:
 def test_without_a_daemon_it_fails_in_words(home: Home) -> None:
     done = rest(home)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "No daemon runs here" in done.stderr
+    assert "No daemon is running" in done.stderr
     assert home.json("send", "monitoring resume")["success"] is False
 
 

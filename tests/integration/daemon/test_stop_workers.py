@@ -44,11 +44,11 @@ def test_one_whose_record_can_not_be_read_keeps_no_other_from_being_ended(home: 
     assert home.everybody() == [pids["Bravo"]]
     assert done.returncode == 1
     assert daemon_holder(home.state_dir) is None
-    assert ("not all of its workers could be ended" in done.stdout) is daemon
+    assert ("some of its workers couldn't be stopped" in done.stdout) is daemon
     first, *others = done.stdout.splitlines()
-    assert first.startswith("stopped: ")
+    assert first.startswith("Stopped: ") is daemon
     assert len(others) == 1
-    assert others[0].startswith("  Bravo could not be ended: ")
+    assert others[0].startswith("  Bravo couldn't be stopped: ")
     assert done.stderr == ""
 
 

@@ -62,5 +62,5 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     document = home.json("send", "history all 7d")
     assert len(document) == MOST
     assert [each["command"] for each in document[0]["commands"]] == ["pause"]
-    assert "5 more are not shown" in home.supervisor("send", "history all").stdout
+    assert "5 more workers aren't shown" in home.supervisor("send", "history all").stdout
     json.dumps(document)

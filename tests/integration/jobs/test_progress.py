@@ -297,7 +297,7 @@ def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Hom
     assert home.supervisor("stop").returncode == 0
     words = [*SUPERVISOR, "send", "restart", "--wait"]
     with subprocess.Popen(words, cwd=home.folder, env=home.environ, stdout=subprocess.PIPE, text=True) as sending:
-        assert "No daemon runs here" in read_line(sending.stdout)
+        assert "No daemon is running" in read_line(sending.stdout)
         with ThreadPoolExecutor(1) as pool:
             passing = pool.submit(home.supervisor, "once")
             assert "stopping OrionMX (pid" in read_line(sending.stdout)

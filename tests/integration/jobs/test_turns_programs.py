@@ -66,8 +66,8 @@ def test_a_resume_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(
     lines = [line for line in said.stdout.splitlines() if " s  " not in line]
     assert lines[0] == "ok: West is running"
     assert lines[1].startswith("failed: North wasn't resumed.")
-    assert lines[2] == "not begun: South"
-    assert "ask again for North, South; with --keep-going" in lines[3]
+    assert lines[2] == "not started: South"
+    assert "run it again for North, South. With --keep-going" in lines[3]
     assert failing.running_copies("South") == before == []
     assert failing.worker("South")["paused"], "it is left as it was"
 
@@ -76,7 +76,7 @@ def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(fail
     failing.start_daemon()
     failing.supervisor("send", "pause", "all", "--wait")
     said = failing.json("send", "resume", "all", "--wait")
-    assert (said["success"], said["error"]) == (False, "failed on North; not begun on South")
+    assert (said["success"], said["error"]) == (False, "failed on North; not started on South")
     kinds = [each["details"].get("not_begun", False) for each in said["details"]["workers"]]
     assert kinds == [False, False, True]
     rows = failing.audit(said["task_id"])

@@ -59,7 +59,7 @@ def test_without_a_shared_database_the_forwarder_is_disabled_with_the_reason(tmp
         )
         asked = home.supervisor("audit", "verify", "--shared")
         assert asked.returncode == 2
-        assert "--shared asks the shared database, but no shared database is configured" in asked.stderr
+        assert "--shared reads the shared database, but no shared database is configured" in asked.stderr
 
 
 def test_a_database_that_is_the_ledger_itself_is_not_forwarded_to(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_verify_looks_at_the_shared_database_as_well(database_url: str, tmp_path
         said = home.supervisor("audit", "verify", "--shared")
         assert said.returncode == 0, said.stderr
         assert said.stdout.splitlines() == [
-            "The trail is whole: 4 rows, none altered, none missing.",
-            "In the shared database, the trail of 2 hosts is whole: 6 rows, none altered, none missing.",
+            "The trail is intact: 4 rows, none altered, none missing.",
+            "In the shared database, the trail of 2 hosts is intact: 6 rows, none altered, none missing.",
             "1 row of this host is not there yet.",
         ]
         with shared(database_url) as engine, engine.begin() as there:
