@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
-`python -m tests.screenshots slack` takes those of the demo alone, `… approvals` those of a rollback that people agree
-to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them,
-such as Debian's fonts-noto-color-emoji; without one they are boxes.
+`python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
+rollback that people agree to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages
+need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are boxes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WIDTH, HEIGHT = 1180, 830
+WIDTH, HEIGHT, ALERT_HEIGHT = 1180, 830, 590
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
 APP = "supervisor"
-KINDS = ("slack", "approvals", "charts", "terminal")
+KINDS = ("slack", "alerts", "approvals", "charts", "terminal")
 PATIENCE_MS = 20_000
 
 
@@ -43,6 +43,9 @@ async def main(wanted: Collection[str] = KINDS) -> int:
     if "slack" in wanted:
         async with set_up(0, asyncio.Event(), problems) as stage:
             await stage.during(_take(stage))
+    if "alerts" in wanted:
+        async with set_up(0, asyncio.Event(), problems) as stage:
+            await stage.during(_take_alert(stage))
     if "approvals" in wanted:
         async with set_up(0, asyncio.Event(), problems) as stage:
             await stage.during(_take_approvals(stage))
@@ -104,6 +107,28 @@ async def _take(stage: Stage) -> None:
         await page.get_by_role("button", name=APP, exact=True).click()
         await page.locator("#home").get_by_text("healthy").wait_for(timeout=PATIENCE_MS)
         await _save(page, "home.png")
+        await browser.close()
+
+
+async def _take_alert(stage: Stage) -> None:
+    """The demo's worker can't handle an empty file and crashes; the operator acknowledges the alert."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(viewport={"width": WIDTH, "height": ALERT_HEIGHT}, color_scheme="light")
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(stage.address)
+        broken = stage.home.incoming / "spec-004.txt"
+        broken.touch()
+        button = page.locator("#timeline").get_by_role("button", name="Acknowledge")
+        await button.first.wait_for()
+        await button.first.click()
+        await page.locator("#timeline .message").filter(has_text=f"@{OPERATOR}").last.wait_for()
+        await button.first.wait_for(state="detached")
+        await page.mouse.move(0, 0)  # a message under the mouse shows its tools
+        await _save(page, "alert.png")
+        broken.unlink()
         await browser.close()
 
 
