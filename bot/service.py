@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.access.checks import AccessChecks, ChatRights
 from bot.access.config_ids import find_unknown_ids
 from bot.access.people import People
-from bot.access.rules import AccessRules, configured_ids
+from bot.access.rules import AccessRules, approver_ids, configured_ids
 from bot.answers.logs import ReportReader
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals
 from bot.inbound.identity import Identity, find_identity
@@ -187,7 +187,7 @@ class SlackService(Chat):
 
     def _build_handlers(self, identity: Identity) -> RequestHandlers:
         slack, config = self._config.slack, self._config
-        rules = AccessRules(slack, config.teams, config.workers, identity.team_id)
+        rules = self._rules(identity)
         return build_handlers(
             config,
             self._client,
@@ -199,8 +199,15 @@ class SlackService(Chat):
             self._pages,
         )
 
+    def _rules(self, identity: Identity) -> AccessRules:
+        return AccessRules(self._config.slack, self._config.teams, self._config.workers, identity.team_id)
+
     def _composer(self, identity: Identity) -> MessageComposer:
-        return MessageComposer(lambda name: self._config.needs_approval(name, "slack"), identity.url)
+        return MessageComposer(
+            lambda name: self._config.needs_approval(name, "slack"),
+            identity.url,
+            lambda command: approver_ids(command, self._rules(identity)),
+        )
 
     def _sender(self, api: SlackApi, identity: Identity) -> MessageSender:
         config = self._config

@@ -169,6 +169,14 @@ def configured_ids(slack: SlackSettings, teams: Mapping[str, TeamSettings]) -> I
         yield from ((who, f"teams.{name}.approvers") for who in team.approvers)
 
 
+def approver_ids(command: Command, rules: AccessRules) -> tuple[str, ...]:
+    """The ids of the people and groups who may approve this command for each of its workers."""
+    definition = CATALOG[command.name]
+    teams = {_relevant_team(definition, worker, rules, votes=True) for worker in command.workers or ("",)}
+    told = [_holders(definition, team, rules, votes=True).told for team in sorted(teams)]
+    return tuple(dict.fromkeys(who for who in chain(*told) if all(who in each for each in told)))
+
+
 def group_ids(names: Collection[str]) -> frozenset[str]:
     """Of these ids, the user groups and channels."""
     return frozenset(name for name in names if name.startswith(GROUP_PREFIXES))

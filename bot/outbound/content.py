@@ -26,13 +26,13 @@ from bot.views.cards.alert import (
     target_name,
 )
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request
-from bot.views.cards.card import UNDOABLE, CardContext, UndoState, command_card
+from bot.views.cards.card import command_card
 from bot.views.cards.configuration import config_card
+from bot.views.cards.next_steps import UNDOABLE, CardContext, UndoState
 from bot.views.cards.notices import pause_flag
-from bot.views.cards.preview import code
 from bot.views.files import Attachment
 from bot.views.home.sections import OpenAlert, RecentCommand
-from bot.views.text import escape
+from bot.views.text import escape, in_span
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
@@ -45,7 +45,7 @@ from supervisor_core.alerts.suppression.rows import ALERT as OF_ALERT
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.commands.catalog import HANDLERS
-from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import from_text
 from supervisor_core.config.changes import APPLIED
 from supervisor_core.intake.approvals import rows as approvals
@@ -70,6 +70,11 @@ LATELY = timedelta(days=7)
 """An older change of shared code isn't the cause of an alert."""
 
 REPORTS = ("diagnostics", "verify_db")
+
+LONGEST_PATH = 400  # characters
+
+OFFERED = ("undo", "resume", "restart")
+"""Commands that a card's buttons give, beside its own."""
 
 
 def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: bool = False) -> AlertDetails | None:
@@ -209,10 +214,16 @@ UNDOS = 50
 
 class MessageComposer:
     """Composes messages. `needs_approval`: the approval rule for a command from Slack; `address`: the workspace's URL,
-    which begins the link to each message."""
+    which begins the link to each message; `approvers`: the ids of those who may approve a command."""
 
-    def __init__(self, needs_approval: Callable[[str], bool] = lambda _: False, address: str = "") -> None:
+    def __init__(
+        self,
+        needs_approval: Callable[[str], bool] = lambda _: False,
+        address: str = "",
+        approvers: Callable[[Command], Sequence[str]] = lambda _: (),
+    ) -> None:
         self._needs_approval = needs_approval
+        self._approvers = approvers
         self._address = address.rstrip("/")
 
     def content(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
@@ -246,7 +257,7 @@ class MessageComposer:
         return Attachment(
             name=PurePath(path).name,
             content="",
-            rest=code(path) + (f" on {escape(job.supervisor_id)}" if job else ""),
+            rest=in_span(path, LONGEST_PATH) + (f" on {escape(job.supervisor_id)}" if job else ""),
             comment=thread.report_text(job) if job else "",
         )
 
@@ -298,7 +309,8 @@ class MessageComposer:
         if found:
             undone = self._undone(connection, found)
             watched = bakes.of_task(connection, task_id)
-            return command_card(found, now, CardContext(details, undone, watched, self._needs_approval("undo")))
+            asks = {name for name in (*OFFERED, found[0].command) if self._needs_approval(name)}
+            return command_card(found, now, CardContext(details, undone, watched, asks))
         return approval_card(details) if details else None
 
     def _reply(self, connection: Connection, message: PendingMessage) -> Content | None:
@@ -318,7 +330,7 @@ class MessageComposer:
         place = outbox.message_place(connection, other, task_id)
         votes = approvals.votes_of(connection, approval.approval_id)
         elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
-        return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}))
+        return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}), self._approvers(approval.command))
 
     def _link(self, place: Mapping[str, Any]) -> str:
         if not (self._address and place.get("ts")):

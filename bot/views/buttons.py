@@ -29,18 +29,18 @@ SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
 
 EFFECTS: Mapping[str, str] = {
-    "pause": "It finishes what it has in hand and ends. It stays paused, whatever else happens, until it is resumed.",
-    "resume": "It is started, and may work again.",
-    "restart": "It finishes what it has in hand and ends. Once nobody of it is left, it is started again.",
-    "update": "The newest code of its remote comes in, and it is restarted unless it is paused.",
-    "update-deps": "The newest code of its remote comes in, what that requires is installed, and it is restarted.",
-    "rollback": "Its newest commits are taken back, and it is restarted unless it is paused.",
-    "undo": "Its code is again what it was before, and it is restarted unless it is paused.",
-    "mute": "Alerts about it are recorded and not told.",
-    "unmute": "Alerts about it are told again.",
-    "monitoring pause": "The supervisor starts, stops and restarts no worker by itself until it is resumed.",
-    "schedule remove": "Its command is not given any more. What it has begun goes on.",
-    "monitoring resume": "The supervisor looks after its workers again.",
+    "pause": "Stops it. It stays paused until it's resumed.",
+    "resume": "Starts it again.",
+    "restart": "Stops it, then starts it again.",
+    "update": "Pulls its newest code and restarts it, unless it's paused.",
+    "update-deps": "Pulls its newest code, installs its packages and restarts it, unless it's paused.",
+    "rollback": "Reverts its newest commits and restarts it, unless it's paused.",
+    "undo": "Restores its previous code and restarts it, unless it's paused.",
+    "mute": "Alerts about it are recorded but not posted.",
+    "unmute": "Alerts about it are posted again.",
+    "monitoring pause": "The supervisor starts, stops and restarts no worker on its own until monitoring is resumed.",
+    "schedule remove": "Its command won't run any more. A run in progress continues.",
+    "monitoring resume": "The supervisor watches and restarts its workers again.",
 }
 """The effect of each command, for the confirmation of its button."""
 
@@ -62,10 +62,9 @@ def command_button(
     part: str = "",
     yes: str = "",
 ) -> Json:
-    """A button that gives this command, each nonce once. It asks first where the command changes something: whether
-    this is wanted (`about`, else the button's own words of its workers), with this effect or its own; `asks`: that it
-    asks for an approval, and does nothing before; `part`: what tells it apart from others of its command
-    in one row; `yes`: the button of the question, where it isn't the text of this one."""
+    """A button that gives this command, each nonce once. A command that changes something is confirmed first: the
+    question `about` (by default the button's text and workers) with this effect (by default its own). `asks`: it needs
+    an approval. `part`: tells it apart from others of its command in one row."""
     definition = CATALOG[command.name]
     text = text or command.name.replace("-", " ").capitalize()
     about = about or f"{text} {shorten(command.workers, NAMED) or command.target}".rstrip()
@@ -73,7 +72,7 @@ def command_button(
     made = button(action, text, _value(command, nonce), label=about, style=style)
     if definition.risk is not Risk.READS and command.name != OVERVIEW:
         words = effect or EFFECTS.get(command.name, definition.summary)
-        words += " People are asked for an approval first." if asks else ""
+        words += " This needs an approval first." if asks else ""
         made["confirm"] = confirm(f"{about}?", words, yes or text)
     return made
 

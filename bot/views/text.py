@@ -18,9 +18,38 @@ CUT = " … (cut)"
 def escape(text: str) -> str:
     """A text that Slack shows as it stands: no mention, link or broadcast in it comes alive.
 
-    `*`, `_`, `~` and backticks cannot be escaped in mrkdwn; what must not be styled goes into plain text.
+    `*`, `_`, `~` and backticks can't be escaped in mrkdwn: for text that isn't ours there is `inert`.
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_PUNCTUATION = ".,;:!?()[]\"'"
+_MARKERS = frozenset("*_~`")
+
+
+def inert(text: str, most: int) -> str:
+    """Data in a line of text, of so many characters before it's escaped. Slack renders no style that is in it.
+
+    There is no escape for `*`, `_`, `~` and backticks, so a word with one of them is set as code: the name `a_b` looks
+    as it should anyway.
+    """
+    return "".join(map(_inert_word, re.split(r"(\s+)", one_line(text, most))))
+
+
+def _inert_word(word: str) -> str:
+    if not _MARKERS & set(word):
+        return escape(word)
+    core = word.strip(_PUNCTUATION)
+    before, _, after = word.partition(core)
+    code = core.replace("`", "'")
+    if not _MARKERS & set(code):
+        return escape(word.replace("`", "'"))
+    return f"{escape(before)}`{escape(code)}`{escape(after)}"
+
+
+def in_span(text: str, most: int) -> str:
+    """Data as a piece of code within a line."""
+    return f"`{escape(one_line(text.replace('`', chr(39)), most)).strip() or ' '}`"
 
 
 def in_code(text: str, most: int) -> str:

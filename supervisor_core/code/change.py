@@ -223,7 +223,8 @@ def _without_it(
         except Exception as error:  # as above
             log.exception("restoring the previous version failed unexpectedly")
             made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too: {describe(error)}.")
-    return made, _start_all(host, stopped, ordered)
+    failed = {turn.worker.id: turn.error for turn in dead}
+    return replace(made, details={**made.details, "failed": failed}), _start_all(host, stopped, ordered)
 
 
 def _each(turns: Iterable[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:

@@ -1,4 +1,4 @@
-"""The card of a command that waits for people, or that came to nothing because of them. Pure."""
+"""The card of a command that waits for approval, or that wasn't approved. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bot.views.blocks import LONGEST, Content, Json, actions, button, context, modal, option, plain_text, section
+from bot.views.blocks import (
+    Color,
+    Content,
+    Json,
+    actions,
+    button,
+    card,
+    context,
+    fields,
+    modal,
+    option,
+    plain_text,
+    section,
+)
 from bot.views.buttons import command_button, confirm
-from bot.views.cards.preview import ON_A_CARD, is_cut, previews_as_text
-from bot.views.text import escape, first_lines, fit, mention, moment, phrase_markup, requester, shorten
+from bot.views.cards.preview import (
+    ON_A_CARD,
+    is_cut,
+    preview_blocks,
+    preview_facts,
+    previews_as_text,
+    summary,
+)
+from bot.views.text import ago, escape, first_lines, fit, inert, mention, phrase_markup, requester, shorten
+from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
-from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.config.slack_settings import DIRECT
-from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
 
 if TYPE_CHECKING:
@@ -25,28 +44,39 @@ VOTE = "approval:"
 """Before `approve`, `deny` or `cancel` in the `action_id` of a button; its value is the approval's id."""
 
 DENIAL = "approval:denied"
-"""The `callback_id` of the form in which somebody says why they deny."""
+"""The `callback_id` of the form in which somebody gives a reason for a denial."""
 
 DECISION = "approval:decided"
-"""The `callback_id` of the form in which somebody says yes or no, and why."""
+"""The `callback_id` of the form in which somebody approves or denies, and gives a reason."""
 
-TITLE, WHY = 250, 1000  # characters
+TITLE, WHY = 160, 600  # characters
 REASON = 500
 NAMED = 3  # workers
-CONFIRMED = 240  # characters of an effect, in a question that is asked before it comes to that
+CONFIRMED = 240  # characters of an effect, in the confirmation of Approve
 VOTES = 20
 """Names on a card; more votes than that are counted."""
 
-_STATES: Mapping[ApprovalState, tuple[str, str]] = {
-    ApprovalState.PENDING: (":raised_hand:", "needs an approval"),
-    ApprovalState.APPROVED: (":hourglass_flowing_sand:", "is approved, and about to begin"),
-    ApprovalState.EXECUTING: (":hourglass_flowing_sand:", "is approved, and under way"),
-    ApprovalState.DONE: (":white_check_mark:", "was approved, and is done"),
-    ApprovalState.FAILED: (":x:", "was approved, and failed"),
-    ApprovalState.DENIED: (":no_entry:", "was denied"),
-    ApprovalState.CANCELLED: (":heavy_minus_sign:", "was cancelled"),
-    ApprovalState.EXPIRED: (":hourglass:", "was not decided in time"),
-    ApprovalState.STALE: (":warning:", "is out of date"),
+APPROVERS = 10  # people and groups who are mentioned
+
+_STATES: Mapping[ApprovalState, tuple[str, str, Color]] = {
+    ApprovalState.PENDING: (":raised_hand:", "Approval needed", Color.WARNING),
+    ApprovalState.APPROVED: (":hourglass_flowing_sand:", "approved, starting", Color.ACTIVE),
+    ApprovalState.EXECUTING: (":hourglass_flowing_sand:", "approved, running", Color.ACTIVE),
+    ApprovalState.DONE: (":white_check_mark:", "approved and done", Color.GOOD),
+    ApprovalState.FAILED: (":x:", "approved, but failed", Color.CRITICAL),
+    ApprovalState.DENIED: (":no_entry:", "denied", Color.QUIET),
+    ApprovalState.CANCELLED: (":heavy_minus_sign:", "cancelled", Color.QUIET),
+    ApprovalState.EXPIRED: (":hourglass:", "expired without a decision", Color.QUIET),
+    ApprovalState.STALE: (":warning:", "out of date", Color.QUIET),
+}
+
+_TITLES: Mapping[str, str] = {
+    "pause": "Pause {}",
+    "resume": "Resume {}",
+    "restart": "Restart {}",
+    "update": "Update {}",
+    "update-deps": "Update {} with packages",
+    "undo": "Undo a change of {}",
 }
 
 
@@ -60,75 +90,139 @@ class ApprovalDetails:
     """The channel in which people are asked, where that is another one than the card's."""
     link: str = ""
     """The address of the other message: from the card to the question, and from the question to the card."""
+    approvers: Sequence[str] = ()
+    """The ids of the people and groups who may approve it."""
 
 
 def approval_card(details: ApprovalDetails) -> Content:
-    """The one message of the command while nothing was carried out."""
+    """The one message of the command until it starts."""
     return _message(details, decides=not details.elsewhere, asks=False)
 
 
 def approval_request(details: ApprovalDetails) -> Content:
-    """The message in the channel where approvals are asked for; the command has a card elsewhere."""
+    """The message in the channel for approvals; the command has a card elsewhere."""
     return _message(details, decides=True, asks=True)
 
 
 def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
     """`asks`: it is the message that asks people, beside a card."""
     approval = details.approval
-    sign, title = _STATES[approval.state][0], title_of(approval)
-    blocks = [section(f"{sign} *{title}*")]
+    pending = approval.state is ApprovalState.PENDING
+    facts = _facts(details)
+    blocks = fields(facts)
     if approval.state in OPEN:
-        blocks += [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
-        if is_cut(approval.previews):
-            blocks.append(context("More than a card holds: all of it is in the thread."))
-    else:
-        blocks.append(section(escape(_effect(approval))))
+        blocks += preview_blocks(approval.previews)
     if _says_why(details):
-        word = "It waits" if approval.state is ApprovalState.APPROVED else "Why"
-        blocks.append(section(f"*{word}:* {why_of(approval)}"))
-    said = votes_text(details.votes)
-    if said:
+        word = "Waiting" if approval.state is ApprovalState.APPROVED else "Reason"
+        blocks.append(section(f"*{word}:* {inert(approval.reason, WHY)}"))
+    if not pending and (said := votes_text(details.votes)):
         blocks.append(section(said))
     if elements := buttons(approval, decides=decides):
         blocks.append(actions(f"approval:{approval.approval_id}", elements))
-    if details.elsewhere and approval.state is ApprovalState.PENDING:
-        link = f" (<{details.link}|go there>)" if details.link else ""
-        blocks.append(context(f"People are asked in <#{details.elsewhere}>{link}."))
-    elif details.link and decides and not _is_alone(approval):
-        blocks.append(context(f"<{details.link}|Its card> tells the rest."))
-    elif asks and _is_alone(approval):
-        blocks.append(context("Asked in a direct message, where its card is: who asked follows it there."))
-    elif approval.state is ApprovalState.PENDING and _is_alone(approval):
-        where = "in my Home tab, or with `/supervisor approvals`"
-        blocks.append(context(f"Nobody else sees this card: tell an approver, who decides {where}."))
-    blocks.append(context(" · ".join(_facts(details))))
-    return {"text": _text(details, title), "blocks": blocks}
+    blocks.append(context(" · ".join(filter(None, [*_places(details, decides=decides, asks=asks), _ids(approval)]))))
+    return card(_headline(approval, details), _STATES[approval.state][2], blocks)
 
 
-def _is_alone(approval: Approval) -> bool:
-    """True where its card is in a direct message, which no approver sees."""
-    return str((approval.card or {}).get("channel") or "").startswith(DIRECT)
+def _headline(approval: Approval, details: ApprovalDetails) -> str:
+    sign = _STATES[approval.state][0]
+    if approval.state is ApprovalState.PENDING:
+        return f"{sign} *{_title(approval.command)}?* {_STATES[approval.state][1]}"
+    return f"{sign} *{_title(approval.command)}*: {_word(details)}"
+
+
+def _word(details: ApprovalDetails) -> str:
+    """The state, with the person who ended it."""
+    word = _STATES[details.approval.state][1]
+    denied = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.DENY]
+    return f"{word} by {denied[-1]}" if denied and details.approval.state is ApprovalState.DENIED else word
 
 
 def title_of(approval: Approval) -> str:
     """The command and the state of its approval."""
-    word = _STATES[approval.state][1]
+    return f"{_title(approval.command)}: {_STATES[approval.state][1]}"
+
+
+def _title(command: Command) -> str:
+    """The command as a short imperative: `Roll back 2 commits on OrionMX`."""
+    names = escape(_names(command))
+    if command.name == "rollback":
+        return fit(f"Roll back {count(int(command.params.get('commits_back') or 1), 'commit')} on {names}", TITLE)
+    form = _TITLES.get(command.name)
+    dropping = ", dropping local changes" if command.params.get("reset") else ""
+    return fit((form.format(names) if form else f"{escape(command_text(command))} on {names}") + dropping, TITLE)
+
+
+def _facts(details: ApprovalDetails) -> dict[str, str]:
+    approval = details.approval
     command = approval.command
-    return f"{escape(fit(_names(command), TITLE))}: {escape(fit(command_text(command), TITLE))} {word}"
+    facts = {"Requested by": requester(approval.requester)}
+    facts["Label"] = inert(command.label or "", REASON)
+    facts["Note"] = inert(command.note, REASON)
+    if approval.state in OPEN:
+        facts |= preview_facts(approval.previews)
+    else:
+        facts["Change"] = escape(summary(approval.previews))
+    if approval.state is ApprovalState.PENDING:
+        agreed = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.APPROVE]
+        facts["Approved by"] = ", ".join(first_lines(agreed, NAMED, "and {} more"))
+        facts["Expires"] = f"{ago(approval.expires_at)} · {count_of(approval, details.votes)}"
+    return facts
+
+
+def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]:
+    """Where it goes on, and who can approve. Their mention notifies them once, with the first message."""
+    approval = details.approval
+    alone = str((approval.card or {}).get("channel") or "").startswith(DIRECT)
+    pending = approval.state is ApprovalState.PENDING
+    said = []
+    if details.elsewhere and pending:
+        said.append(
+            f"Approval requested in <#{details.elsewhere}>" + (f" (<{details.link}|open>)" if details.link else "")
+        )
+    elif details.link and decides and not alone:
+        said.append(f"<{details.link}|Open the command>")
+    elif asks and alone:
+        said.append("Requested in a direct message")
+    elif pending and alone:
+        said.append(
+            "Only you see this. Ask an approver to decide in the app's Home tab or with `/supervisor approvals`"
+        )
+    if pending and decides and (asks or not alone) and (who := _approvers(details)):
+        said.append(f"{who} can approve")
+    if approval.state in OPEN and is_cut(approval.previews):
+        said.append("full preview in the thread")
+    return said
+
+
+def _approvers(details: ApprovalDetails) -> str:
+    own = "" if details.approval.terms.self_approval else details.approval.requester.person.id.rpartition("/")[2]
+    found = [_mention_id(each) for each in details.approvers if each != own]
+    return "" if "" in found else ", ".join(found[:APPROVERS])
+
+
+def _mention_id(who: str) -> str:
+    """A mention of a person, a user group or a channel; empty for everybody."""
+    if who.startswith("S"):
+        return f"<!subteam^{who}>"
+    return f"<#{who}>" if who.startswith(("C", "G")) else f"<@{who}>" if who.startswith(("U", "W")) else ""
+
+
+def _ids(approval: Approval) -> str:
+    return f"approval `{approval.approval_id}` · `{approval.task_id}`"
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
     """The votes in their order, a line each."""
     lines = []
     for vote in votes:
-        sign, word = (":+1:", "approved") if vote.choice is Choice.APPROVE else (":-1:", "denied")
-        reason = f": {escape(fit(vote.reason, REASON // 2))}" if vote.reason else ""
+        sign, word = (":+1:", "Approved") if vote.choice is Choice.APPROVE else (":-1:", "Denied")
+        reason = f": {inert(vote.reason, REASON // 2)}" if vote.reason else ""
         lines.append(f"{sign} {word} by {mention(vote.voter)}{reason}")
     return "\n".join(first_lines(lines, VOTES))
 
 
 def command_text(command: Command) -> str:
-    """The command without its target, label and note: `rollback 3`."""
+    """The command without its target, its label and its note: `rollback 3`."""
     return render(replace(command.without_words(), target=""))
 
 
@@ -142,10 +236,6 @@ def about(command: Command) -> str:
     return f"{command_text(command)} of {_names(command)}"
 
 
-def _effect(approval: Approval) -> str:
-    return f"Effect: {sentence(fit(effect(approval.previews) or about(approval.command), WHY))}"
-
-
 def _says_why(details: ApprovalDetails) -> bool:
     """True for a reason that isn't on the card yet: a denial's is beside its vote."""
     approval = details.approval
@@ -155,49 +245,26 @@ def _says_why(details: ApprovalDetails) -> bool:
 
 def why_of(approval: Approval) -> str:
     """The reason for its state, and the next step where there is one."""
-    return f"{escape(fit(approval.reason, WHY))} {phrase_markup(to_go_on(approval))}".rstrip()
-
-
-def _text(details: ApprovalDetails, title: str) -> str:
-    """The same in one paragraph: it is what a notification shows, and what is read aloud."""
-    approval = details.approval
-    said = [f"{title}.", escape(_effect(approval))]
-    if approval.state is ApprovalState.PENDING:
-        said.append(f"Asked by {requester(approval.requester)}; {count_of(approval, details.votes)}.")
-    elif approval.reason:
-        said.append(f"Why: {why_of(approval)}")
-    return fit(" ".join(said), LONGEST)
-
-
-def _facts(details: ApprovalDetails) -> list[str]:
-    approval = details.approval
-    facts = [f"asked by {requester(approval.requester)}"]
-    if approval.command.label:
-        facts.append(f"label: {escape(approval.command.label)}")
-    if approval.command.note:
-        facts.append(f"note: {escape(approval.command.note)}")
-    if approval.state is ApprovalState.PENDING:
-        facts += [count_of(approval, details.votes), f"expires {moment(approval.expires_at)}"]
-    elif approval.finished_at is not None:
-        facts.append(f"ended {moment(approval.finished_at)}")
-    return [*facts, f"`{approval.task_id}`", f"approval `{approval.approval_id}`"]
+    return f"{inert(approval.reason, WHY)} {phrase_markup(to_go_on(approval))}".rstrip()
 
 
 def buttons(approval: Approval, *, decides: bool) -> list[Json]:
-    """The buttons for the approval's current state; of a final one none but the new preview of a stale one."""
+    """The buttons for the approval's current state; of a final one at most one that requests the same again."""
     said = about(approval.command)
     if approval.state is ApprovalState.PENDING and decides:
         return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]
-    if approval.state is ApprovalState.STALE:
-        text, effect_now = "New preview", "What it would do now is shown, and people are asked about that."
+    if approval.state in (ApprovalState.STALE, ApprovalState.EXPIRED):
+        text = "New preview" if approval.state is ApprovalState.STALE else "Request again"
+        effect = "Shows a new preview and requests approval for it."
         named = f"{text} of {said}"
-        return [command_button(approval.command, approval.approval_id, text, about=named, effect=effect_now)]
+        return [
+            command_button(approval.command, approval.approval_id, text, about=named, effect=effect, style="primary")
+        ]
     return [_cancel(approval, said)] if approval.state in OPEN else []
 
 
 def _approve(approval: Approval, said: str) -> Json:
-    once = "Once there are enough votes it is carried out."
-    text = f"{sentence(fit(capitalize(effect(approval.previews)), CONFIRMED))} {once}"
+    text = f"{fit(summary(approval.previews), CONFIRMED)} It starts as soon as enough people approve."
     return {
         **_button(approval, "approve", "Approve", f"Approve {said}", "primary"),
         "confirm": confirm(f"Approve {said}?", text, "Approve"),
@@ -205,10 +272,9 @@ def _approve(approval: Approval, said: str) -> Json:
 
 
 def _cancel(approval: Approval, said: str) -> Json:
-    text = "Nothing is carried out, and it can be asked for anew."
     return {
         **_button(approval, "cancel", "Cancel", f"Cancel {said}"),
-        "confirm": confirm(f"Cancel {said}?", text, "Cancel it"),
+        "confirm": confirm(f"Cancel {said}?", "Nothing is changed. You can request it again.", "Cancel it"),
     }
 
 
@@ -217,7 +283,7 @@ def _button(approval: Approval, name: str, text: str, label: str, style: str = "
 
 
 def denial_form(approval: Approval, request: Request) -> Json:
-    """The form in which somebody says why they deny; they may leave it empty."""
+    """The form for the reason of a denial; it may stay empty."""
     place = {
         "approval_id": approval.approval_id,
         "channel": request.channel,
@@ -225,20 +291,19 @@ def denial_form(approval: Approval, request: Request) -> Json:
         "response_url": request.response_url,
         "replaces": request.replaces,
     }
-    title = escape(fit(about(approval.command), TITLE))
-    blocks = [section(f"*{title}*\nasked by {requester(approval.requester)}. One denial ends it."), _why()]
+    said = f"Requested by {requester(approval.requester)}. One denial ends it."
+    blocks = [section(f"*{_title(approval.command)}*\n{said}"), _why()]
     return modal(DENIAL, "Deny", blocks, json.dumps(place), submit="Deny", close="Not now")
 
 
 def decision_form(approval: Approval) -> Json:
-    """The form of a vote: the card's content, the choice, and a reason. It asks for no confirmation."""
-    about = f"{_names(approval.command)}: {escape(command_text(approval.command))}"
-    label = f" · label: {escape(approval.command.label)}" if approval.command.label else ""
-    label += f" · note: {escape(approval.command.note)}" if approval.command.note else ""
-    facts = f"asked by {requester(approval.requester)}{label} · expires {moment(approval.expires_at)}"
+    """The form of a vote: the preview, the choice, and a reason. It asks for no confirmation."""
+    label = f" · label: {inert(approval.command.label, REASON)}" if approval.command.label else ""
+    note = f" · note: {inert(approval.command.note, REASON)}" if approval.command.note else ""
+    facts = f"Requested by {requester(approval.requester)}{label}{note} · expires {ago(approval.expires_at)}"
     seen = [section(text) for text in previews_as_text(approval.previews, ON_A_CARD)]
-    cut = [context("More than a form holds: all of it is in the thread of its card.")]
-    choices = (("Approve", "approve", effect(approval.previews)), ("Deny", "deny", "One denial ends it."))
+    cut = [context("The full preview is in the thread of the message.")]
+    choices = (("Approve", "approve", summary(approval.previews)), ("Deny", "deny", "One denial ends it."))
     options = [{**option(text, value), "description": plain_text(fit(words, 75))} for text, value, words in choices]
     vote = {
         "type": "input",
@@ -246,7 +311,7 @@ def decision_form(approval: Approval) -> Json:
         "label": plain_text("Your vote"),
         "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
     }
-    about_it = [section(f"*{fit(about, TITLE)}*\n{facts}"), *seen, *(cut if is_cut(approval.previews) else [])]
+    about_it = [section(f"*{_title(approval.command)}*\n{facts}"), *seen, *(cut if is_cut(approval.previews) else [])]
     blocks = [*about_it, vote, _why()]
     return modal(DECISION, "Approve or deny", blocks, approval.approval_id, submit="Vote", close="Not now")
 
@@ -257,6 +322,6 @@ def _why() -> Json:
         "block_id": "reason",
         "optional": True,
         "label": plain_text("Why?"),
-        "hint": plain_text("Everybody who sees the card can read it."),
+        "hint": plain_text("Visible to everybody who sees the request."),
         "element": {"type": "plain_text_input", "action_id": "reason", "multiline": True, "max_length": 500},
     }

@@ -1,4 +1,4 @@
-"""The preview of a command on code, a text for each checkout. Pure.
+"""The preview of a command: a summary with facts for its card, and the whole as text for a thread. Pure.
 
 It is made from the documents that an approval keeps, so that people see what they approve.
 """
@@ -9,15 +9,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.views.text import CUT, escape, fit
-from supervisor_core.code.change_plan import count, short
-from supervisor_core.common.text import one_line, sentence
+from bot.views.blocks import Json, context, section
+from bot.views.cards.changes import (
+    commit_line,
+    commit_lines,
+    commit_ref,
+    file_line,
+    files_text,
+    size_text,
+    sizes,
+)
+from bot.views.text import fit, in_span, inert, shorten
+from supervisor_core.code.change_plan import count
+from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.intake.approvals.observed_state import does_nothing
 
 Document = Mapping[str, Any]
 
 LINE = 200
-"""Characters of a line: a subject or a path that somebody else wrote."""
+"""Characters of a line that somebody else wrote."""
+
+LONG_LINE = 400  # characters of a reason
+
+NAMED = 4  # workers
+
+CLEAN, NOTHING_NEW = "Applies cleanly", "No new commits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,136 +45,224 @@ class Sizes:
     files: int
     workers: int
     text: int
-    """Characters of each piece; below a card's previews there is still room for all else that it says."""
+    """Characters of each piece."""
 
 
-ON_A_CARD = Sizes(checkouts=3, commits=5, files=6, workers=5, text=2000)
+ON_A_CARD = Sizes(checkouts=3, commits=5, files=4, workers=5, text=2000)
 IN_A_THREAD = Sizes(checkouts=20, commits=20, files=50, workers=50, text=100_000)
 
-_BECOMES: Mapping[str, tuple[str, str]] = {
-    "rollback": ("is taken back", "are taken back, newest first"),
-    "undo": ("goes with it", "go with it"),
-}
+VERBS: Mapping[str, str] = {"rollback": "Reverts", "undo": "Undoes"}
+"""A command's effect on its commits. Any other command adds them."""
 
 
-def previews_as_text(previews: Sequence[Document], sizes: Sizes = ON_A_CARD) -> list[str]:
-    """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
+def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
+    """The effect of a command as facts for a card."""
     code = [each for each in previews if each.get("checkout")]
-    texts = [fit("\n".join(_of_checkout(each, sizes)), sizes.text) for each in code[: sizes.checkouts]]
-    if len(code) > sizes.checkouts:
-        texts.append(f"… and {count(len(code) - sizes.checkouts, 'checkout')} more")
-    workers = [worker for each in previews if not each.get("checkout") for worker in each["workers"]]
-    return [*texts, fit("\n".join(_workers(workers, sizes)), sizes.text)] if workers else texts
+    facts: dict[str, str] = {}
+    if code:
+        totals = [sizes(each) for each in code]
+        size = size_text(sum(commits for commits, _ in totals), sum(files for _, files in totals))
+        facts[_verb(code[0])] = size or NOTHING_NEW
+        facts["Drops"] = _dropped(code)
+        facts["Installs"] = _installs(code)
+    for name, workers in _workers_by_effect(previews).items():
+        facts[name] = shorten([inert(worker, LINE) for worker in workers], NAMED)
+    if len(code) == 1 and len(_workers_by_effect(code).get("Restarts", ())) > 1:
+        facts["Restarts"] += " (same checkout)"
+    if any(map(_is_tried, code)):
+        failed = any(each.get("conflict") for each in code)
+        facts["Dry run"] = "Fails" if failed else "Couldn't run" if _untried(code) else CLEAN
+    return {name: value for name, value in facts.items() if value}
+
+
+def summary(previews: Sequence[Document]) -> str:
+    """The same as sentences without markup: `Reverts 2 commits, 5 files. Restarts OrionMX.`"""
+    facts = {name: value for name, value in preview_facts(previews).items() if value != CLEAN}
+    said = [f"{name} {value}".replace("Dry run ", "Dry run: ").replace("`", "") for name, value in facts.items()]
+    return " ".join(f"{each}." for each in said if NOTHING_NEW not in each) or "Nothing changes."
+
+
+def preview_blocks(previews: Sequence[Document]) -> list[Json]:
+    """What a card shows of it below the facts: problems, commits, files."""
+    code = [each for each in previews if each.get("checkout")]
+    problems = [line for each in previews for line in _problems(each)]
+    problems += [line for each in previews for line in _busy(each["workers"])]
+    blocks = [section("\n".join(problems[: ON_A_CARD.workers]))] if problems else []
+    alone = len(code) == 1
+    for each in code[: ON_A_CARD.checkouts]:
+        lines = [] if alone else [f"*{in_span(str(each['checkout']), LINE)}*: {size_text(*sizes(each)) or 'unchanged'}"]
+        most = ON_A_CARD.commits if alone else 2
+        number, _ = sizes(each)
+        lines += commit_lines(each.get("commits") or (), number, most, each.get("commit_page"))
+        if lines:
+            blocks.append(section(fit("\n".join(lines), ON_A_CARD.text)))
+    if len(code) > ON_A_CARD.checkouts:
+        blocks.append(context(f"… and {count(len(code) - ON_A_CARD.checkouts, 'more checkout')}"))
+    if alone:
+        blocks.append(context(_place(code[0])))
+    return blocks
+
+
+def _place(preview: Document) -> str:
+    place = f"{in_span(str(preview['checkout']), LINE)}, branch {in_span(str(preview['branch']), LINE)}"
+    head = preview.get("head") or {}
+    at = f" at {commit_ref(head.get('hash'), preview.get('commit_page'))}" if head else ""
+    files = files_text(preview.get("files") or (), sizes(preview)[1], ON_A_CARD.files)
+    return " · ".join(filter(None, [f"{place}{at}", files]))
 
 
 def is_cut(previews: Sequence[Document]) -> bool:
     """True where the card has no room for all of them."""
-    on_a_card = previews_as_text(previews, ON_A_CARD)
-    return on_a_card != previews_as_text(previews, IN_A_THREAD) or any(text.endswith(CUT) for text in on_a_card)
+    code = [each for each in previews if each.get("checkout")]
+    return len(code) > 1 or any(map(_has_more, code)) or any(len(each["workers"]) > NAMED for each in previews)
 
 
-def _of_checkout(preview: Document, sizes: Sizes) -> Iterator[str]:
-    head = preview.get("head") or {}
-    at = f", now at {_commit(head)}" if head else ""
-    yield f"*In* {code(str(preview['checkout']))} (branch {code(str(preview['branch']))}){at}"
-    if preview.get("refused"):
-        yield f":warning: Refused as things are: {_sentence(preview['refused'])}"
-    yield from _changes(preview, sizes)
-    if preview.get("conflict"):
-        yield f":warning: It would fail: {_sentence(preview['conflict'])}"
-    if preview.get("untried"):
-        yield f":warning: {_sentence(preview['untried'])}"
-    elif _is_tried(preview):
-        yield "Tried in a worktree of its own: it goes through."
-    yield from _workers(preview["workers"], sizes, rest=does_nothing(preview))
+def _has_more(preview: Document) -> bool:
+    commits, files = sizes(preview)
+    more = any(preview.get(name) for name in ("skipped", "kept", "dropped", "changes", "notes", "installs"))
+    return more or commits > ON_A_CARD.commits or files > ON_A_CARD.files
 
 
-def _changes(preview: Document, sizes: Sizes) -> Iterator[str]:
-    one, many = _BECOMES.get(str(preview["command"]), ("comes in", "come in"))
-    number = int(preview.get("commit_count") or 0)
-    yield from _commits(preview.get("commits"), number, f"commit {one}", f"commits {many}", sizes)
-    for name, single, several in (
-        ("skipped", "commit changes no file, and is skipped", "commits change no file, and are skipped"),
-        ("kept", "commit of this checkout alone stays in force", "commits of this checkout alone stay in force"),
-        (
-            "dropped",
-            "commit of this checkout alone *goes*, kept aside",
-            "commits of this checkout alone *go*, kept aside",
-        ),
-    ):
-        found = preview.get(name) or ()
-        yield from _commits(found, len(found), single, several, sizes)
-    changed = [str(path) for path in preview.get("changes") or ()]
-    if changed:
-        yield f"*{count(len(changed), 'file')} with changes that no commit has: they go*, kept aside"
-        yield from _listed([code(path) for path in changed[: sizes.files]], len(changed))
-    files = preview.get("files") or ()
-    number = int(preview.get("file_count") or 0)
-    if number:
-        yield f"*{count(number, 'file')}* would change"
-        yield from _listed([_file(each) for each in files[: sizes.files]], number)
-    for words in preview.get("installs") or ():
-        yield f"*Installs* what is required: {_said(words)}"
-    if not preview.get("refused") and not (number or changed or preview.get("commit_count") or preview.get("dropped")):
-        yield "No commit comes in." if preview.get("installs") else "Nothing to do for the code: it is so already."
-    for note in preview.get("notes") or ():
-        yield _sentence(note)
+def _verb(preview: Document) -> str:
+    return VERBS.get(str(preview["command"]), "Adds")
+
+
+def _dropped(code: Sequence[Document]) -> str:
+    commits = sum(len(each.get("dropped") or ()) for each in code)
+    files = sum(len(each.get("changes") or ()) for each in code)
+    said = [count(commits, "local commit")] if commits else []
+    said += [f"uncommitted changes in {count(files, 'file')}"] if files else []
+    return f"{', '.join(said)} (kept as backup refs)" if said else ""
+
+
+def _installs(code: Sequence[Document]) -> str:
+    number = sum(len(each.get("installs") or ()) for each in code)
+    return count(number, "requirements file") if number else ""
+
+
+def _workers_by_effect(previews: Sequence[Document]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"Restarts": [], "Stops": [], "Starts": [], "Not started": []}
+    for preview in previews:
+        if does_nothing(preview):
+            continue
+        for worker in preview["workers"]:
+            found[_worker_effect(str(preview["command"]), worker)].append(str(worker["id"]))
+    return {name: workers for name, workers in found.items() if workers}
+
+
+def _worker_effect(command: str, worker: Document) -> str:
+    """A restart by a person starts a paused worker as well."""
+    if command == "pause":
+        return "Stops"
+    rests = worker.get("rests") and not (worker.get("paused") and command in ("restart", "resume"))
+    if worker.get("pid"):
+        return "Stops" if rests else "Restarts"
+    return "Not started" if rests else "Starts"
+
+
+def _problems(preview: Document) -> Iterator[str]:
+    for name, words in (("refused", "*Can't run now*: "), ("conflict", "*Would fail*: "), ("untried", "")):
+        if preview.get(name):
+            yield f":warning: {words}{_said(preview[name])}"
+
+
+def _busy(workers: Sequence[Document]) -> Iterator[str]:
+    for worker in workers:
+        if worker.get("busy"):
+            yield f":hourglass: {inert(str(worker['id']), LINE)}: {inert(str(worker['busy']), LINE)}"
 
 
 def _is_tried(preview: Document) -> bool:
     may_not_fit = preview["command"] == "rollback" or bool(preview.get("kept"))
-    return bool(preview.get("ok") and preview.get("commit_count") and may_not_fit)
+    return bool(preview.get("commit_count") and may_not_fit and not preview.get("refused"))
 
 
-def _commits(commits: Sequence[Document] | None, number: int, one: str, many: str, sizes: Sizes) -> Iterator[str]:
-    if number:
-        yield f"*{number}* {one if number == 1 else many}"
-        yield from _listed([_commit(each) for each in (commits or ())[: sizes.commits]], number)
+def _untried(code: Sequence[Document]) -> bool:
+    return any(each.get("untried") for each in code)
 
 
-def _workers(workers: Sequence[Document], sizes: Sizes, *, rest: bool = False) -> Iterator[str]:
-    """`rest`: nobody is stopped or started."""
-    for worker in workers[: sizes.workers]:
-        runs = f"runs as pid {worker['pid']}" if worker.get("pid") else "does not run"
-        busy = f"; :hourglass: {_said(worker['busy'])}" if worker.get("busy") else ""
-        if rest:
-            after = "; it is left as it is"
-        elif worker.get("rests"):
-            after = f"; not started afterwards: {_said(worker['rests'])}"
-        else:
-            after = "; it is stopped, and started again" if worker.get("pid") else "; it is started"
-        yield f"*{escape(one_line(str(worker['id']), LINE))}* {runs}{after}{busy}"
-    if len(workers) > sizes.workers:
-        yield f"… and {count(len(workers) - sizes.workers, 'worker')} more"
+def previews_as_text(previews: Sequence[Document], shown: Sizes = ON_A_CARD) -> list[str]:
+    """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
+    code = [each for each in previews if each.get("checkout")]
+    texts = [fit("\n".join(_of_checkout(each, shown)), shown.text) for each in code[: shown.checkouts]]
+    if len(code) > shown.checkouts:
+        texts.append(f"… and {count(len(code) - shown.checkouts, 'more checkout')}")
+    rest = [each for each in previews if not each.get("checkout")]
+    lines = [line for each in rest for line in _workers(str(each["command"]), each["workers"])]
+    workers = [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
+    return [*texts, fit("\n".join(workers), shown.text)] if workers else texts
 
 
-def _listed(lines: Sequence[str], number: int) -> Iterator[str]:
-    yield from (f"• {line}" for line in lines)
-    if number > len(lines):
-        yield f"• … and {number - len(lines)} more"
+def _of_checkout(preview: Document, shown: Sizes) -> Iterator[str]:
+    page = preview.get("commit_page")
+    yield f"*{in_span(str(preview['checkout']), LINE)}*, branch {in_span(str(preview['branch']), LINE)}"
+    if head := preview.get("head"):
+        yield f"Now at {commit_line(head, page).removeprefix('• ')}"
+    yield from _problems(preview)
+    yield from _changes(preview, shown, page)
+    if _is_tried(preview) and preview.get("ok") and not preview.get("untried"):
+        yield "Dry run: applies cleanly."
+    if does_nothing(preview):
+        yield "Nothing to do. No worker is stopped."
+    else:
+        lines = list(_workers(str(preview["command"]), preview["workers"]))
+        yield from [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
 
 
-def _commit(commit: Document) -> str:
-    author = f" ({_said(commit['author'])})" if commit.get("author") else ""
-    merge = ", a merge" if commit.get("merge") else ""
-    return f"`{short(str(commit.get('hash') or ''))}` {_said(commit.get('subject') or '')}{author}{merge}"
+def _changes(preview: Document, shown: Sizes, page: object) -> Iterator[str]:
+    number, files = sizes(preview)
+    for commits, total, title in (
+        (preview.get("commits") or (), number, f"{_verb(preview)} {count(number, 'commit')}"),
+        *((preview.get(name) or (), len(preview.get(name) or ()), title) for name, title in _titles(preview)),
+    ):
+        if total:
+            yield f"*{title}*"
+            yield from commit_lines(commits, total, shown.commits, page)
+    changed = [str(path) for path in preview.get("changes") or ()]
+    if changed:
+        yield f"*Discards uncommitted changes in {count(len(changed), 'file')}* (kept as a backup ref)"
+        yield from (f"• {in_span(path, LINE)}" for path in changed[: shown.files])
+        yield from _more(len(changed), shown.files, "file")
+    if files:
+        yield f"*Changes {count(files, 'file')}*"
+        listed = (preview.get("files") or ())[: shown.files]
+        yield from map(file_line, listed)
+        yield from _more(files, len(listed), "file")
+    if installs := preview.get("installs"):
+        yield f"*Installs {count(len(installs), 'requirements file')}*"
+        yield from (f"• {inert(str(each), LINE)}" for each in installs)
+    for note in preview.get("notes") or ():
+        yield _said(note)
 
 
-def _file(change: Document) -> str:
-    was = f", was {code(str(change['was']))}" if change.get("was") else ""
-    return f"{change.get('change')} {code(str(change['path']))}{was}"
+def _titles(preview: Document) -> Iterator[tuple[str, str]]:
+    for name, title in (
+        ("skipped", "Skips {} without changes"),
+        ("kept", "Keeps {}"),
+        ("dropped", "Drops {} (kept as a backup ref)"),
+    ):
+        noun = "commit" if name == "skipped" else "local commit"
+        yield name, title.format(count(len(preview.get(name) or ()), noun))
+
+
+def _workers(command: str, workers: Sequence[Document]) -> Iterator[str]:
+    for worker in workers:
+        runs = f"running (pid {worker['pid']})" if worker.get("pid") else "not running"
+        verb = _worker_effect(command, worker)
+        why = (
+            f" ({inert(str(worker['rests']), LINE)})"
+            if worker.get("rests") and verb in ("Stops", "Not started")
+            else ""
+        )
+        busy = f"; {inert(str(worker['busy']), LINE)}" if worker.get("busy") else ""
+        name = inert(str(worker["id"]), LINE)
+        yield f"{name}: not started{why}{busy}" if verb == "Not started" else f"{verb} {name}{why}, {runs}{busy}"
+
+
+def _more(total: int, most: int, noun: str) -> list[str]:
+    return [f"… and {count(total - most, f'more {noun}')}"] if total > most else []
 
 
 def _said(text: object) -> str:
-    """Data in a line of text: it can neither mention anybody nor end the line."""
-    return fit(escape(one_line(str(text), LINE)), LINE * 2).rstrip(".")
-
-
-def _sentence(text: object) -> str:
     """Data that stands on a line of its own."""
-    return sentence(_said(text))
-
-
-def code(text: str) -> str:
-    """Data as a piece of code."""
-    return f"`{fit(escape(one_line(text, LINE).replace('`', chr(39))), LINE * 2)}`"
+    return sentence(capitalize(inert(str(text), LONG_LINE)))

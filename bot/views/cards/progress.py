@@ -1,77 +1,113 @@
-"""The progress of a command: a bar, its steps, and the watch after a change of code. Pure."""
+"""The progress of a command as a checklist, and the watch after a change of code. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 
-from bot.views.text import escape, first_lines, fit, moment
+from bot.views.text import ago, first_lines, inert, when
 from supervisor_core.code.watch.rules import Bake, BakeState
+from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress
 
-CELLS = 10
-FULL, EMPTY = "▰", "▱"
+Plan = Sequence[tuple[str, tuple[str, ...]]]
+"""The usual steps: what each is called before it begins, and the verbs of its progress."""
 
-USUAL_STEPS: Mapping[str, int] = {
-    "pause": 1,
-    "resume": 1,
-    "restart_watcher": 2,
-    "update_code": 4,
-    "update_code_deps": 6,
-    "rollback_code": 4,
-    "undo_code": 4,
+_CHECK, _STOP, _START = ("Check the code", ("checking",)), ("Stop {}", ("stopping",)), ("Start {}", ("starting",))
+_BRING = ("Update the code", ("fast-forwarding", "merging", "resetting"))
+
+PLANS: Mapping[str, Plan] = {
+    "pause": [_STOP],
+    "resume": [_START],
+    "restart_watcher": [_STOP, _START],
+    "update_code": [("Check for new commits", ("checking",)), _STOP, _BRING, _START],
+    "update_code_deps": [
+        ("Check for new commits", ("checking",)),
+        _STOP,
+        _BRING,
+        ("Install packages", ("installing",)),
+        _START,
+    ],
+    "rollback_code": [_CHECK, _STOP, ("Revert commits", ("reverting",)), _START],
+    "undo_code": [_CHECK, _STOP, ("Restore the files", ("undoing", "restoring")), _START],
 }
-"""The usual number of steps on one worker. With more steps the bar fills more slowly, and never before the end."""
 
-SHOWN = 5
-"""Steps on a card; of those before them it says how many there were."""
+_DONE: Mapping[str, str] = {
+    "checking": "Checked",
+    "stopping": "Stopped",
+    "starting": "Started",
+    "fast-forwarding": "Fast-forwarded",
+    "merging": "Merged",
+    "resetting": "Reset",
+    "reverting": "Reverted",
+    "installing": "Installed",
+    "undoing": "Undid",
+    "restoring": "Restored",
+    "pushing": "Pushed",
+}
+"""The verb of a step once it's done."""
 
-STEP = 250  # characters
+SHOWN = 6
+"""Steps that are done and current; the earlier ones are counted."""
+
+STEP = 200  # characters
 
 
-def progress_bar(jobs: Sequence[Job]) -> str:
-    """`▰▰▰▱▱▱▱▱▱▱ 1 of 3 workers`, or the steps of the only worker; empty before it began and after its end."""
-    if all(job.state in FINAL for job in jobs) or all(job.state is JobState.QUEUED for job in jobs):
-        return ""
-    share = sum(_share(job) for job in jobs) / len(jobs)
-    full = min(int(share * CELLS), CELLS - 1)
-    drawn = f"{FULL * full}{EMPTY * (CELLS - full)}"
-    if len(jobs) == 1:
-        taken = len(jobs[0].progress)
-        later = " or later" if taken >= MOST_PROGRESS else ""  # of more than that, the newest alone is kept
-        return f"{drawn} {f'step {taken}{later}' if taken else 'begun'}"
-    ended = sum(1 for job in jobs if job.state in FINAL)
-    return f"{drawn} {ended} of {len(jobs)} workers"
-
-
-def step_lines(job: Job) -> str:
-    """The newest steps, a line each: how long each took, and since when the last one is under way."""
+def checklist(job: Job) -> str:
+    """The steps of a running job, a line each: done with its duration, current, to come."""
     taken = job.progress
-    if not taken or job.state in FINAL:
+    if job.state in FINAL or not taken:
         return ""
-    if len(taken) >= MOST_PROGRESS:  # how long those before it took is not known
-        return f"… {len(taken) - 1} steps or more before\n{_newest(taken[-1])}"
-    lines = [f"… {len(taken) - SHOWN} steps before"] if len(taken) > SHOWN else []
-    for step, following in list(pairwise(taken))[-(SHOWN - 1) :]:
-        lines.append(f":white_small_square: {_words(step)} · {format_span((following.at - step.at).total_seconds())}")
-    return "\n".join([*lines, _newest(taken[-1])])
+    lines = []
+    if len(taken) >= MOST_PROGRESS:  # the steps between weren't kept, so nobody knows how long any of them took
+        lines.append(f":white_check_mark: {len(taken) - 1} or more earlier steps")
+    else:
+        done = [_done_line(step, following) for step, following in pairwise(taken)]
+        hidden = len(done) - (SHOWN - 1)
+        lines = [*([f":white_check_mark: {hidden} earlier steps"] if hidden > 0 else []), *done[-(SHOWN - 1) :]]
+    lines.append(f":hourglass_flowing_sand: *{_words(taken[-1])}* · started {ago(taken[-1].at)}")
+    return "\n".join([*lines, *(f":white_medium_square: {step}" for step in steps_to_come(job))])
 
 
-def _newest(step: Progress) -> str:
-    return f":arrow_forward: {_words(step)} · since {moment(step.at)}"
+def step_text(job: Job, most: int = STEP) -> str:
+    """The current step and its number: `stopping OrionMX (2 of 4)`; empty where none is known."""
+    if not job.progress or job.state is not JobState.STARTED:
+        return ""
+    number = len(job.progress)
+    known = f" ({number} of {number + len(steps_to_come(job))})" if 1 < number < MOST_PROGRESS else ""
+    return f"{inert(job.progress[-1].words, most)}{known}"
 
 
-def _share(job: Job) -> float:
-    if job.state in FINAL:
-        return 1.0
-    taken = len(job.progress)
-    usual = USUAL_STEPS.get(job.handler, 1)
-    return taken / (max(usual, taken) + 1)
+def steps_to_come(job: Job) -> list[str]:
+    """The usual steps after the last one that has begun."""
+    plan = PLANS.get(job.handler, ())
+    begun = {step.words.partition(" ")[0] for step in job.progress}
+    reached = max((number for number, (_, verbs) in enumerate(plan, 1) if begun & set(verbs)), default=0)
+    if reached == 0 and begun:
+        return []
+    return [name.format(inert(job.worker_id, STEP)) for name, _ in plan[reached:]]
+
+
+def down_seconds(job: Job) -> float | None:
+    """The most that its worker can have been down for: from the end of its stop to the end of the command."""
+    stops = [number for number, step in enumerate(job.progress) if step.words.startswith("stopping ")]
+    if not stops or job.finished_at is None or len(job.progress) >= MOST_PROGRESS:
+        return None
+    after = job.progress[stops[0] + 1 :]
+    return (job.finished_at - after[0].at).total_seconds() if after else None
+
+
+def _done_line(step: Progress, following: Progress) -> str:
+    verb, _, rest = step.words.partition(" ")
+    words = inert(f"{_DONE[verb]} {rest}".rstrip() if verb in _DONE else capitalize(step.words), STEP)
+    return f":white_check_mark: {words} · {format_span((following.at - step.at).total_seconds())}"
 
 
 def _words(step: Progress) -> str:
-    return fit(escape(step.words), STEP)
+    # Bold text with a space at an end isn't bold.
+    return capitalize(inert(step.words, STEP)).strip() or "Working"
 
 
 REASON = 300  # characters
@@ -79,17 +115,22 @@ WATCHED_SHOWN = 10
 """Workers; those who have degraded come first."""
 
 
-def watch_lines(bakes: Sequence[Bake]) -> list[str]:
-    """A line for each; where all are well, one for all of them."""
-    if not bakes:
+def watch_fact(bakes: Sequence[Bake], now: datetime) -> dict[str, str]:
+    """The watch as one fact, where it is the same for all of its workers and all is well."""
+    if not bakes or len({(bake.state, bake.until) for bake in bakes}) > 1:
+        return {}
+    if bakes[0].state is BakeState.WATCHING:
+        return {"Watching": f"until {when(bakes[0].until, now)}"}
+    return {"Watched": f"OK until {when(bakes[0].until, now)}"} if bakes[0].state is BakeState.WELL else {}
+
+
+def watch_lines(bakes: Sequence[Bake], now: datetime, said: str = "") -> list[str]:
+    """A line for each watched worker, where they differ or one of them isn't well. The headline says
+    already that the worker `said` degraded."""
+    if not bakes or watch_fact(bakes, now):
         return []
-    if len(bakes) > 1 and len({(bake.state, bake.until) for bake in bakes}) == 1:
-        if bakes[0].state is BakeState.WATCHING:
-            return [f":eyes: All {len(bakes)} are watched until {moment(bakes[0].until)}."]
-        if bakes[0].state is BakeState.WELL:
-            return [f":seedling: All {len(bakes)} have been well with it since."]
     ordered = sorted(bakes, key=lambda bake: (bake.state is not BakeState.DEGRADED, bake.worker_id))
-    return first_lines([_line(bake) for bake in ordered], WATCHED_SHOWN)
+    return first_lines([_watch_line(bake, now, said) for bake in ordered], WATCHED_SHOWN)
 
 
 def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
@@ -97,20 +138,20 @@ def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
     return next((bake for bake in bakes if bake.asked_for == worker_id and bake.state is BakeState.DEGRADED), None)
 
 
-def _line(bake: Bake) -> str:
-    who, why = escape(bake.worker_id), escape(fit(bake.reason, REASON))
+def _watch_line(bake: Bake, now: datetime, said: str) -> str:
+    who, why = inert(bake.worker_id, REASON), inert(bake.reason, REASON)
     match bake.state:
         case BakeState.WATCHING:
-            return f":eyes: {who} is watched until {moment(bake.until)}."
+            return f":eyes: {who}: watching until {when(bake.until, now)}"
         case BakeState.WELL:
-            return f":seedling: {who} has been well with it since."
+            return f":seedling: {who}: OK until {when(bake.until, now)}"
         case BakeState.DEGRADED:
-            at = f" at {moment(bake.decided_at)}" if bake.decided_at else ""
-            return f":warning: *{who} has degraded since*{at}: {why}. Nothing was changed back by itself."
+            if bake.worker_id == said:
+                return f"{sentence(capitalize(why))} The code wasn't changed back automatically."
+            at = f" since {when(bake.decided_at, now)}" if bake.decided_at else ""
+            return f":warning: *{who} degraded*{at}: {sentence(why)}"
         case BakeState.RECOVERED:
-            at = f" since {moment(bake.decided_at)}" if bake.decided_at else ""
-            return f":seedling: {who} is well again{at}. Before: {why}."
-        case BakeState.OVERTAKEN:
-            return f":fast_forward: {who} is not watched any more: {why}."
-        case BakeState.ENDED:
-            return f":double_vertical_bar: {who} is not watched any more: {why}."
+            at = f" at {when(bake.decided_at, now)}" if bake.decided_at else ""
+            return f":seedling: {who}: recovered{at}. Before: {why}"
+        case BakeState.OVERTAKEN | BakeState.ENDED:
+            return f":double_vertical_bar: {who}: no longer watched: {why}"

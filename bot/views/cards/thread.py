@@ -8,17 +8,21 @@ from typing import Any
 
 from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.cards.approval import ApprovalDetails, title_of, why_of
-from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES, WORKERS, error_of, is_cut, line_of, seconds_of
-from bot.views.cards.card import title_of as outcome_of
-from bot.views.cards.preview import IN_A_THREAD, code, previews_as_text
+from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES, WORKERS
+from bot.views.cards.changes import commit_lines, file_line, sizes
+from bot.views.cards.headlines import line_of
+from bot.views.cards.headlines import title_of as outcome_of
+from bot.views.cards.next_steps import CardContext
+from bot.views.cards.outcome import error_of, error_parts, has_ended, is_cut, seconds_of, tried, worker_errors
+from bot.views.cards.preview import IN_A_THREAD, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
-from bot.views.text import display_name, escape, fit, in_code, mentions
-from supervisor_core.code.change_plan import CHANGES, count, short
-from supervisor_core.common.text import one_line
+from bot.views.text import display_name, escape, fit, in_code, in_span, inert, mentions
+from supervisor_core.code.change_plan import count, short
+from supervisor_core.common.text import sentence
 from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
-from supervisor_core.jobs.model import FINAL, Job, not_begun
+from supervisor_core.jobs.model import Job
 from supervisor_core.storage.outbox import REPORTS
 
 LONG = timedelta(seconds=60)
@@ -48,7 +52,8 @@ def outcome_reply(
     if not told and not left_out:
         return None
     said = _in_a_sentence(jobs) if jobs else _not_carried_out(details)
-    return _packed(f"{told} {said}" if told else f"*{escape(outcome_of(jobs))}*, in full:", left_out, _rest_of(jobs))
+    head = f"{told} {said}" if told else f"*{inert(outcome_of(jobs), LINE)}*"
+    return _packed(head, left_out, _rest_of(jobs))
 
 
 def preview_reply(details: ApprovalDetails | None) -> Content | None:
@@ -58,7 +63,7 @@ def preview_reply(details: ApprovalDetails | None) -> Content | None:
         return None
     texts = previews_as_text(approval.previews, IN_A_THREAD)
     rest = f"`supervisor approvals --json` on {escape(approval.supervisor_id)}"
-    return _packed("*All of what it would do:*", [line for text in texts for line in text.split("\n")], rest)
+    return _packed("*Full preview*", [line for text in texts for line in text.split("\n")], rest)
 
 
 def report_text(job: Job) -> str:
@@ -80,7 +85,7 @@ def _test(test: Mapping[str, Any]) -> str:
 
 def _is_over(jobs: Sequence[Job], details: ApprovalDetails | None) -> bool:
     if jobs:
-        return all(job.state in FINAL for job in jobs)
+        return has_ended(jobs)
     return details is not None and details.approval.state in DECIDED
 
 
@@ -100,16 +105,17 @@ def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_he
 def _in_a_sentence(jobs: Sequence[Job]) -> str:
     took = seconds_of(jobs, jobs[0].filed_at)
     after = f" after {format_span(took)}" if took >= LONG.total_seconds() else ""
-    failed = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
-    why = f": {escape(fit(' '.join(error_of(failed[0]).split()), WHY)).rstrip('.')}" if failed else ""
-    return f"{escape(outcome_of(jobs))}{after}{why}."
+    failed = tried(jobs)
+    parts = error_parts(error_of(failed[0])) if failed else None
+    why = f": {inert((parts.first or parts.rest).rstrip('.'), WHY)}" if parts else ""
+    return f"{inert(outcome_of(jobs), LINE)}{after}{why}."
 
 
 def _not_carried_out(details: ApprovalDetails | None) -> str:
     if details is None:
-        raise ValueError("nothing was asked for")
+        raise ValueError("there is neither a job nor an approval")
     approval = details.approval
-    reason = f" Why: {why_of(approval)}" if approval.reason else ""
+    reason = f" {sentence(why_of(approval))}" if approval.reason else ""
     return f"{title_of(approval)}{_denied_by(approval, details)}.{reason}"
 
 
@@ -120,57 +126,43 @@ def _denied_by(approval: Approval, details: ApprovalDetails) -> str:
 
 def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
     if len(jobs) > WORKERS:
-        yield from (line_of(job) for job in jobs)
+        yield from (line_of(job, CardContext()) for job in jobs)
     alone = len(jobs) == 1
-    tried = [job for job in jobs if job.outcome and not job.outcome.success and not not_begun(job)]
-    in_full = [job for number, job in enumerate(tried) if number >= ERRORS or is_cut(job)]
-    yield from (f"*{escape(job.worker_id)}*\n```{in_code(error_of(job), ERROR)}```" for job in in_full)
+    in_full = [job for number, job in enumerate(tried(jobs)) if number >= ERRORS or is_cut(job)]
+    for job in in_full:
+        errors = worker_errors(job) or {job.worker_id: error_of(job)}
+        yield from (f"*{inert(name, LINE)}*\n```{in_code(error, ERROR)}```" for name, error in errors.items())
     for job in jobs:
         details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
         lines = [*_changes(details, alone=alone), *_notes(details, alone=alone), *_report(details, len(jobs))]
         if lines and not alone:
             message = str(details.get("message") or "")
-            yield f"*{escape(job.worker_id)}*{f': {_line(message)}' if message else ''}"
+            yield f"*{inert(job.worker_id, LINE)}*{f': {_line(message)}' if message else ''}"
         yield from lines
 
 
 def _changes(details: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
     """Commits and files. A card of several workers shows none of them."""
     commits, files = list(details.get("commits") or ()), list(details.get("files") or ())
-    number = max(int(details.get("commit_count") or 0), len(commits))
-    total = max(int(details.get("file_count") or 0), len(files))
+    number, total = sizes(details)
+    page = details.get("commit_page")
     if number > (COMMITS if alone else 0):
+        way = in_code(f"{short(str(details.get('before')))}..{short(str(details.get('after')))}", LINE)
         yield f"*{count(number, 'commit')}*"
-        yield from (_commit(each) for each in commits[:LISTED_COMMITS])
-        if number > min(len(commits), LISTED_COMMITS):
-            way = in_code(f"{short(str(details.get('before')))}..{short(str(details.get('after')))}", LINE)
-            yield f"• … and {number - min(len(commits), LISTED_COMMITS)} more: `git log {way}`"
+        yield from commit_lines(commits, number, LISTED_COMMITS, page, f": `git log {way}`")
     if dropped := list(details.get("dropped") or ()):
-        yield f"*{count(len(dropped), 'commit')} of this checkout alone*, kept aside under `refs/supervisor/`"
-        yield from (_commit(each) for each in dropped[:LISTED_COMMITS])
+        yield f"*Dropped {count(len(dropped), 'local commit')}* (kept as backup refs under `refs/supervisor/`)"
+        yield from commit_lines(dropped[:LISTED_COMMITS], len(dropped), LISTED_COMMITS, page)
     if total > (FILES if alone else 0):
         yield f"*{count(total, 'file')}*"
-        yield from (_file(each) for each in files[:LISTED_FILES])
+        yield from map(file_line, files[:LISTED_FILES])
         if total > min(len(files), LISTED_FILES):
             way = in_code(f"{short(str(details.get('before')))} {short(str(details.get('after')))}", LINE)
             yield f"• … and {total - min(len(files), LISTED_FILES)} more: `git diff --stat {way}`"
 
 
-def _commit(commit: Mapping[str, Any]) -> str:
-    return f"• {_short(commit.get('hash'))} {_line(commit.get('subject'))}"
-
-
-def _file(change: Mapping[str, Any]) -> str:
-    word = str(change.get("change") or "")
-    return f"• {_line(CHANGES.get(word, word))} {code(str(change.get('path') or ''))}"
-
-
-def _short(commit: object) -> str:
-    return code(short(str(commit or "")))
-
-
 def _line(text: object) -> str:
-    return fit(escape(one_line(str(text or ""), LINE)), LINE * 2)
+    return inert(str(text or ""), LINE)
 
 
 def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
@@ -180,7 +172,7 @@ def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
 
 def _report(details: Mapping[str, Any], workers: int) -> list[str]:
     path = details.get("report_path")
-    return [f"The report: `{in_code(str(path), ERROR)}`"] if path and workers > REPORTS else []
+    return [f"Report: {in_span(str(path), LINE)}"] if path and workers > REPORTS else []
 
 
 def _rest_of(jobs: Sequence[Job]) -> str:
@@ -189,7 +181,7 @@ def _rest_of(jobs: Sequence[Job]) -> str:
     first = jobs[0]
     worker = f" --worker {first.worker_id}" if len(jobs) == 1 else ""
     asked = f"`supervisor audit --command {first.command}{worker} --json` on {escape(first.supervisor_id)}"
-    return f"{asked}, by the id `{first.task_id}`"
+    return f"{asked}, command id `{first.task_id}`"
 
 
 def _packed(head: str, lines: Sequence[str], rest: str) -> Content:
@@ -205,7 +197,7 @@ def _packed(head: str, lines: Sequence[str], rest: str) -> Content:
         else:
             break
         left.pop(0)
-    words = f"Cut here, {count(len(left), 'line')} before the end. All of it: {rest}." if left else ""
+    words = f"{count(len(left), 'more line')}. To see all of it: {rest}." if left else ""
     blocks = [section(piece) for piece in pieces]
     text = "\n".join(pieces)
     return {

@@ -101,7 +101,7 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     about = [each for each in slack.channel("ops").messages() if "OrionMX" in str(each)]
     replies = [each for each in about if each.get("thread_ts") not in (None, each["ts"])]
     assert len(about) - len(replies) == 1, slack.story()
-    assert "OrionMX: restarted" in str(replies), "the restart has a card of its own, in the thread"
+    assert "OrionMX restarted" in str(replies), "the restart has a card of its own, in the thread"
 
 
 async def all_tell_the_same_of_the_kill(home: SlackHome) -> None:

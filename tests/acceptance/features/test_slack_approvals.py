@@ -27,13 +27,13 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
     await started(home, slack)
     operator, approver = slack.user("operator"), slack.user("approver")
     card = await operator.slash("/supervisor rollback 1 hotfix")
-    await card.shows("OrionMX: rollback 1 needs an approval")
-    await card.shows("1 commit is taken back")
+    await card.shows("Roll back 1 commit on OrionMX?")
+    await card.shows("Reverts")
     await card.shows("0 of 1 vote")
-    await card.shows("label: hotfix")
+    await card.shows("hotfix")
     assert home.started_from() == watcher(3)
     await card.button("Approve").click(as_=approver, confirm=True)
-    await card.becomes("OrionMX: rolled back")
+    await card.becomes("OrionMX rolled back")
     await card.shows("approved by")
     await card.button("Approve").is_gone()
     assert home.started_from() == watcher(2)
@@ -46,15 +46,22 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
     mark = slack.mark()
     await card.button("Undo").click(as_=operator, confirm=True)
     undo = Card(slack, operator.user, slack.channel("ops").channel, mark)
-    for words in ("OrionMX: undo", "needs an approval", "1 commit goes with it", "3 files", "0 of 1 vote", "expires"):
+    for words in (
+        "Undo a change of OrionMX?",
+        "Approval needed",
+        "Undoes",
+        "1 commit, 3 files",
+        "0 of 1 vote",
+        "Expires",
+    ):
         await undo.shows(words)
     await undo.button("Approve").click(as_=operator, confirm=True)
     await operator.sees("You requested it")
     assert home.started_from() == watcher(2), "nobody reverses alone what somebody else approved"
     await undo.button("Approve").click(as_=approver, confirm=True)
-    await undo.becomes("OrionMX: undone")
+    await undo.becomes("OrionMX undone")
     assert home.started_from() == watcher(3)
-    await card.becomes("was undone by")
+    await card.becomes("undone by")
     await card.button("Undo").is_gone()
 
 
@@ -62,7 +69,7 @@ async def test_nobody_approves_their_own_and_who_may_not_is_told_so_alone(home: 
     await started(home, slack)
     operator, _approver, viewer = slack.user("operator"), slack.user("approver"), slack.user("viewer")
     card = await operator.slash("/supervisor rollback")
-    await card.shows("needs an approval")
+    await card.shows("Approval needed")
     await card.button("Approve").click(as_=operator, confirm=True)
     await operator.sees("You requested it")
     await card.button("Approve").click(as_=viewer, confirm=True)
@@ -70,7 +77,7 @@ async def test_nobody_approves_their_own_and_who_may_not_is_told_so_alone(home: 
     await card.button("Cancel").click(as_=viewer, confirm=True)
     await card.shows("0 of 1 vote")
     await card.button("Cancel").click(as_=operator, confirm=True)
-    await card.becomes("was cancelled")
+    await card.becomes("cancelled")
     await card.button("Approve").is_gone()
     await settled(home)
     assert home.actions() == [
@@ -90,7 +97,7 @@ async def test_a_denial_ends_it_with_its_reason(home: CodeInSlack, slack: Playgr
     form = await approver.modal()
     await form.fill("Why?", "not before the backup <!channel>")
     await form.submit()
-    await card.becomes("was denied")
+    await card.becomes("denied by")
     await card.shows("not before the backup")
     await late()
     await approver.sees("It was already denied by Approver. Nothing changed")
@@ -107,17 +114,17 @@ async def test_a_commit_pushed_meanwhile_makes_it_out_of_date_and_a_new_preview_
     await started(home, slack)
     operator, approver = slack.user("operator"), slack.user("approver")
     card = await operator.slash("/supervisor rollback")
-    await card.shows("needs an approval")
+    await card.shows("Approval needed")
     home.clones.checkout.commit({"data/late.txt": "late\n"}, "Add what came late")
     await card.button("Approve").click(as_=approver, confirm=True)
-    await card.becomes("is out of date")
+    await card.becomes("out of date")
     await card.shows("checkout was at")
     await card.button("Approve").is_gone()
     assert home.started_from() == watcher(3)
     await card.button("New preview").click(as_=operator, confirm=True)
     again = await slack.channel("ops").shows("Add what came late")
     await again.button("Approve").click(as_=approver, confirm=True)
-    await again.becomes("OrionMX: rolled back")
+    await again.becomes("OrionMX rolled back")
     await settled(home)
     assert [action for action, _ in home.actions()] == [
         "APPROVAL_REQUESTED",
@@ -142,7 +149,7 @@ async def test_several_votes_are_counted_on_the_card_and_each_person_counts_once
         await card.becomes("1 of 2 votes")
         await card.button("Approve").click(as_=approver, confirm=True)
         await card.button("Approve").click(as_=admin, confirm=True)
-        await card.becomes("OrionMX: rolled back")
+        await card.becomes("OrionMX rolled back")
         await settled(home)
         assert [action for action, _ in home.actions()] == ["APPROVAL_REQUESTED", "APPROVED", "ROLLBACK_CODE"]
         votes = home.details("ROLLBACK_CODE")["approvals"]
@@ -157,17 +164,17 @@ async def test_people_are_asked_in_the_channel_for_it_and_the_card_stays_where_t
         await started(home, slack)
         operator, approver = slack.user("operator"), slack.user("approver")
         card = await operator.slash("/supervisor rollback 1 hotfix")
-        await card.shows("People are asked in #approvals")
+        await card.shows("Approval requested in #approvals")
         await card.button("Approve").is_gone()
-        question = await slack.channel("approvals").shows("OrionMX: rollback 1 needs an approval")
-        await question.shows("1 commit is taken back")
+        question = await slack.channel("approvals").shows("Roll back 1 commit on OrionMX?")
+        await question.shows("Reverts")
         await question.button("Approve").click(as_=approver, confirm=True)
-        await card.becomes("OrionMX: rolled back")
-        await question.becomes("was approved, and is done")
+        await card.becomes("OrionMX rolled back")
+        await question.becomes("approved and done")
         await question.button("Approve").is_gone()
         await settled(home)
         asked, told = slack.channel("approvals").messages()
-        assert (told["thread_ts"], told["text"]) == (asked["ts"], "<@U0APPROVER> OrionMX: rolled back.")
+        assert (told["thread_ts"], told["text"]) == (asked["ts"], "<@U0APPROVER> OrionMX rolled back.")
 
 
 async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing(
@@ -177,13 +184,13 @@ async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing
         await started(home, slack)
         operator, approver = slack.user("operator"), slack.user("approver")
         card = await operator.slash("/supervisor rollback")
-        await card.shows("needs an approval")
+        await card.shows("Approval needed")
         late = await pressing(card, "Approve", approver)
         assert home.supervisor("stop").returncode == 0
         await slack.connected(0)
         await started(home, slack)
         slack.patience = 15
-        await card.becomes("was not decided in time")
+        await card.becomes("expired without a decision")
         await card.button("Approve").is_gone()
         await late()
         await approver.sees("It has already expired. Nothing changed")
@@ -201,7 +208,7 @@ async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide_also_
     await started(home, slack)
     operator, approver = slack.user("operator"), slack.user("approver")
     card = await operator.slash("/supervisor rollback 1 hotfix")
-    await card.shows("needs an approval")
+    await card.shows("Approval needed")
     listed = await approver.slash("/supervisor approvals")
     await listed.is_private()
     await listed.shows("1 command needs approval")
@@ -209,4 +216,4 @@ async def test_what_waits_is_listed_for_approvers_with_buttons_that_decide_also_
     await slack.connected(0)
     await started(home, slack)
     await listed.button("Approve").click(confirm=True)
-    await card.becomes("OrionMX: rolled back")
+    await card.becomes("OrionMX rolled back")

@@ -44,8 +44,8 @@ async def test_a_shortcut_opens_a_picker_the_picker_a_form_and_the_form_gives_th
     await modal.fill("Label", "hotfix test")
     await modal.submit()
     await modal.is_closed()
-    card = await slack.channel("ops").shows("South: paused")
-    await card.shows("label: hotfix test")
+    card = await slack.channel("ops").shows("South paused")
+    await card.shows("hotfix test")
     assert home.running_copies("South") == []
     await settled(home)
     assert await trail(home) == [("PAUSE", "South", "success")]
@@ -69,7 +69,7 @@ async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_i
     assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
     await modal.fill("Label", "what is this")
     await modal.submit()
-    await slack.channel("ops").shows("label: what is this")
+    await slack.channel("ops").shows("what is this")
     await settled(home)
     assert sorted(await trail(home)) == [("PAUSE", "North", "success"), ("PAUSE", "South", "success")]
 
@@ -85,7 +85,7 @@ async def test_a_shortcut_on_a_message_puts_the_card_into_its_thread(home: Slack
     await modal.becomes("wait until it's gone")
     await modal.menu("Worker").choose("North")
     await modal.submit()
-    card = await slack.channel("ops").shows("North: restarted")
+    card = await slack.channel("ops").shows("North restarted")
     assert (await card.message())["thread_ts"] == message.said
 
 
@@ -113,7 +113,7 @@ async def test_a_direct_message_is_a_command_and_answered_where_it_was_said(home
     mistake = await operator.dm().shows("Did you mean /supervisor pause South")
     assert "ephemeral_for" not in await mistake.message()
     await operator.says("pause South hotfix", in_=operator.dm())
-    card = await operator.dm().shows("South: paused")
+    card = await operator.dm().shows("South paused")
     assert "thread_ts" not in await card.message()
     await operator.says("status South", in_=operator.dm(), thread=card)
     await card.thread_shows("South paused by")
@@ -129,7 +129,7 @@ async def test_a_direct_message_that_mentions_the_bot_is_dealt_with_once_and_an_
     await started(home, slack)
     operator = slack.user("operator")
     said = await operator.says("@bot pause North", in_=operator.dm())
-    await operator.dm().shows("North: paused")
+    await operator.dm().shows("North paused")
     again: dict[str, Any] = {"type": "app_mention", "channel": operator.dm().id, "user": operator.id, "ts": said.said}
     heard = {"subscription": "app_mention", "channel": operator.dm().channel}
     slack.server.world.send_event({**heard, "event": {**again, "text": f"<@{slack.server.world.bot.id}> pause North"}})
@@ -146,7 +146,7 @@ async def test_a_mention_in_a_thread_of_others_is_answered_there(home: SlackHome
     operator = slack.user("operator")
     complaint = await slack.user("viewer").says("North looks odd", in_="ops")
     await operator.says("@bot pause North", in_="ops", thread=complaint.said)
-    card = await slack.channel("ops").shows("North: paused")
+    card = await slack.channel("ops").shows("North paused")
     assert (await card.message())["thread_ts"] == complaint.said
 
 
@@ -159,7 +159,7 @@ async def test_a_form_without_a_channel_is_told_in_the_direct_messages(home: Sla
     await modal.becomes("Stop a worker and keep it stopped")
     await modal.menu("Worker").choose("North")
     await modal.submit()
-    card = await operator.dm().shows(1, "North: paused")
+    card = await operator.dm().shows(1, "North paused")
     await settled(home)
     assert "invite" not in card.text
     assert slack.channel("ops").messages() == []
@@ -177,7 +177,7 @@ async def test_a_form_for_a_channel_where_the_bot_is_no_member_is_told_in_the_di
     await modal.becomes("Post in: [#private-room]")
     await modal.menu("Worker").choose("North")
     await modal.submit()
-    card = await operator.dm().shows("North: paused")
+    card = await operator.dm().shows("North paused")
     await card.shows("/invite @")
 
 
@@ -194,7 +194,7 @@ async def test_a_submission_that_comes_twice_is_one_command(home: SlackHome, sla
     slack.fault("duplicate", "socket")
     await modal.submit()
     await modal.is_closed()
-    await slack.channel("ops").shows("North: restarted")
+    await slack.channel("ops").shows("North restarted")
     await settled(home)
     assert await trail(home) == [("RESTART_WATCHER", "North", "success")]
     assert len(slack.channel("ops").messages()) == 1
@@ -266,6 +266,6 @@ async def test_with_many_workers_the_menu_finds_them_by_what_is_typed(large: Sla
     assert await modal.menu("Worker").offers("N*") == ["N*", "North"][:1]
     await modal.menu("Worker").choose("North")
     await modal.submit()
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
     await asyncio.to_thread(large.settle)
     assert large.rows("select * from envelopes_t where payload_json like '%block_suggestion%'") == []

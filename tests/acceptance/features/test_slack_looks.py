@@ -113,7 +113,7 @@ async def test_a_row_of_the_trail_names_who_asked_who_approved_and_leads_to_its_
     await started(home, slack)
     operator = slack.user("operator")
     card = await operator.slash("/supervisor pause North hotfix test")
-    await card.becomes("North: paused")
+    await card.becomes("North paused")
     await settled(home)
     page = await operator.slash("/supervisor audit by @operator")
     await page.shows("pause North: succeeded")
@@ -124,7 +124,7 @@ async def test_a_row_of_the_trail_names_who_asked_who_approved_and_leads_to_its_
     await everybodys.shows("pause North: succeeded")
     assert "<@U0OPERATOR>" not in str(await everybodys.message()), "nobody is called by a list in a channel"
     resumed = await operator.slash("/supervisor resume North")
-    await resumed.becomes("North: running again")
+    await resumed.becomes("North resumed")
     await settled(home)
     direct = await operator.says("audit 1", in_=operator.dm())
     await direct.shows("resume North: succeeded")

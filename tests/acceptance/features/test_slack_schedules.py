@@ -56,7 +56,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
 
     await restarted(home, slack)
     comes_due(home, "nightly")
-    done = await slack.channel("ops").shows("OrionMX: restarted")
+    done = await slack.channel("ops").shows("OrionMX restarted")
     await done.shows("nightly (schedule)")
     await settled(home)
     await operator.slash("/supervisor schedule list")
@@ -93,11 +93,11 @@ async def test_its_command_needs_an_approval_and_one_that_informs_is_answered_in
     comes_due(home, "look")
     await slack.channel("ops").shows("OrionMX running")
     comes_due(home, "weekly")
-    card = await slack.channel("ops").shows("OrionMX: restart needs an approval")
+    card = await slack.channel("ops").shows("Restart OrionMX?")
     await card.button("Approve").click(as_=operator, confirm=True)
     await operator.sees("You requested it")
     await card.button("Approve").click(as_=approver, confirm=True)
-    await card.becomes("OrionMX: restarted")
+    await card.becomes("OrionMX restarted")
     await settled(home)
     assert [(row["action"], row["actor"].rpartition("/")[2]) for row in home.trail()][2:] == [
         ("APPROVAL_REQUESTED", "schedule:weekly"),
@@ -113,7 +113,7 @@ async def test_whatever_is_answered_by_schedule_comes_to_its_channel_says_why_it
     await started(home, slack)
     operator, channel = slack.user("operator"), slack.channel("ops")
     card = await operator.slash("/supervisor pause OrionMX the disk is moved")
-    await card.becomes("OrionMX: paused")
+    await card.becomes("OrionMX paused")
     said = {
         "why OrionMX": "OrionMX is paused by Operator since",
         "logs OrionMX": "OrionMX has no output yet",
@@ -190,7 +190,7 @@ async def test_while_slack_is_away_it_waits_and_runs_once_it_is_back_and_one_by_
         assert from_text(str(scheduled(home, "often")["next_at"])) < datetime.now(UTC)
         network.mend()
         await comes("often", "last_outcome", "succeeded")
-        await slack.channel("ops").shows("OrionMX: paused")
+        await slack.channel("ops").shows("OrionMX paused")
         await settled(home)
     assert [(row["action"], row["actor"]) for row in home.trail()][2:] == [
         ("DIAGNOSTICS", "schedule:early"),

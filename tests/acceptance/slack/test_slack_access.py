@@ -158,7 +158,7 @@ async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_pa
         assert [row["details"]["missing"] for row in refusals(home)] == ["channel"] * 3
         assert len(home.running_copies("North")) == 1
         await operator.slash("/supervisor pause North")
-        await slack.channel("ops").shows("North: paused")
+        await slack.channel("ops").shows("North paused")
 
 
 @pytest.mark.parametrize("word", ["no_such_subteam", "plan_upgrade_required", "missing_scope"])
@@ -184,7 +184,7 @@ async def test_a_group_that_slack_is_silent_about_is_waited_for(home: SlackHome,
     await started(home, slack)
     slack.fault("status", "usergroups.users.list", times=2, status=503)
     await member.slash("/supervisor pause South")
-    await slack.channel("ops").shows("South: paused")
+    await slack.channel("ops").shows("South paused")
     assert refusals(home) == []
 
 
@@ -195,7 +195,7 @@ async def test_the_members_of_a_channel_may_until_they_leave_it(home: SlackHome,
     slack.server.world.join(crew.channel, slack.server.world.bot)
     await started(home, slack)
     await member.slash("/supervisor pause South")
-    await slack.channel("ops").shows("South: paused")
+    await slack.channel("ops").shows("South paused")
     slack.server.world.leave(crew.channel, member.user)
     await member.slash("/supervisor resume South")
     await member.sees("resume is limited to operators")
@@ -220,7 +220,7 @@ async def test_a_command_with_a_list_of_its_own_is_for_those_in_it_alone(home: S
     await operator.slash("/supervisor restart South")
     await operator.sees("restart is limited to")
     await restarter.slash("/supervisor restart South")
-    await slack.channel("ops").shows("South: restarted")
+    await slack.channel("ops").shows("South restarted")
     await restarter.slash("/supervisor pause South")
     await restarter.sees("pause is limited to operators")
     assert [row["details"]["missing"] for row in refusals(home)] == ["commands.restart", "operators"]
@@ -236,7 +236,7 @@ async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
     await settled(home)
     assert len(home.running_copies("North")) == 1
     await archie.slash("/supervisor pause team:archive")
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
     assert len(home.running_copies("South")) == 1
     (row,) = refusals(home)
     assert row["details"]["error"].endswith("missing for South")

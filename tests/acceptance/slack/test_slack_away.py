@@ -84,7 +84,7 @@ async def test_slack_unreachable_at_the_start_is_waited_for(home: SlackHome, sla
         await settled(home)
         says_in_order(slack, "alerts", "first", "second")
         card = await slack.user("operator").slash("/supervisor pause")
-        await card.becomes("OrionMX: paused")
+        await card.becomes("OrionMX paused")
         assert home.slack_service()["health"] == "healthy"
 
 
@@ -95,7 +95,7 @@ async def test_a_minute_without_a_network_loses_nothing_and_tells_it_in_order(
     async with Network(slack) as network:
         await started(home, slack)
         operator = slack.user("operator")
-        await (await operator.slash("/supervisor pause before")).becomes("OrionMX: paused")
+        await (await operator.slash("/supervisor pause before")).becomes("OrionMX paused")
         await operator.slash("/supervisor resume acknowledged")
         filed = lambda: home.rows("select * from jobs_t where label = 'acknowledged'")  # noqa: E731
         await slack.eventually(filed, "its sender was verified before the network is cut")
@@ -119,7 +119,7 @@ async def test_a_minute_without_a_network_loses_nothing_and_tells_it_in_order(
     assert abs(told_since - since) < timedelta(seconds=5)
     assert told_until > until
     says_in_order(slack, "ops", "before", "acknowledged")
-    await slack.channel("ops").shows(1, "OrionMX: running again")
+    await slack.channel("ops").shows(1, "OrionMX resumed")
     labels = [row["label"].rpartition(" - ")[2] for row in home.trail()]
     assert sorted(labels) == sorted(["before", "acknowledged", "first", "second", "third", "fourth"])
     assert {row["outcome"] for row in home.trail()} == {"success"}
@@ -131,13 +131,13 @@ async def test_a_frozen_connection_is_replaced_and_the_channel_hears_of_the_gap_
 ) -> None:
     await started(home, slack)
     operator = slack.user("operator")
-    await (await operator.slash("/supervisor pause before")).becomes("OrionMX: paused")
+    await (await operator.slash("/supervisor pause before")).becomes("OrionMX paused")
     await slack.disconnect("freeze")
     await operator.slash("/supervisor pause unheard", expect="operation_timeout")
     await operator.says("@bot resume said meanwhile")
     await slack.connected(2)
     await slack.disconnect("thaw", 1)  # now Slack has noticed as well, and delivers the mention again
-    await slack.channel("ops").shows("OrionMX: running again")
+    await slack.channel("ops").shows("OrionMX resumed")
     await settled(home)
     says_in_order(slack, "ops", "before", "@U0", "said meanwhile · ")
     assert [row["action"] for row in home.trail()] == ["PAUSE", "RESUME"]
@@ -185,8 +185,8 @@ async def test_a_storm_of_429_is_waited_out_as_asked(home: SlackHome, slack: Pla
         not_earlier_than_asked(slack, method)
     for method in asked:
         not_earlier_than_asked(slack, method, UNDER_WAY_SECONDS)
-    await slack.channel("ops").shows(2, "OrionMX: paused")
-    await slack.channel("ops").shows(1, "OrionMX: running again")
+    await slack.channel("ops").shows(2, "OrionMX paused")
+    await slack.channel("ops").shows(1, "OrionMX resumed")
     await slack.channel("ops").shows(3, "messages")
     assert [row["outcome"] for row in home.trail()] == ["success"] * 3
 
@@ -206,7 +206,7 @@ async def test_a_post_that_takes_the_place_of_a_lost_card_waits_as_asked(home: S
     await slack.user("operator").slash("/supervisor pause one")
     await settled(home)
     not_earlier_than_asked(slack, "chat.postMessage")
-    await slack.channel("ops").shows(1, "OrionMX: paused")
+    await slack.channel("ops").shows(1, "OrionMX paused")
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
@@ -217,7 +217,7 @@ async def test_a_command_whose_sender_can_not_be_named_is_done_once_slack_names_
     await slack.eventually(lambda: len(slack.calls("users.info")) >= len(home.named()), "whom it names is looked up")
     slack.fault("status", method, status=503, times=2)
     card = await slack.user("approver").slash("/supervisor pause")  # an operator by their group
-    await card.becomes("OrionMX: paused")
+    await card.becomes("OrionMX paused")
     await settled(home)
     statuses = [call["status"] for call in slack.calls(method)]
     assert (statuses.count(503), statuses[-1]) == (2, 200)
@@ -236,7 +236,7 @@ async def test_where_the_bot_is_no_member_the_card_goes_to_the_sender_with_a_hin
     operator = slack.user("operator")
     slack.channel("ops").without_bot()
     await operator.slash("/supervisor pause")
-    card = await operator.dm().shows(1, "OrionMX: paused")
+    card = await operator.dm().shows(1, "OrionMX paused")
     await card.shows("/invite @supervisor")
     await settled(home)
     await operator.dm().shows(1, "message")
@@ -251,7 +251,7 @@ async def test_what_can_not_be_announced_in_the_alert_channel_goes_to_the_fallba
     slack.channel("alerts").without_bot()
     await started(home, slack)
     await sent_by_shell(home, "pause by hand")
-    card = await slack.channel("elsewhere").shows(1, "OrionMX: paused")
+    card = await slack.channel("elsewhere").shows(1, "OrionMX paused")
     await card.shows("/invite @supervisor")
     await settled(home)
     await slack.channel("elsewhere").shows(1, "is not a member of slack.alert_channel")

@@ -40,11 +40,11 @@ async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSl
     await (await operator.slash("/supervisor status")).shows("OrionMX running")
     await (await operator.slash("/supervisor help rollback")).shows("Revert the newest commits")
     for command, outcome in (
-        ("pause hotfix", "OrionMX: paused"),
-        ("resume", "OrionMX: running again"),
-        ("restart", "OrionMX: restarted"),
-        ("diagnostics before the upgrade", "OrionMX: report written"),
-        ("verify-db", "OrionMX: database verified"),
+        ("pause hotfix", "OrionMX paused"),
+        ("resume", "OrionMX resumed"),
+        ("restart", "OrionMX restarted"),
+        ("diagnostics before the upgrade", "Report on OrionMX written"),
+        ("verify-db", "Database of OrionMX verified"),
     ):
         await operator.slash(f"/supervisor {command}")
         await ops.shows(1, outcome)
@@ -66,19 +66,19 @@ async def test_code_comes_and_goes_where_nobody_needs_to_be_asked(code: CodeInSl
     code.clones.colleague.commit({"watcher.py": watcher(4), "requirements.txt": "\n"}, "Watch more closely")
     code.clones.colleague.git("push", "-q", "origin", "main")
     await operator.slash("/supervisor update new watcher")
-    card = await ops.shows("OrionMX: updated")
+    card = await ops.shows("OrionMX updated")
     await card.shows("Watch more closely")
     await card.shows("2 files: requirements.txt, watcher.py")
     assert code.started_from() == watcher(4)
     await operator.slash("/supervisor rollback 1")
-    await ops.shows("OrionMX: rolled back")
+    await ops.shows("OrionMX rolled back")
     assert code.started_from() == watcher(3)
     await operator.slash("/supervisor undo")
-    await ops.shows("OrionMX: undone")
+    await ops.shows("OrionMX undone")
     assert code.started_from() == watcher(4)
-    await (await ops.shows("OrionMX: rolled back")).shows("was undone by")
+    await (await ops.shows("OrionMX rolled back")).shows("undone by")
     await operator.slash("/supervisor update-deps")
-    await ops.shows("OrionMX: updated with what it requires")
+    await ops.shows("OrionMX updated with packages")
     await settled(code)
     assert [action for action, _ in code.actions()] == [
         "UPDATE_CODE",
@@ -114,13 +114,13 @@ async def test_who_names_no_worker_chooses_one_from_a_menu(home: SlackHome, slac
     await asked.is_private()
     await asked.shows("Pause which worker?")
     await asked.menu("pause: which worker?").use("South", confirm=True)
-    await slack.channel("ops").shows("South: paused")
+    await slack.channel("ops").shows("South paused")
     await settled(home)
     (row,) = home.trail()
     assert (row["target_id"], row["label"].partition(" - ")[2]) == ("South", "hotfix")
     again = await operator.slash("/supervisor resume")
     await again.menu("resume: which worker?").use("team:poles", confirm=True)
-    await slack.channel("ops").shows("North, South: running again")
+    await slack.channel("ops").shows("North, South resumed")
 
 
 async def test_a_mistake_offers_what_was_meant_as_a_button_that_does_it(home: SlackHome, slack: Playground) -> None:
@@ -132,10 +132,10 @@ async def test_a_mistake_offers_what_was_meant_as_a_button_that_does_it(home: Sl
     await mistake.button("pause North hotfix").click(confirm=False)
     assert home.trail() == []
     await mistake.button("pause North hotfix").click(confirm=True)
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
     nearly = await operator.slash("/supervisor restart Nroth")
     await nearly.button("restart North").click(confirm=True)
-    await slack.channel("ops").shows("North: restarted")
+    await slack.channel("ops").shows("North restarted")
     shown = await viewer.slash("/supervisor statsu")
     await shown.menu("status: which worker?").is_gone()
     refused = await viewer.slash("/supervisor puase North")
@@ -155,9 +155,9 @@ async def test_what_was_done_to_several_is_taken_back_by_the_button_of_one(tmp_p
         await started(home, slack)
         operator = slack.user("operator")
         card = await operator.slash("/supervisor rollback all 1")
-        await card.becomes("OrionMX, Second: rolled back")
+        await card.becomes("OrionMX, Second rolled back")
         await card.button("Undo Second").click(confirm=True)
-        await slack.channel("ops").shows("Second: undone")
+        await slack.channel("ops").shows("Second undone")
         await card.becomes("Second was undone by")
         await card.button("Undo OrionMX").is_gone()  # they run from one checkout
         await settled(home)

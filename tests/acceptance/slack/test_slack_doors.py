@@ -34,10 +34,10 @@ async def test_the_overview_s_buttons_ask_first_and_then_do_it_with_a_card(home:
     assert slack.calls("chat.postMessage") == []
     await overview.button("Restart South").click(confirm=True)
     await overview.shows("South: restart requested")
-    await slack.channel("ops").shows("South: restarted")
+    await slack.channel("ops").shows("South restarted")
     await overview.button("Show workers").click()
     await overview.button("Pause North").click(confirm=True)
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
     assert home.running_copies("North") == []
     rows = await asked(home, "audit")
     assert [(row["action"], row["target_id"], row["outcome"]) for row in reversed(rows)] == [
@@ -54,13 +54,13 @@ async def test_after_a_press_the_overview_shows_how_it_is_now_and_its_buttons_co
     operator = slack.user("operator")
     overview = await operator.slash("/supervisor")
     await overview.button("Pause North").click(confirm=True)
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
     await overview.button("Pause North").is_gone()
     await overview.button("Show workers").click()
     await overview.shows("2 workers, 1 paused")
     await overview.shows("North paused by")
     await overview.button("Resume North").click(confirm=True)
-    await slack.channel("ops").shows("North: running again")
+    await slack.channel("ops").shows("North resumed")
 
 
 async def test_a_viewer_s_overview_has_no_buttons_and_a_button_of_somebody_else_refuses_them(
@@ -91,7 +91,7 @@ async def test_a_mention_is_answered_in_its_thread_and_its_mistakes_to_its_autho
     await operator.sees("Did you mean /supervisor restart North")
     await viewer.does_not_see("Did you mean")
     await operator.says("@bot pause North hotfix", thread=answer)
-    card = await slack.channel("ops").shows("North: paused")
+    card = await slack.channel("ops").shows("North paused")
     assert (await card.message())["thread_ts"] == answer.said
     (row,) = await asked(home, "audit")
     assert row["label"].endswith(" - hotfix")
@@ -110,11 +110,11 @@ async def test_with_several_workers_and_none_named_the_asker_is_told_which_there
 async def test_what_was_asked_for_in_the_shell_or_by_a_flag_is_announced(home: Home, slack: Playground) -> None:
     await started(home, slack)
     await asyncio.to_thread(home.supervisor, "send", "pause North by the shell", "--wait")
-    card = await slack.channel("ops").shows("North: paused")
+    card = await slack.channel("ops").shows("North paused")
     await card.shows("(cli)")
-    await card.shows("label: by the shell")
+    await card.shows("North paused: by the shell")
     home.drop_flag("supervisor_pause_South.flag", {"label": "by a flag"})
-    card = await slack.channel("ops").shows("South: paused")
+    card = await slack.channel("ops").shows("South paused")
     await card.shows("(file)")
     await slack.channel("ops").shows(2, "messages")
 
@@ -122,7 +122,7 @@ async def test_what_was_asked_for_in_the_shell_or_by_a_flag_is_announced(home: H
 async def test_what_the_shell_did_while_no_daemon_ran_is_announced_by_the_next(home: Home, slack: Playground) -> None:
     await asyncio.to_thread(home.supervisor, "send", "pause North while you slept")
     await started(home, slack)
-    await slack.channel("ops").shows("North: paused")
+    await slack.channel("ops").shows("North paused")
 
 
 async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(home: Home, slack: Playground) -> None:
@@ -155,6 +155,6 @@ async def test_where_the_bot_is_no_member_the_asker_has_the_card_and_how_to_invi
     operator = slack.user("operator")
     place = slack.channel("private-room", private=True, members=[operator]).without_bot()
     await operator.slash("/supervisor pause North", in_=place)
-    card = await operator.dm().shows("North: paused")
+    card = await operator.dm().shows("North paused")
     await card.shows("/invite @")
     await slack.channel("ops").shows(0, "messages")

@@ -59,7 +59,7 @@ async def test_a_worker_that_is_added_to_the_configuration_can_be_commanded_at_o
     await home_knows(home, "Beta")
     await slack.channel("ops").shows("Beta: added")
     card = await slack.user("operator").slash("/supervisor pause Beta")
-    await card.becomes("Beta: paused")
+    await card.becomes("Beta paused")
 
 
 async def home_knows(home: Home, worker_id: str) -> None:

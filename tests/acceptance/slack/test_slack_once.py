@@ -126,7 +126,7 @@ async def test_a_button_that_two_people_press_at_once_is_one_command(home: Slack
     await was_done_once(home, slack, "PAUSE")
     (row,) = home.trail()
     assert row["actor"].endswith(("/U0OPERATOR", "/U0APPROVER"))
-    card = await ops.shows(1, "OrionMX: paused")
+    card = await ops.shows(1, "OrionMX paused")
     assert (await card.message())["thread_ts"] == begun.said
 
 

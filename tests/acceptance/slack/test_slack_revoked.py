@@ -28,7 +28,7 @@ async def test_workers_stay_supervised_and_what_waits_for_slack_is_told_once_it_
 ) -> None:
     await started(home, slack)
     card = await slack.user("operator").slash("/supervisor restart hotfix")
-    await card.shows("needs an approval")
+    await card.shows("Approval needed")
     slack.revoke_token()
     await slack.disconnect("close")
 
@@ -48,5 +48,5 @@ async def test_workers_stay_supervised_and_what_waits_for_slack_is_told_once_it_
     assert stale.returncode == 1, "it was paused since it was asked for"
     slack.revoke_token(revoked=False)
     await slack.connected()
-    await card.becomes("is out of date")
+    await card.becomes("out of date")
     await settled(home)

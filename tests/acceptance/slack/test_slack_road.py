@@ -22,8 +22,8 @@ async def test_a_slash_command_stops_a_real_worker_and_one_card_says_so(home: Ho
     await started(home, slack)
     operator = slack.user("operator")
     card = await operator.slash("/supervisor pause hotfix test")
-    await card.becomes("OrionMX: paused")
-    await card.shows("label: hotfix test")
+    await card.becomes("OrionMX paused")
+    await card.shows("OrionMX paused: hotfix test")
     await slack.channel("ops").shows(1, "message")
     assert home.running_copies("OrionMX") == []
     (row,) = await asked(home, "audit")
@@ -43,8 +43,8 @@ async def test_while_it_goes_on_the_card_says_what_is_being_done_and_afterwards_
         (old,) = home.running_copies("OrionMX")
         card = await slack.user("operator").slash("/supervisor restart")
         await card.becomes(f"stopping OrionMX (pid {old})")
-        await card.shows("OrionMX: restarting")
-        await card.becomes("OrionMX: restarted")
+        await card.shows("Restarting OrionMX")
+        await card.becomes("OrionMX restarted")
         await card.lacks("stopping OrionMX")
         await slack.channel("ops").shows(1, "message")
 
@@ -78,7 +78,7 @@ async def test_the_same_envelope_twice_is_one_command_with_one_card(home: Home, 
     await started(home, slack)
     slack.fault("duplicate", "socket")
     card = await slack.user("operator").slash("/supervisor pause")
-    await card.becomes("OrionMX: paused")
+    await card.becomes("OrionMX paused")
     await slack.channel("ops").shows(1, "message")
     assert len(await asked(home, "audit")) == 1
 
@@ -87,7 +87,7 @@ async def test_slack_away_while_it_happens_hears_of_it_afterwards(home: Home, sl
     await started(home, slack)
     slack.fault("status", "chat.postMessage", times=2, status=503)
     card = await slack.user("operator").slash("/supervisor pause")
-    await card.becomes("OrionMX: paused")
+    await card.becomes("OrionMX paused")
     await slack.channel("ops").shows(1, "message")
 
 
@@ -95,7 +95,7 @@ async def test_a_post_whose_answer_was_lost_is_found_again_and_not_posted_twice(
     await started(home, slack)
     slack.fault("drop_after", "chat.postMessage")
     card = await slack.user("operator").slash("/supervisor pause")
-    await card.becomes("OrionMX: paused")
+    await card.becomes("OrionMX paused")
     await slack.channel("ops").shows(1, "message")
 
 
@@ -103,4 +103,4 @@ async def test_a_card_that_somebody_deleted_is_posted_anew(home: Home, slack: Pl
     await started(home, slack)
     slack.fault("error", "chat.update", error="message_not_found")
     await slack.user("operator").slash("/supervisor pause")
-    await slack.channel("ops").shows("OrionMX: paused")
+    await slack.channel("ops").shows("OrionMX paused")

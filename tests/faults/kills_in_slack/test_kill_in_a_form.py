@@ -46,7 +46,7 @@ async def paused_once(home: SlackHome, slack: Playground) -> None:
     (row,) = home.trail()
     assert (row["action"], row["outcome"]) == ("PAUSE", "success")
     assert row["label"].endswith(" - hotfix test")
-    await slack.channel("ops").shows(1, "OrionMX: paused")
+    await slack.channel("ops").shows(1, "OrionMX paused")
     assert len(slack.channel("ops").messages()) == 1
 
 

@@ -67,7 +67,7 @@ async def test_killed_while_it_told_of_a_denial_its_requester_is_told_once(
     await (await approver.modal()).submit()
     await killed_and_started_again(home, slack, daemon)
     (word,) = thread(slack)
-    assert word["text"].startswith("<@U0OPERATOR> OrionMX: restart was denied")
+    assert word["text"].startswith("<@U0OPERATOR> Restart OrionMX: denied")
 
 
 @pytest.mark.sampled(2)

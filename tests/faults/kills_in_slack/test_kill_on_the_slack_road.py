@@ -113,7 +113,7 @@ async def told_once(home: SlackHome, slack: Playground, most_cards: int = 1) -> 
         # What it says about then is true now as well: paused or not, running or not, and never two copies.
         assert result["details"]["paused"] == worker["paused"]
         assert home.running_copies("OrionMX") == ([worker["pid"]] if worker["pid"] else [])
-    said = {"success": "OrionMX: paused", "interrupted": "OrionMX: pause was interrupted"}[row["outcome"]]
+    said = {"success": "OrionMX paused", "interrupted": "Pause of OrionMX interrupted"}[row["outcome"]]
     await slack.channel("ops").shows(1, said)
     assert 1 <= len(slack.channel("ops").messages()) <= most_cards, slack.story()
     return str(row["outcome"])
@@ -272,7 +272,7 @@ async def test_killed_after_a_button_was_pressed_its_command_ran_once(
     ends = {"handler:after": ("interrupted",), "envelopes_t.handled": ("success", "interrupted")}
     assert row["action"] == "PAUSE"
     assert row["outcome"] in ends.get(point, ends.get(point.partition(":")[0], ("success",)))
-    said = {"success": "OrionMX: paused", "interrupted": "pause was interrupted"}[row["outcome"]]
+    said = {"success": "OrionMX paused", "interrupted": "Pause of OrionMX interrupted"}[row["outcome"]]
     await slack.channel("ops").shows(1, said)
     assert len(slack.channel("ops").messages()) == 1
     assert await value_of_the_button(overview) != shown, "whoever pressed it was answered with a new overview"

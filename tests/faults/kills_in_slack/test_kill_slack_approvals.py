@@ -71,11 +71,11 @@ async def shows_once(slack: Playground, text: str, words: int = 0) -> None:
 @pytest.mark.parametrize("point", WHILE_ASKED)
 async def test_killed_while_it_is_asked_for_it_is_asked_once(home: SlackHome, slack: Playground, point: str) -> None:
     await died(home, slack, point)
-    await shows_once(slack, "OrionMX: restart needs an approval")
+    await shows_once(slack, "Restart OrionMX?")
     assert actions(home) == [("APPROVAL_REQUESTED", "success")]
-    card = await slack.channel("ops").shows("needs an approval")
+    card = await slack.channel("ops").shows("Approval needed")
     await card.button("Approve").click(as_=slack.user("approver"), confirm=True)
-    await card.becomes("OrionMX: restarted")
+    await card.becomes("OrionMX restarted")
 
 
 @pytest.mark.sampled(2)
@@ -84,7 +84,7 @@ async def test_killed_between_the_vote_and_the_end_it_is_carried_out_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     await died(home, slack, point)
-    await shows_once(slack, "OrionMX: restarted", words=1)
+    await shows_once(slack, "OrionMX restarted", words=1)
     expected = [("APPROVAL_REQUESTED", "success"), ("APPROVED", "success"), ("RESTART_WATCHER", "success")]
     assert actions(home) == expected
     assert [row["state"] for row in home.rows("select state from approvals_t")] == ["done"]
@@ -97,7 +97,7 @@ async def test_killed_while_it_was_carried_out_it_is_interrupted_and_not_run_aga
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     await died(home, slack, point)
-    await shows_once(slack, "OrionMX: restart was interrupted", words=1)
+    await shows_once(slack, "Restart of OrionMX interrupted", words=1)
     assert actions(home)[-1] == ("RESTART_WATCHER", "interrupted")
     assert len(actions(home)) == 3
     assert [row["state"] for row in home.rows("select state from approvals_t")] == ["failed"]
@@ -109,6 +109,6 @@ async def test_killed_while_it_was_cancelled_it_is_cancelled_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     await died(home, slack, point, press="Cancel")
-    await shows_once(slack, "OrionMX: restart was cancelled")
+    await shows_once(slack, "Restart OrionMX: cancelled")
     assert actions(home) == [("APPROVAL_REQUESTED", "success"), ("CANCELLED", "success")]
     assert home.rows("select * from jobs_t") == []

@@ -68,7 +68,7 @@ async def test_seven_hung_updates_delay_no_pause_no_status_and_no_next_command_a
         await operator.slash("/supervisor why OrionMX")
         await viewer.sees("OrionMX")
         await operator.sees("OrionMX")
-        await card.becomes("OrionMX: paused")
+        await card.becomes("OrionMX paused")
         waiting = home.rows("select key from envelopes_t where state = 'received'")
         assert len(waiting) == 7, "and all that while the remote had not been given up"
         await operator.sees("Checking the remote")

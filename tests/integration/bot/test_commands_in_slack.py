@@ -143,7 +143,7 @@ async def test_the_note_is_stored_in_full_and_bound_to_the_approval(desk: Desk, 
     other = approval.command.without_words()
     assert fingerprint(approval.command, approval.previews) != fingerprint(other, approval.previews)
     shown = approval_card(ApprovalDetails(approval))
-    assert "note: it's &lt;broken&gt; &amp; late, see #4711" in str(blocks_of(shown)[-1])
+    assert "*Note*\\nit's &lt;broken&gt; &amp; late, see #4711" in str(blocks_of(shown)[0])
     assert check_message(shown) == []
 
 

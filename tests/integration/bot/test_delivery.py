@@ -47,7 +47,7 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
         ledger.write(lambda connection: order(connection, "t2", {"channel": slack.channel("ops").channel.id}))
         stopping, delivery = asyncio.Event(), Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
         running = asyncio.create_task(delivery.run(stopping))
-        await slack.channel("ops").shows(1, "OrionMX: pause accepted")
+        await slack.channel("ops").shows(1, "Pausing OrionMX")
         stopping.set()
         delivery.wake()
         await running
@@ -206,7 +206,7 @@ async def test_a_method_that_never_answers_holds_up_its_own_channel_and_no_other
         ledger.write(lambda connection: record(connection, "Host", None, (Message("whisper", "w", whisper),), NOW))
         delivery.wake()
         await slack.user("operator").sees("for you alone")
-        await ops.shows(1, "OrionMX: pause accepted")
+        await ops.shows(1, "Pausing OrionMX")
         assert cards(ledger) == {"hung": "pending", "behind": "pending", "other": "sent"}
         stopping.set()
         delivery.wake()
@@ -228,7 +228,7 @@ async def test_a_file_that_is_long_on_its_way_holds_up_no_message_of_its_channel
         ledger.write(lambda connection: order(connection, "card", {"channel": ops.id}))
         stopping = asyncio.Event()
         running = asyncio.create_task(delivery.run(stopping))
-        await ops.shows(1, "OrionMX: pause accepted")
+        await ops.shows(1, "Pausing OrionMX")
         assert not slack.calls("files.completeUploadExternal")
         stopping.set()
         delivery.wake()

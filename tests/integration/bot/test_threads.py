@@ -86,7 +86,7 @@ async def test_whoever_waited_long_is_told_once_also_where_it_was_interrupted(sl
     assert road.ledger.step(jobs.interrupt(job, Outcome.failed("The supervisor ended."), datetime.now(UTC)))
     await road.goes()
     (word,) = below(slack, ops)
-    said = r"<@U0OPERATOR> North: pause was interrupted after 1 min [0-9]+ s: The supervisor ended\."
+    said = r"<@U0OPERATOR> Pause of North interrupted after 1 min [0-9]+ s: The supervisor ended\."
     assert re.match(said, word["text"])
     ended = road.ledger.read(lambda connection: jobs.of_task(connection, "t1"))
     assert [each.state for each in ended] == [JobState.INTERRUPTED]
@@ -101,7 +101,7 @@ async def test_whoever_asked_where_the_bot_is_no_member_is_told_in_their_direct_
     await road.goes()
     card, word = direct(slack)
     assert word["thread_ts"] == card["ts"]
-    assert word["text"].startswith("<@U0OPERATOR> North: paused")
+    assert word["text"].startswith("<@U0OPERATOR> North paused")
 
 
 def report_of(folder: Path, worker: str) -> Outcome:

@@ -224,4 +224,4 @@ async def test_slack_knows_a_worker_that_is_added(tmp_path: Path, slack: Playgro
         both = lambda: len(home.status()["workers"]) == 2  # noqa: E731
         await asyncio.to_thread(wait_until, both, PATIENCE_SECONDS, "the daemon knows it")
         await operator.slash("/supervisor pause West")
-        await slack.channel("ops").shows("West: paused")
+        await slack.channel("ops").shows("West paused")

@@ -70,20 +70,20 @@ async def fill_in_a_form(page: Page, shot: Shot = no_picture) -> None:
     await label.fill("slow since noon")
     await form.get_by_role("button", name="Roll back").click()
     await form.wait_for(state="detached")
-    await message(page, "label: slow since noon").wait_for()
+    await message(page, "slow since noon").wait_for()
 
 
 async def deny(page: Page) -> None:
     """The approver says no, and why."""
     await act_as(page, APPROVER)
-    card = message(page, "label: slow since noon")
+    card = message(page, "slow since noon")
     await card.get_by_role("button", name="Deny").click()
     form = page.get_by_role("dialog", name="Deny")
     await form.get_by_text("One denial ends it").wait_for()
     await form.get_by_role("textbox", name="Why?").fill("not before the backup")
     await form.get_by_role("button", name="Deny").click()
     await form.wait_for(state="detached")
-    await card.get_by_text("was denied").wait_for()
+    await card.get_by_text("denied by").wait_for()
     await card.get_by_text("not before the backup").wait_for()
     assert await card.get_by_role("button", name="Approve").count() == 0
     await act_as(page, OPERATOR)
@@ -92,9 +92,9 @@ async def deny(page: Page) -> None:
 async def ask_for_a_rollback(page: Page, label: str, shot: Shot = no_picture) -> Locator:
     """Typed; what would happen stands on the card. The one who asked does not decide."""
     await say(page, f"/supervisor rollback 1 {label}")
-    card = message(page, f"label: {label}")
-    await card.get_by_text("needs an approval").wait_for()
-    await card.get_by_text("commit is taken back").wait_for()
+    card = message(page, label)
+    await card.get_by_text("Approval needed").wait_for()
+    await card.get_by_text("Reverts").wait_for()
     await card.get_by_text("0 of 1 vote").wait_for()
     await shot("approval.png")
     await press(page, card, "Approve", "Approve rollback 1 of OrionMX?")
@@ -106,7 +106,7 @@ async def approve(page: Page, card: Locator, shot: Shot = no_picture) -> None:
     """The approver says yes; the card goes on to what came of it."""
     await act_as(page, APPROVER)
     await press(page, card, "Approve", "Approve rollback 1 of OrionMX?")
-    await card.get_by_text("OrionMX: rolled back").wait_for()
+    await card.get_by_text("OrionMX rolled back").wait_for()
     await card.get_by_text("approved by").wait_for()
     assert await card.get_by_role("button", name="Approve").count() == 0
     await act_as(page, OPERATOR)
@@ -117,22 +117,22 @@ async def approve(page: Page, card: Locator, shot: Shot = no_picture) -> None:
 async def undo(page: Page, card: Locator) -> None:
     """The operator requests an undo, and the approver agrees to its preview."""
     await press(page, card, "Undo", "Undo OrionMX?")
-    asked = message(page, "OrionMX: undo")
-    await asked.get_by_text("needs an approval").wait_for()
+    asked = message(page, "Undo a change of OrionMX?")
+    await asked.get_by_text("Approval needed").wait_for()
     await act_as(page, APPROVER)
     await press(page, asked, "Approve", "Approve undo")
     await act_as(page, OPERATOR)
-    await message(page, "OrionMX: undone").wait_for()
-    await card.get_by_text("was undone by").wait_for()
+    await message(page, "OrionMX undone").wait_for()
+    await card.get_by_text("undone by").wait_for()
     assert await card.get_by_role("button", name="Undo").count() == 0
 
 
 async def degrade(page: Page, card: Locator, shot: Shot = no_picture) -> None:
     """The worker does not live with it: its process crashes."""
     said = await card.inner_text()
-    found = re.search(r"runs as pid (\d+)", said)
+    found = re.search(r"pid (\d+)", said)
     assert found is not None, said
     os.kill(int(found[1]), signal.SIGSEGV)
-    await card.get_by_text("has degraded since").wait_for()
-    await card.get_by_role("button", name="Rollback").wait_for()
+    await card.get_by_text("degraded").wait_for()
+    await card.get_by_role("button", name="Undo").wait_for()
     await shot("degraded.png")

@@ -190,8 +190,8 @@ def test_restarting_a_worker_that_is_down_warns_of_no_work_in_hand() -> None:
         for condition in (Condition.DOWN, Condition.STALE)
     }
     assert "starts again" in confirms[Condition.DOWN]
-    assert "finishes" not in confirms[Condition.DOWN]
-    assert "finishes" in confirms[Condition.STALE]
+    assert "Stops" not in confirms[Condition.DOWN]
+    assert "Stops" in confirms[Condition.STALE]
 
 
 def test_a_restart_is_offered_anew_once_one_has_ended() -> None:

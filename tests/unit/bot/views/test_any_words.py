@@ -23,8 +23,9 @@ from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, lack
 from bot.views.answers.teams import teams
 from bot.views.blocks import code_message, text_message, with_hint
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request, denial_form
-from bot.views.cards.card import CardContext, UndoState, command_card
+from bot.views.cards.card import command_card
 from bot.views.cards.configuration import unknown_ids
+from bot.views.cards.next_steps import CardContext, UndoState
 from bot.views.cards.notices import connection_gap_notice, other_connection_notice
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
@@ -225,7 +226,7 @@ def test_a_card_of_a_command(
         Bake(TASK, f"W{n}", "Host", f"W{n}", NOW, NOW, state, NOW, reason) for n, (state, reason) in enumerate(bakes)
     ]
     tries = {job.worker_id: UndoState(1, job if undone else None) for job in found}
-    is_harmless(command_card(found, NOW, CardContext(asking, tries, watched, undo_asks=True)))
+    is_harmless(command_card(found, NOW, CardContext(asking, tries, watched, asks={"undo", "update"})))
 
 
 @given(repeated(st.tuples(text, st.none() | text, st.booleans(), st.booleans()), 20), text)

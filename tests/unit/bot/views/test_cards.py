@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.blocks import blocks_of
+from bot.views.blocks import Color, blocks_of
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.cards.card import WORDS, CardContext, command_card
+from bot.views.cards.card import command_card
+from bot.views.cards.headlines import WORDS
+from bot.views.cards.next_steps import CardContext
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.catalog import CATALOG
@@ -170,7 +172,7 @@ def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repea
     most = [job("W" * 20, "restart_watcher", outcome=STUCK), *[left("V" * 20)] * 1000]
     made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
-    assert "failed on 1 of 1001, not begun on 1000" in made["text"]
+    assert "failed on 1 of 1,001 workers, not started on 1,000" in made["text"]
     assert "before it was its turn" not in json.dumps(made)
 
 
@@ -208,9 +210,8 @@ def test_whatever_is_in_it_slack_takes_the_card(jobs: list[Job]) -> None:
 
 def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
     long = Outcome.failed("`&<>" * 5000, message="m" * 5000, drive="d" * 5000)
-    most = [
-        job("W" * 64, "update_code", outcome=long, issuer=Issuer("file:" + "&" * 100, "&" * 255), label="l" * 100)
-    ] * 1000
+    odd = Issuer("file:" + "&" * 100, "&" * 255)
+    most = [job(f"{n:W>64}", "update_code", outcome=long, issuer=odd, label="l" * 100) for n in range(1000)]
     made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
     assert "and 980 more" in json.dumps(made)
@@ -220,8 +221,9 @@ def test_what_twenty_workers_are_doing_finds_room_on_one_card() -> None:
     most = [job(f"Worker-{n}", state=JobState.STARTED, progress=["&" * 30 + "x" * 170]) for n in range(20)]
     made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
-    lines = blocks_of(made)[2]["text"]["text"].splitlines()
-    assert [line.split()[1] for line in lines] == [f"Worker-{n}:" for n in range(20)]
+    sections = (block for block in blocks_of(made) if block["type"] == "section")
+    lines = [line for each in sections for line in each["text"]["text"].splitlines()]
+    assert [line.split()[1] for line in lines] == [f"*Worker-{n}*" for n in range(20)]
 
 
 @pytest.mark.parametrize("definition", [each for each in CATALOG.values() if each.handler], ids=lambda each: each.name)
@@ -236,15 +238,103 @@ def test_of_many_workers_those_who_do_not_do_well_have_their_button_first_and_th
     content = command_card(jobs, NOW, CardContext(bakes=[unwell]))
     assert check_message(content, update=True) == []
     (actions,) = (block for block in blocks_of(content) if block["type"] == "actions")
-    assert [each["text"]["text"] for each in actions["elements"]] == ["Rollback W8", *(f"Undo W{n}" for n in range(4))]
+    assert [each["text"]["text"] for each in actions["elements"]] == ["Undo W8", *(f"Undo W{n}" for n in range(4))]
     assert f"For the other 4: `/supervisor undo WORKER {TASK}`" in json.dumps(blocks_of(content))
 
 
-def test_what_was_agreed_to_and_failed_is_asked_for_anew_with_a_new_preview() -> None:
-    failed = replace(
-        job(handler="rollback_code", outcome=Outcome.failed("pip failed.")), params={"commits_back": 3, "state": "abc"}
+def buttons_of(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    found = [each for block in blocks_of(content) if block["type"] == "actions" for each in block["elements"]]
+    return {each["text"]["text"]: each for each in found}
+
+
+def test_a_retry_repeats_what_was_requested_and_not_the_preview_that_was_approved() -> None:
+    params = {"commits_back": 3, "state": "abc", "keep_going": True}
+    failed = replace(job(handler="rollback_code", outcome=Outcome.failed("pip failed.")), params=params)
+    retry = buttons_of(command_card([failed], NOW, CardContext(ApprovalDetails(an_approval()))))["Retry"]
+    assert retry["value"].split(" ", 1)[1] == "OrionMX 3 hotfix test"
+    assert "approval" in retry["confirm"]["text"]["text"]
+    held = buttons_of(command_card([failed], NOW))
+    assert "Retry" not in held, "held to a preview by whoever sent it, and to be held to a new one by them"
+
+
+def test_a_paused_worker_is_resumed_by_the_loudest_button() -> None:
+    resume = buttons_of(command_card([job(outcome=PAUSED)], NOW, CardContext(asks={"resume"})))["Resume"]
+    assert (resume["style"], resume["action_id"]) == ("primary", "command:resume")
+    assert "approval" in resume["confirm"]["text"]["text"]
+
+
+def test_a_worker_that_is_down_is_restarted_by_the_loudest_button() -> None:
+    down = Outcome.failed("OrionMX was stopped, but couldn't be started.", was_running=True, new_pid=None)
+    card = command_card([job(handler="restart_watcher", outcome=down)], NOW)
+    assert card["attachments"][0]["color"] == Color.CRITICAL
+    assert buttons_of(card)["Restart"]["style"] == "primary"
+    assert "Retry" not in buttons_of(card)
+
+
+PAGE = "https://github.com/acme/orion/commit/"
+TRACEBACK = (
+    "mailer died within 2 s of its start (exit code 1). Traceback (most recent call last):\n  job.py\nNameError: *x*"
+)
+
+
+def reverted(**running: int | None) -> Job:
+    turns = {name: {"new_pid": pid, "error": "" if pid else "gone", "rests": None} for name, pid in running.items()}
+    details = {
+        "before": "a" * 40,
+        "after": "a" * 40,
+        "tried": "b" * 40,
+        "workers": turns,
+        "failed": {"mailer": TRACEBACK},
+    }
+    failed = job("mailer", "update_code", outcome=Outcome.failed(f"mailer fails with it: {TRACEBACK}", **details))
+    begun = [("checking origin", 9), ("stopping mailer (pid 7)", 8), ("fast-forwarding to bbbbbbb", 7)]
+    return replace(failed, progress=tuple(Progress(NOW - timedelta(seconds=ago), words) for words, ago in begun))
+
+
+def test_an_update_that_was_reverted_says_first_that_all_is_running() -> None:
+    card = command_card([reverted(mailer=1, indexer=2, fetcher=3)], NOW)
+    assert card["text"] == ":warning: *Update of mailer failed and was reverted*, all 3 workers running"
+    assert card["attachments"][0]["color"] == Color.WARNING
+    said = json.dumps(blocks_of(card))
+    assert "*Failed*\\nmailer died within 2 s of its start (exit code 1)" in said
+    assert "*Down for*\\nat most 7.0 s" in said
+    assert "```NameError: *x*```" in said
+    assert "Traceback" not in said
+    assert list(buttons_of(card)) == ["Show full log", "Retry"]
+
+
+def test_an_update_that_was_reverted_and_leaves_a_worker_down_is_red() -> None:
+    card = command_card([reverted(mailer=None, indexer=2)], NOW)
+    assert card["text"] == ":x: *Update of mailer failed and was reverted*, 1 of 2 workers running"
+    assert card["attachments"][0]["color"] == Color.CRITICAL
+    assert buttons_of(card)["Restart"]["style"] == "primary"
+
+
+def test_commits_link_to_their_pages_and_odd_addresses_do_not() -> None:
+    commits = [{"hash": "c" * 40, "subject": "Read *faster*", "author": "Ada"}]
+    for page, linked in ((PAGE, True), ("https://evil.example|<!channel>/", False), ("javascript:/", False)):
+        done = Outcome.done(**HEADS, commits=commits, commit_page=page)
+        said = json.dumps(command_card([job(handler="update_code", outcome=done)], NOW), ensure_ascii=False)
+        assert (f"<{PAGE}{'c' * 40}|ccccccc> Read `*faster*` · Ada" in said) is linked
+        assert "evil" not in said
+
+
+def test_the_steps_are_a_checklist_with_those_to_come() -> None:
+    begun = [("checking origin for new commits", 20), ("stopping OrionMX (pid 7)", 19.2), ("merging bbbbbbb", 18)]
+    steps = tuple(Progress(NOW - timedelta(seconds=ago), words) for words, ago in begun)
+    running = replace(job(handler="update_code", state=JobState.STARTED), progress=steps)
+    card = command_card([running], NOW)
+    assert card["text"] == ":hourglass_flowing_sand: *Updating OrionMX*: merging bbbbbbb (3 of 4)"
+    lines = blocks_of(card)[0]["text"]["text"].splitlines()
+    assert lines[:2] == [
+        ":white_check_mark: Checked origin for new commits · 0.8 s",
+        ":white_check_mark: Stopped OrionMX (pid 7) · 1.2 s",
+    ]
+    assert lines[2].startswith(":hourglass_flowing_sand: *Merging bbbbbbb* · started <!date^")
+    assert lines[3:] == [":white_medium_square: Start OrionMX"]
+
+
+def test_a_note_is_shown_as_it_was_typed() -> None:
+    assert "note: see `_this_` &lt;!here&gt; · " in json.dumps(
+        command_card([job(outcome=PAUSED, note="see _this_ <!here>")], NOW), ensure_ascii=False
     )
-    agreed = json.dumps(command_card([failed], NOW, CardContext(ApprovalDetails(an_approval()))))
-    assert "/supervisor rollback OrionMX 3 hotfix test`; what it would do by then is shown first. How it is" in agreed
-    held = json.dumps(command_card([failed], NOW))
-    assert "rollback OrionMX 3" not in held, "held to a preview by whoever asked, and to be held to a new one by them"

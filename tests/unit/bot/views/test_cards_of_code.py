@@ -14,7 +14,8 @@ import pytest
 
 from bot.views.blocks import blocks_of
 from bot.views.buttons import command_name
-from bot.views.cards.card import CardContext, UndoState, command_card
+from bot.views.cards.card import command_card
+from bot.views.cards.next_steps import CardContext, UndoState
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Issuer, Outcome
@@ -77,10 +78,10 @@ CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
     ),
     "approved_by_the_shell": ([rolled_back()], CardContext(asking(approval(ApprovalState.DONE), yes(ANNA), link=LINK))),
     "approved_and_failed": ([rolled_back(outcome=Outcome.failed("/srv/orion has changes."))], CardContext(AGREED)),
-    "undo_asks": ([rolled_back()], CardContext(undo_asks=True)),
+    "undo_asks": ([rolled_back()], CardContext(asks={"undo"})),
     "watching": ([rolled_back()], CardContext(bakes=[bake()])),
     "well": ([rolled_back()], CardContext(bakes=[bake(B.WELL)])),
-    "degraded": ([rolled_back()], CardContext(AGREED, bakes=[bake(B.DEGRADED, reason=ERROR)], undo_asks=True)),
+    "degraded": ([rolled_back()], CardContext(AGREED, bakes=[bake(B.DEGRADED, reason=ERROR)], asks={"undo"})),
     "degraded_and_undone": (
         [rolled_back()],
         CardContext(
@@ -142,10 +143,12 @@ def buttons(name: str) -> list[dict[str, Any]]:
     return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
 
 
-def test_an_undo_that_is_refused_does_not_ask_for_the_same_again_first() -> None:
+def test_an_undo_that_is_refused_does_not_offer_itself_as_the_likely_next_step() -> None:
     why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
-    said = blocks_of(command_card([undoing(Outcome.failed(why))], NOW))
-    assert any("*What to do:* what is said here, then if need be `/supervisor undo" in str(block) for block in said)
+    card = command_card([undoing(Outcome.failed(why))], NOW)
+    (row,) = (block["elements"] for block in blocks_of(card) if block["type"] == "actions")
+    assert [("style" in each, each["text"]["text"]) for each in row] == [(False, "Retry")]
+    assert "To take it back: rollback OrionMX 1." in str(blocks_of(card))
 
 
 @pytest.mark.parametrize("name", ["undone", "undo_under_way", "degraded_and_undone", "nothing_new", "undo"])
@@ -153,28 +156,28 @@ def test_what_is_taken_back_or_changed_nothing_has_no_button(name: str) -> None:
     assert buttons(name) == []
 
 
-def test_who_has_degraded_is_offered_a_rollback_that_names_where_it_leads_and_who_is_asked() -> None:
-    (button,) = buttons("degraded")
-    assert button["text"]["text"] == "Rollback"
-    assert button["style"] == "danger"
+def test_who_has_degraded_is_offered_an_undo_that_names_where_it_leads_and_that_it_asks() -> None:
+    button, logs = buttons("degraded")
+    assert (button["text"]["text"], logs["text"]["text"]) == ("Undo", "Show log")
+    assert button["style"] == "primary"
     asked = button["confirm"]
-    assert asked["title"]["text"] == "Rollback OrionMX?"
-    assert "from d5c6f90 back to what it was at 13a071e" in asked["text"]["text"]
-    assert "asked for an approval first" in asked["text"]["text"]
+    assert asked["title"]["text"] == "Undo OrionMX?"
+    assert "Restores the code from d5c6f90 to 13a071e" in asked["text"]["text"]
+    assert "approval" in asked["text"]["text"]
 
 
-def test_of_several_only_the_one_that_has_degraded_is_offered_a_rollback() -> None:
+def test_of_several_the_one_that_has_degraded_is_offered_an_undo_first() -> None:
     found = buttons("several_one_degraded")
-    assert [button["text"]["text"] for button in found] == ["Rollback South", "Undo North"]
-    assert [command_name(button["action_id"]) for button in found] == ["undo", "undo"]
-    assert found[0]["confirm"]["title"]["text"] == "Rollback South?"
+    assert [button["text"]["text"] for button in found] == ["Undo South", "Undo North", "Restart West", "Retry West"]
+    assert [command_name(button["action_id"]) for button in found] == ["undo", "undo", "restart", "rollback"]
+    assert found[0]["confirm"]["title"]["text"] == "Undo South?"
 
 
 def test_a_thousand_who_have_degraded_fit_with_the_votes_of_fifty() -> None:
     most = [rolled_back("W" * 60 + f"{n:04}") for n in range(1000)]
     watched = [bake(B.DEGRADED, each.worker_id, "&<>" * 900) for each in most]
     votes = [yes(Issuer(f"cli:{n}", "&" * 255)) for n in range(50)]
-    about = CardContext(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, undo_asks=True)
+    about = CardContext(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, asks={"undo"})
     assert check_message(command_card(most, NOW, about), update=True) == []
 
 

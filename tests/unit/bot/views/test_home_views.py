@@ -174,7 +174,7 @@ def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
 
 def test_the_form_of_a_vote_says_what_it_is_about() -> None:
     form = checked(decision_form(asking().approval))
-    assert "Worker-004: rollback 2" in said(form)
+    assert "Roll back 2 commits on Worker-004" in said(form)
     assert "<@U0OLGA>" in said(form)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.text import escape, fit, unescape
+from bot.views.text import escape, fit, in_span, inert, unescape
 
 
 def test_a_text_that_fits_stays_as_it_is() -> None:
@@ -54,3 +56,37 @@ def test_an_escaped_text_has_no_markup_and_comes_back_as_it_was(text: str) -> No
     assert "<" not in escape(text)
     assert ">" not in escape(text)
     assert unescape(escape(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("Read faster", "Read faster"),
+        ("Rename foo_bar (was a_b).", "Rename `foo_bar` (was `a_b`)."),
+        ("*two words* ~and~ _x_,", "`*two` `words*` `~and~` `_x_`,"),
+        ("run `make` & <look>", "run 'make' &amp; &lt;look&gt;"),
+    ],
+)
+def test_words_with_markers_are_set_as_code(typed: str, shown: str) -> None:
+    assert inert(typed, 100) == shown
+
+
+markers = st.text(alphabet="*_~`ab .,()<&\n'", max_size=60)
+
+
+@given(st.text(max_size=60) | markers)
+def test_nothing_in_foreign_text_is_styled_and_all_of_it_is_shown(text: str) -> None:
+    shown = inert(text, 1000)
+    outside = re.sub(r"`[^`]+`", "", shown)
+    assert not set(outside) & set("*_~`<>")
+    plain = unescape(re.sub(r"`([^`]+)`", r"\1", shown))
+    assert plain == "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text).replace(
+        "`", "'"
+    )
+
+
+@given(st.text(max_size=60) | markers)
+def test_a_piece_of_code_never_ends_early(text: str) -> None:
+    span = in_span(text, 40)
+    assert re.fullmatch(r"`[^`]+`", span)
+    assert not set(span) & set("<>")

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from bot.views.blocks import Content, blocks_of, text_message
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.cards.card import COMMITS, ERROR, command_card
+from bot.views.cards.card import COMMITS, FILES, command_card
+from bot.views.cards.outcome import REST
 from bot.views.cards.thread import LONG, outcome_reply, preview_reply, report_text
 from bot.views.files import UNREADABLE, Attachment, file_text
 from slack_playground.blockkit.messages import check_message
@@ -148,7 +149,7 @@ def test_every_golden_reply_has_its_case() -> None:
         [job(outcome=PAUSED)],
         [job("North", outcome=PAUSED), job("South", outcome=PAUSED)],
         [job(outcome=STUCK)],
-        [changed(COMMITS)],
+        [changed(COMMITS, files=files(FILES))],
         [job(handler="diagnostics", outcome=Outcome.done(message=DIAGNOSED, report_path="/mnt/a.json"))],
     ],
 )
@@ -201,7 +202,7 @@ def test_whoever_cancels_their_own_request_before_anybody_voted_is_not_told_of_i
 def test_a_person_who_denied_is_named_and_not_mentioned() -> None:
     made = outcome_reply([], DENIED, by=SECOND.id)
     assert made is not None
-    assert "was denied by Ben. Why: Not on a Friday." in made["text"]
+    assert "denied by Ben. Not on a Friday." in made["text"]
     assert mentioned(made) == ["U0OPER", "U0APPROVER"]
 
 
@@ -214,7 +215,7 @@ def test_a_preview_is_told_only_where_it_was_cut_and_only_while_it_waits() -> No
 
 @pytest.mark.parametrize(
     "jobs",
-    [[changed(8)], [job(outcome=Outcome.failed("e" * (ERROR + 1)))], [job(f"W{n}", outcome=PAUSED) for n in range(21)]],
+    [[changed(8)], [job(outcome=Outcome.failed("e" * (REST + 1)))], [job(f"W{n}", outcome=PAUSED) for n in range(21)]],
 )
 def test_what_a_card_cuts_is_said_to_be_in_the_thread_and_is_there(jobs: list[Job]) -> None:
     assert "in the thread" in json.dumps(command_card(jobs, NOW))
@@ -226,7 +227,7 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
     made = outcome_reply(most, None)
     assert made is not None
     assert check_message(made, update=True) == []
-    assert "lines before the end. All of it: `supervisor audit --command update --json` on Host" in made["text"]
+    assert "more lines. To see all of it: `supervisor audit --command update --json` on Host" in made["text"]
     assert blocks_of(made)[-1]["elements"][0]["text"] in made["text"]
 
 
@@ -235,7 +236,7 @@ def test_what_was_found_is_said_test_by_test() -> None:
     assert report_text(job(handler="verify_db", outcome=failed)).split("\n") == [
         "*OrionMX*: verify-db",
         ":white_check_mark: connection: it answers",
-        ":x: table jobs_t: there is no such table",
+        ":x: table `jobs_t`: there is no such table",
     ]
 
 

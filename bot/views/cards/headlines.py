@@ -1,0 +1,193 @@
+"""The headline of a command's card: its sign, its color, its title, and the one fact for a lock screen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from bot.views.blocks import Color
+from bot.views.cards.changes import commit_ref
+from bot.views.cards.next_steps import CardContext, is_degraded, may_be_undone
+from bot.views.cards.outcome import (
+    changed_code,
+    changed_nothing,
+    details_of,
+    error_of,
+    error_parts,
+    has_ended,
+    has_failed,
+    is_interrupted,
+    leaves_down,
+    tried,
+    turns_of,
+    was_reverted,
+)
+from bot.views.cards.progress import degraded_watch, step_text
+from bot.views.text import inert, mention, shorten, when
+from supervisor_core.code.change_plan import count
+from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
+
+LINE = 300  # characters
+NAMED = 3  # workers
+
+SHORT = 60
+"""Characters of the step of one of several workers, so that the lines of all find room on the card."""
+
+WORDS: Mapping[str, tuple[str, str, str]] = {
+    "pause": ("Pausing {}", "{} paused", "Pause of {}"),
+    "resume": ("Resuming {}", "{} resumed", "Resume of {}"),
+    "restart_watcher": ("Restarting {}", "{} restarted", "Restart of {}"),
+    "diagnostics": ("Writing a report on {}", "Report on {} written", "Report on {}"),
+    "verify_db": ("Checking the database of {}", "Database of {} verified", "Database check of {}"),
+    "update_code": ("Updating {}", "{} updated", "Update of {}"),
+    "update_code_deps": ("Updating {} with packages", "{} updated with packages", "Update of {} with packages"),
+    "rollback_code": ("Rolling back {}", "{} rolled back", "Rollback of {}"),
+    "undo_code": ("Undoing a change of {}", "Change of {} undone", "Undo of a change of {}"),
+}
+"""Each command while it runs, once it's done, and as a noun."""
+
+_DEGRADED: Mapping[str, str] = {"update_code": "the update", "update_code_deps": "the update"}
+"""The change after which a worker degraded. The others are named with their commits."""
+
+
+def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
+    """The title in bold, with its sign and a fact."""
+    sign, _ = look(jobs, about)
+    if degraded_worker(jobs, about):
+        return f"{sign} {_degraded(jobs[0], now, about)}"
+    title = f"*{inert(title_of(jobs), LINE)}*"
+    if (by := _undone_by(jobs, about)) is not None:
+        return f"{sign} {title}, undone by {mention(by.issuer)}"
+    return f"{sign} {title}{_fact(jobs)}"
+
+
+def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
+    """The degraded worker that the headline of a command for one worker names; empty without one."""
+    bake = degraded_watch(about.bakes, jobs[0].worker_id)
+    return bake.worker_id if bake and len(jobs) == 1 and is_degraded(jobs[0], about) else ""
+
+
+def title_of(jobs: Sequence[Job]) -> str:
+    """The command and its state, without markup: `OrionMX rolled back 2 commits`."""
+    names = shorten([job.worker_id for job in jobs], NAMED)
+    doing, done, _ = _words(jobs[0])
+    failed, left = tried(jobs), sum(map(not_begun, jobs))
+    if not has_ended(jobs):
+        back = _commits_back(jobs[0])
+        return f"Rolling back {back} on {names}" if back else doing.format(names)
+    if left == len(jobs):
+        return f"{_noun(jobs[0], names)} not started"
+    if not failed:
+        if all(map(changed_nothing, jobs)):
+            return f"{_noun(jobs[0], names)}: nothing to do"
+        return f"{done.format(names)} {_commits_back(jobs[0])}".rstrip()
+    word = "interrupted" if any(map(is_interrupted, failed)) else "failed"
+    if len(jobs) == 1:
+        return f"{_noun(jobs[0], names)} {word}{' and was reverted' if was_reverted(jobs[0]) else ''}"
+    rest = f", not started on {left:,}" if left else ""
+    return f"{jobs[0].command.capitalize()} {word} on {len(failed):,} of {len(jobs):,} workers{rest}"
+
+
+def line_of(job: Job, about: CardContext) -> str:
+    """One of several workers, and its state."""
+    name = inert(job.worker_id, LINE)
+    if job.state not in FINAL:
+        if job.state is not JobState.STARTED:
+            return f":white_medium_square: {name}"
+        return f":hourglass_flowing_sand: *{name}* {step_text(job, SHORT)}".rstrip()
+    first = inert(error_parts(error_of(job)).first, LINE) if has_failed(job) else ""
+    if not_begun(job):
+        said = "not started"
+    elif is_interrupted(job):
+        said = "interrupted"
+    elif has_failed(job):
+        said = f"failed: {first}" if first else "failed"
+    else:
+        said = "nothing to do" if changed_nothing(job) else _short_words(job)
+    return f"{look([job], about)[0]} {name} {said}"
+
+
+def look(jobs: Sequence[Job], about: CardContext) -> tuple[str, Color]:
+    """The sign and the color."""
+    if not has_ended(jobs):
+        return ":hourglass_flowing_sand:", Color.ACTIVE
+    if all(map(not_begun, jobs)):
+        return ":fast_forward:", Color.QUIET
+    if any(map(leaves_down, jobs)):
+        return ":x:", Color.CRITICAL
+    if tried(jobs) or any(is_degraded(job, about) for job in jobs):
+        return ":warning:", Color.WARNING
+    if _undone_by(jobs, about) is not None:
+        return ":leftwards_arrow_with_hook:", Color.QUIET
+    if jobs[0].handler == "pause":
+        return ":double_vertical_bar:", Color.QUIET
+    return ":white_check_mark:", Color.GOOD
+
+
+def _words(job: Job) -> tuple[str, str, str]:
+    name = job.command.capitalize()
+    return WORDS.get(job.handler, (f"{name} of {{}}", f"{name} of {{}} done", f"{name} of {{}}"))
+
+
+def _short_words(job: Job) -> str:
+    """Its state where its name stands before it: `rolled back 2 commits`."""
+    done = _words(job)[1]
+    short = done.removeprefix("{} ") if done.startswith("{} ") else "done"
+    return f"{short} {_commits_back(job)}".rstrip()
+
+
+def _noun(job: Job, names: str) -> str:
+    back = _commits_back(job)
+    return f"Rollback of {back} on {names}" if back else _words(job)[2].format(names)
+
+
+def _commits_back(job: Job) -> str:
+    """The number of commits of a rollback: those reverted, or those it was to revert."""
+    if job.handler != "rollback_code":
+        return ""
+    details = details_of(job)
+    number = details.get("commits_reverted", len(details.get("commits") or ())) if not has_failed(job) else 0
+    number = number or job.params.get("commits_back")
+    return count(number, "commit") if isinstance(number, int) else ""
+
+
+def _fact(jobs: Sequence[Job]) -> str:
+    job, several = jobs[0], len(jobs) > 1
+    if not has_ended(jobs):
+        if several:
+            return f": {sum(1 for each in jobs if each.state in FINAL)} of {len(jobs)} done"
+        return f": {step_text(job) or ('queued' if job.state is JobState.QUEUED else 'running')}"
+    if not several and tried(jobs):
+        return _failure_fact(job)
+    if not several and changed_code(job) and "update" in job.handler:
+        details = details_of(job)
+        return f" to {commit_ref(details.get('after'), details.get('commit_page'))}"
+    if job.handler == "pause" and job.label and not tried(jobs):
+        return f": {inert(job.label, LINE)}"
+    return ""
+
+
+def _failure_fact(job: Job) -> str:
+    """The state of the workers where the code was reverted, else the reason."""
+    turns = turns_of(job)
+    if was_reverted(job) and turns:
+        running = sum(1 for turn in turns.values() if turn.get("new_pid"))
+        if len(turns) == 1:
+            return f", {inert(job.worker_id, LINE)} is {'running' if running else 'down'}"
+        return f", {'all' if running == len(turns) else f'{running} of'} {len(turns)} workers running"
+    first = error_parts(error_of(job)).first
+    return f": {inert(first, LINE)}" if first else ""
+
+
+def _degraded(job: Job, now: datetime, about: CardContext) -> str:
+    bake = degraded_watch(about.bakes, job.worker_id)
+    since = f" since {when(bake.decided_at, now)}" if bake and bake.decided_at else ""
+    after = _DEGRADED.get(job.handler) or f"rolling back {_commits_back(job)}"
+    return f"*{inert(degraded_worker([job], about), LINE)} degraded*{since} after {after}"
+
+
+def _undone_by(jobs: Sequence[Job], about: CardContext) -> Job | None:
+    """The command that undid this one, once it did so for all of its workers."""
+    changed = [job for job in jobs if may_be_undone(job)]
+    by = [about.undone[job.worker_id].by for job in changed if job.worker_id in about.undone]
+    return by[0] if changed and len(by) == len(changed) and all(by) else None

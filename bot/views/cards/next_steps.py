@@ -1,0 +1,170 @@
+"""The buttons of a command's card: the likely next step first, and only those that make sense. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.views.blocks import Json
+from bot.views.buttons import command_button
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.cards.changes import size_text, sizes
+from bot.views.cards.outcome import (
+    changed_code,
+    details_of,
+    has_ended,
+    has_failed,
+    is_cut,
+    is_interrupted,
+    leaves_down,
+    tried,
+    turns_of,
+)
+from bot.views.cards.progress import degraded_watch
+from bot.views.text import shorten
+from supervisor_core.code.change_plan import STATE_PARAM, short
+from supervisor_core.code.watch.rules import Bake
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING
+from supervisor_core.jobs.model import Job
+
+UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
+STARTING = frozenset({"resume", "restart_watcher"})
+
+BUTTONS = 5  # in a row; for more workers the command is typed
+RESTARTS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UndoState:
+    """The state of undoing a command on one worker."""
+
+    tries: int = 0
+    """Undo commands that have ended. The button works once for each."""
+    by: Job | None = None
+    """The one that succeeded."""
+    under_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardContext:
+    """The approval, undo commands and watches of a command, beside its jobs."""
+
+    details: ApprovalDetails | None = None
+    undone: Mapping[str, UndoState] = field(default_factory=dict)
+    """By worker."""
+    bakes: Sequence[Bake] = ()
+    """The watches that it started."""
+    asks: Collection[str] = ()
+    """The commands that need an approval."""
+
+
+def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
+    """The buttons of the card."""
+    if not has_ended(jobs):
+        return []
+    named = len(jobs) > 1
+    undos = [_undo(job, about, named=named) for job in undoable(jobs, about)]
+    if failed := tried(jobs):
+        return [*undos, *_after_failure(failed, about, named=named, undo=bool(undos))][:BUTTONS]
+    if undos:
+        return [*undos, *([] if named else [_button(jobs[0], about, "logs", "Show log")])][:BUTTONS]
+    if jobs[0].handler == "pause" and all(not has_failed(job) for job in jobs):
+        resumes = [_button(job, about, "resume", named=named, style="" if named else "primary") for job in jobs]
+        return [*resumes, *([] if named else [_button(jobs[0], about, "status")])][:BUTTONS]
+    return []
+
+
+def undoable(jobs: Sequence[Job], about: CardContext) -> list[Job]:
+    """The jobs whose code was changed and still is, degraded workers first: they need it most."""
+    found = [job for job in jobs if may_be_undone(job) and not is_undone(job, about)]
+    return sorted(found, key=lambda job: not is_degraded(job, about))
+
+
+def may_be_undone(job: Job) -> bool:
+    """True for a change of code that isn't itself an undo."""
+    return job.handler in UNDOABLE and job.outcome is not None and changed_code(job) and not is_interrupted(job)
+
+
+def is_undone(job: Job, about: CardContext) -> bool:
+    """True once it is undone, or is about to be."""
+    undone = about.undone.get(job.worker_id)
+    return undone is not None and (undone.by is not None or undone.under_way)
+
+
+def is_degraded(job: Job, about: CardContext) -> bool:
+    """True where a worker hasn't been well with the change."""
+    return degraded_watch(about.bakes, job.worker_id) is not None and not is_undone(job, about)
+
+
+def _after_failure(failed: Sequence[Job], about: CardContext, *, named: bool, undo: bool) -> list[Json]:
+    first, elements = failed[0], []
+    down = leaves_down(first)
+    if any(map(is_interrupted, failed)):
+        elements.append(_button(first, about, "status", style="primary"))
+    elif down and (first.handler in STARTING or first.handler in CODE_HANDLERS):
+        style = "" if undo or named else "primary"
+        elements += [_button(job, about, "restart", named=named, style=style) for job in failed if leaves_down(job)]
+    wrote = down and first.handler in (*STARTING, *CODE_HANDLERS) and not is_interrupted(first)
+    if not named and (is_cut(first) or wrote):
+        elements.append(_button(first, about, "logs", "Show full log"))
+    held = (
+        any(STATE_PARAM in job.params for job in failed) and about.details is None
+    )  # to a preview that is out of date
+    restarts = down and first.handler in STARTING  # which is the same again
+    if not (held or restarts):
+        elements += [_retry(job, about, named=named) for job in failed]
+    return elements
+
+
+def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
+    """The same command for this worker, with a new preview where it needs an approval."""
+    params = {name: value for name, value in job.params.items() if name not in (KEEP_GOING.name, STATE_PARAM)}
+    command = Command.for_worker(job.command, job.worker_id, params, job.label)
+    asks = about.details is not None or job.command in about.asks
+    whole = f"Retry {job.worker_id}" if named else "Retry"
+    return command_button(
+        command,
+        f"{job.task_id}.retry",
+        whole,
+        about=f"Retry {job.command} on {job.worker_id}",
+        asks=asks,
+        part=job.worker_id if named else "",
+    )
+
+
+def _button(job: Job, about: CardContext, name: str, text: str = "", *, named: bool = False, style: str = "") -> Json:
+    """A button of another command for the same worker."""
+    text = text or name.capitalize()
+    return command_button(
+        Command.for_worker(name, job.worker_id),
+        f"{job.task_id}.next",
+        f"{text} {job.worker_id}" if named else text,
+        about=f"{text} {job.worker_id}",
+        style=style,
+        asks=name in about.asks,
+        part=job.worker_id if named else "",
+    )
+
+
+def _undo(job: Job, about: CardContext, *, named: bool) -> Json:
+    undone = about.undone.get(job.worker_id, UndoState())
+    details = details_of(job)
+    before, after = short(str(details.get("before"))), short(str(details.get("after")))
+    size = size_text(*sizes(details))
+    restarts = sorted(turns_of(job)) or [job.worker_id]
+    effect = (
+        f"Restores the code from {after} to {before}{f' ({size})' if size else ''}. "
+        f"Restarts {shorten(restarts, RESTARTS_NAMED)} unless paused."
+    )
+    likely = is_degraded(job, about) or leaves_down(job)
+    return command_button(
+        Command.for_worker("undo", job.worker_id, {"task_id": job.task_id}),
+        f"{job.task_id}.{undone.tries}",
+        f"Undo {job.worker_id}" if named else "Undo",
+        about=f"Undo {job.worker_id}",
+        effect=effect,
+        style="primary" if likely and not named else "",
+        asks="undo" in about.asks,
+        part=job.worker_id if named else "",
+    )
