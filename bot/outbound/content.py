@@ -266,6 +266,7 @@ class MessageComposer:
         details = alert_details(connection, message.subject, now, new=not message.address.get("ts"))
         if details is None or (details.parent is not None and not message.address):
             return None
+        details = replace(details, undo_asks=self._needs_approval("undo"))
         if details.parent is not None:
             place = outbox.message_place(connection, ALERT, details.parent.alert_id)
             details = replace(details, link=self._link(place or {}))

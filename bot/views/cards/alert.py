@@ -66,6 +66,8 @@ WORDS: Mapping[Condition, str] = {
 }
 """The condition of a target, in words."""
 
+UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
+
 RESTARTABLE = frozenset(
     {
         Condition.DEGRADED,
@@ -122,6 +124,8 @@ class AlertDetails:
     """Restarts by people that have ended since it began. The button works once for each."""
     hushes: Sequence[Suppression] = ()
     """The suppressions that hold now."""
+    undo_asks: bool = False
+    """An undo needs an approval."""
     new: bool = False
     """It has no message yet."""
     members: AlertMembers = field(default_factory=AlertMembers)
@@ -200,11 +204,37 @@ def buttons(details: AlertDetails) -> list[dict[str, Any]]:
         ends = alert.condition not in STOPPED
         effect = "" if ends else f"{worker} starts again, and the count of its restarts begins anew."
         elements.append(command_button(Command("restart", worker, workers), nonce, "Restart", effect=effect))
+    if change := _suspect(details):
+        command = Command.for_worker("undo", worker, {"task_id": change.task_id})
+        text = f"Undo {command_name(change.handler)}…"
+        about, effect = (
+            f"Undo the {command_name(change.handler)} of {worker}",
+            "Its code goes back to what it was before.",
+        )
+        elements.append(command_button(command, nonce, text, about=about, effect=effect, asks=details.undo_asks))
     if worker:
         elements.append(command_button(Command("why", worker, workers), nonce, "Why?"))
     if alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
     return elements
+
+
+def _suspect(details: AlertDetails) -> Job | None:
+    """The last change of the worker's code, where it may be the cause and can be undone."""
+    job, alert = details.before, details.alert
+    if job is None or details.settings is not None or job.handler not in UNDOABLE or alert.condition not in RESTARTABLE:
+        return None
+    result = job.outcome.details if job.outcome and job.outcome.success else {}
+    number = signal_in(alert.reason)
+    from_outside = number is not None and signal_from_outside(number)
+    own = job.worker_id == alert.target.id and result.get("before") != result.get("after")
+    return job if own and not from_outside else None
+
+
+def command_name(handler: str) -> str:
+    """The name of the command that this handler carries out."""
+    definition = by_handler(handler)
+    return definition.name if definition else handler
 
 
 def alert_line(details: AlertDetails, now: datetime) -> str:
@@ -302,13 +332,12 @@ def _last_change(details: AlertDetails, now: datetime) -> str:
     job = details.before
     if job is None or job.finished_at is None:
         return ""
-    definition = by_handler(job.handler)
     ended = "" if job.outcome is None or job.outcome.success else ", failed"
     if job.state is JobState.INTERRUPTED:
         ended = ", interrupted"
-    name = definition.name if definition else job.handler
     label = f" · {escape(job.label)}" if job.label else ""
-    changed = f"`{in_code(name, LINE)}` by {mention(job.issuer)}{ended} · {when(job.finished_at, now)}{label}"
+    name = in_code(command_name(job.handler), LINE)
+    changed = f"`{name}` by {mention(job.issuer)}{ended} · {when(job.finished_at, now)}{label}"
     number = signal_in(details.alert.reason)
     if job.handler in CODE_HANDLERS and number is not None and signal_from_outside(number):
         changed += "\nA signal from outside ended the worker, so its code is an unlikely cause."

@@ -182,6 +182,20 @@ def test_the_buttons_are_those_that_make_sense() -> None:
     assert names(told(target=Target("drive", "Host"))) == ["Acknowledge", "Snooze 1h"]
 
 
+def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
+    changed = Outcome.done(message="m", before="a" * 40, after="b" * 40)
+    update = replace(BEFORE, handler="update_code", outcome=changed)
+    assert names(told(before=update)) == ["Acknowledge", "Restart", "Undo update…", "Why?", "Snooze 1h"]
+    (button,) = [each for each in buttons(told(before=update, undo_asks=True)) if each["action_id"] == "command:undo"]
+    assert update.task_id in button["value"]
+    assert "approval" in button["confirm"]["text"]["text"]
+    unchanged = replace(update, outcome=Outcome.done(message="m", before="a" * 40, after="a" * 40))
+    failed = replace(update, outcome=Outcome.failed("no"))
+    for harmless in (unchanged, failed, replace(update, worker_id="South")):
+        assert "Undo update…" not in names(told(before=harmless))
+    assert "Undo update…" not in names(told(before=update, reason="crashed (SIGKILL) after 3 s"))
+
+
 def test_restarting_a_worker_that_is_down_warns_of_no_work_in_hand() -> None:
     confirms = {
         condition: next(
