@@ -185,11 +185,11 @@ def test_edits_and_deletions_are_seen_live(page: Page, slack: Any) -> None:
 def test_a_fault_set_in_the_panel_strikes(page: Page) -> None:
     page.get_by_role("button", name="Faults", exact=True).click()
     panel = page.get_by_role("complementary", name="Faults")
-    panel.get_by_label("What happens").select_option("ratelimited")
-    panel.get_by_role("button", name="Set the fault").click()
+    panel.get_by_role("combobox", name="Fault").select_option("ratelimited")
+    panel.get_by_role("button", name="Add fault").click()
     panel.get_by_text("ratelimited on chat.postMessage").wait_for()
     panel.get_by_role("button", name="Remove ratelimited").click()
-    panel.get_by_text("None is set.").wait_for()
+    panel.get_by_text("No active faults.").wait_for()
 
 
 def test_a_file_that_was_chosen_is_shared(page: Page) -> None:
@@ -257,8 +257,8 @@ MODALS = [name for name in blockkit_samples.VIEWS if name not in HOMES]
 
 def assert_drawn(where: Locator) -> None:
     where.locator(".block").first.wait_for()
-    assert where.get_by_text("cannot draw").count() == 0
-    assert where.get_by_text("could not be drawn").count() == 0
+    assert where.get_by_text("playground can't show").count() == 0
+    assert where.get_by_text("can't be shown").count() == 0
 
 
 @pytest.mark.parametrize("name", MODALS)

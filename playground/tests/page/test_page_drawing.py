@@ -60,8 +60,8 @@ def test_every_valid_message_is_drawn_and_fits_the_width(browser: Browser, slack
     drawn: set[str] = set()
     for _ in range(60):
         drawn |= set(feed.locator(".block").evaluate_all("all => all.map(each => each.dataset.type)"))
-        assert feed.get_by_text("cannot draw").count() == 0
-        assert feed.get_by_text("could not be drawn").count() == 0
+        assert feed.get_by_text("playground can't show").count() == 0
+        assert feed.get_by_text("can't be shown").count() == 0
         assert feed.evaluate("node => node.scrollWidth <= node.clientWidth")
         if feed.evaluate("node => { node.scrollTop -= 1500; return node.scrollTop; }") == 0:
             break

@@ -66,13 +66,13 @@ def entry(page: Page, *words: str) -> Locator:
 
 
 def set_fault(page: Page, what: str, **fields: str) -> None:
-    """Set a fault in the panel and leave the inspector open."""
+    """Add a fault in the panel and leave the inspector open."""
     faults = panel(page, "Faults")
-    faults.get_by_label("What happens").select_option(what)
+    faults.get_by_role("combobox", name="Fault").select_option(what)
     for label, value in fields.items():
         faults.get_by_label(label.replace("_", " ")).fill(value)
-    faults.get_by_role("button", name="Set the fault").click()
-    faults.get_by_role("list", name="Faults that are set").get_by_text(what).wait_for()
+    faults.get_by_role("button", name="Add fault").click()
+    faults.get_by_role("list", name="Active faults").get_by_text(what).wait_for()
     panel(page, "Traffic")
 
 
@@ -98,7 +98,7 @@ def test_a_bot_that_is_told_to_disconnect_is_back_and_answers(name: str, reason:
     entry(page, f"connection 1 disconnect ({reason})").wait_for()
     entry(page, "connection 2 hello").wait_for()
     entry(page, "connection 1 close").wait_for()
-    page.get_by_role("status", name="Connection of the app").get_by_text("1 connected").wait_for()
+    page.get_by_role("status", name="App connection").get_by_text(": connected").wait_for()
     say(page, "/deploy web")
     row(page, "Deploy web?").wait_for()
     row(page, "Deploy web?").get_by_role("button", name="Approve").click()
@@ -106,7 +106,7 @@ def test_a_bot_that_is_told_to_disconnect_is_back_and_answers(name: str, reason:
 
 
 def test_a_message_that_was_rate_limited_appears_in_the_end(page: Page, slack: Any) -> None:
-    set_fault(page, "ratelimited", How_often="2")
+    set_fault(page, "ratelimited", Times="2")
     say(page, "/deploy web")
     entry(page, "chat.postMessage").get_by_text("fault: ratelimited").nth(1).wait_for()
     row(page, "Deploy web?").wait_for()
@@ -124,7 +124,7 @@ def test_an_envelope_that_is_sent_twice_is_seen_twice_and_acknowledged_twice(pag
     assert entry(page, "slash_commands /deploy").count() == 2
     for copy in entry(page, "slash_commands /deploy").all():
         copy.locator(".ack.good").wait_for()
-    entry(page, "ack of", "once more").wait_for()
+    entry(page, "ack of", "repeated").wait_for()
     assert page.locator(".entry.bad", has_text="ack of").count() == 0
 
 
@@ -139,7 +139,7 @@ def test_a_command_whose_envelope_is_lost_fails_for_the_person_and_is_not_sent_a
 
 
 def test_an_event_whose_envelope_is_lost_comes_again(page: Page) -> None:
-    set_fault(page, "lose", How_often="2")
+    set_fault(page, "lose", Times="2")
     say(page, "@deployer hello")
     row(page, "hello").get_by_role("button", name=re.compile("1 reply")).wait_for()
 
@@ -160,13 +160,13 @@ def test_an_event_is_sent_again_although_it_was_acknowledged(page: Page) -> None
 
 
 def test_the_panel_counts_how_often_a_fault_will_still_strike(page: Page) -> None:
-    set_fault(page, "error", How_often="3")
+    set_fault(page, "error", Times="3")
     say(page, "/deploy web")
     entry(page, "chat.postMessage", "fault: error").wait_for()
     faults = panel(page, "Faults")
     faults.get_by_text("error on chat.postMessage, 2 more").wait_for()
     faults.get_by_role("button", name="Remove error").click()
-    faults.get_by_text("None is set.").wait_for()
+    faults.get_by_text("No active faults.").wait_for()
     say(page, "/deploy web")
     row(page, "Deploy web?").wait_for()
 
@@ -219,14 +219,14 @@ def test_a_global_shortcut_opens_a_form_and_one_that_nobody_answers_says_so(page
     row(page, "form says good").wait_for()
     opener.click()
     page.get_by_role("option", name="Ignored").click()
-    page.get_by_role("alert").get_by_text("did not answer within 3 seconds").wait_for()
+    page.get_by_role("alert").get_by_text("didn't respond within 3 seconds").wait_for()
 
 
 def test_a_message_shortcut_hands_the_message_to_the_bot(page: Page, slack: Any) -> None:
     slack.user("peter").says("wise words", in_="general")
     said = row(page, "wise words")
     said.hover()
-    said.get_by_role("button", name="More about this message").click()
+    said.get_by_role("button", name="More actions").click()
     page.get_by_role("option", name="Quote it").click()
     row(page, re.compile("@olga quotes: wise words", re.IGNORECASE)).wait_for()
 
@@ -251,9 +251,9 @@ def test_ones_own_message_is_edited_as_it_was_typed_and_the_bot_hears_of_it(page
     say(page, "@peter look: a < b & https://example.org/?a=1&b=2 in #ops today")
     said = row(page, "look: a < b &")
     said.hover()
-    said.get_by_role("button", name="More about this message").click()
+    said.get_by_role("button", name="More actions").click()
     page.get_by_role("option", name="Edit").click()
-    field = page.get_by_role("dialog", name="Edit the message").get_by_role("textbox", name="The message")
+    field = page.get_by_role("dialog", name="Edit message").get_by_role("textbox", name="Message")
     assert field.input_value() == "@peter look: a < b & https://example.org/?a=1&b=2 in #ops today"
     field.press("End")
     field.press_sequentially(", now")
@@ -268,8 +268,8 @@ def test_nobody_may_edit_what_another_said(page: Page, slack: Any) -> None:
     slack.user("peter").says("mine alone", in_="general")
     said = row(page, "mine alone")
     said.hover()
-    said.get_by_role("button", name="More about this message").click()
-    page.get_by_role("option", name="Look at its JSON").wait_for()
+    said.get_by_role("button", name="More actions").click()
+    page.get_by_role("option", name="View as JSON").wait_for()
     assert page.get_by_role("option", name="Edit").count() == 0
 
 
@@ -308,7 +308,7 @@ def test_a_file_of_a_wrong_kind_and_one_too_many_are_refused_in_words(page: Page
     page.get_by_role("alert").get_by_text("picture.png is none of them").wait_for()
     dialog.get_by_role("listitem").wait_for(state="detached")
     papers(page, "a.txt", "b.txt", "c.txt")
-    page.get_by_role("alert").get_by_text("At most 2 files").wait_for()
+    page.get_by_role("alert").get_by_text("You can choose at most 2 files").wait_for()
     dialog.get_by_text("b.txt").wait_for()
     assert dialog.get_by_role("list", name="Chosen files").get_by_role("listitem").count() == 2
 
@@ -319,7 +319,7 @@ def test_a_bot_whose_connection_ended_is_back_and_answers(name: str, page: Page)
     panel(page, "Traffic")
     entry(page, "connection 1 close").wait_for()
     entry(page, "connection 2 hello").wait_for(timeout=30_000)
-    page.get_by_role("status", name="Connection of the app").get_by_text("1 connected").wait_for()
+    page.get_by_role("status", name="App connection").get_by_text(": connected").wait_for()
     say(page, "/deploy web")
     row(page, "Deploy web?").wait_for()
 

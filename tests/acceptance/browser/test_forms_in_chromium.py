@@ -116,7 +116,7 @@ def test_every_form_is_drawn_with_a_field_for_each_of_its_parts(page: Page) -> N
                 form.get_by_label(block["label"]["text"]).first.wait_for()
             if "hint" in block:
                 form.get_by_text(block["hint"]["text"]).wait_for()
-        assert form.get_by_text("cannot draw").count() == 0
+        assert form.get_by_text("playground can't show").count() == 0
         form.get_by_role("button", name="Cancel").click()
         form.wait_for(state="detached")
 

@@ -136,7 +136,7 @@ function drawTop() {
   $("as").value = store.acting;
   const count = store.app.connections ?? 0;
   $("link").className = store.offline || !count ? "off" : "on";
-  fill($("link"), store.offline ? "playground away" : count ? `${store.app.name ?? "app"}: ${count} connected` : `${store.app.name ?? "app"}: not connected`);
+  fill($("link"), store.offline ? "Playground offline" : count ? `${store.app.name ?? "App"}: connected${count > 1 ? ` (${count})` : ""}` : `${store.app.name ?? "App"}: not connected`);
 }
 
 function drawPlace() {
@@ -178,7 +178,7 @@ function drawHome() {
   if (here.tab !== "home") return;
   const view = store.homes[store.acting];
   keepFocus($("home"), () => {
-    if (!view) { fill($("home"), el("p.dim.empty", {}, "The app has published nothing here yet.")); return; }
+    if (!view) { fill($("home"), el("p.dim.empty", {}, "This app hasn't published a Home tab yet.")); return; }
     const where = { as: store.acting, view_id: view.id };
     if (!homeDrafts.has(view.id)) homeDrafts.set(view.id, new Map());
     const ctx = { key: "home", user: store.acting, drafts: homeDrafts.get(view.id), state: view.state?.values ?? {}, act: (what) => post("act", { ...where, ...what }), options: (what) => post("options", { ...where, ...what }) };
@@ -279,18 +279,18 @@ function add(dialog, label, body, buttons, shut) {
 }
 
 function showRaw(message) {
-  dialogWith("The message as JSON", el("pre.code", { tabindex: "0" }, JSON.stringify(message, null, 2)), (shut) => el("button.action.primary", { type: "button", onclick: () => shut() }, "Close"));
+  dialogWith("Message as JSON", el("pre.code", { tabindex: "0" }, JSON.stringify(message, null, 2)), (shut) => el("button.action.primary", { type: "button", onclick: () => shut() }, "Close"));
 }
 
 function editMessage(message) {
-  const field = el("textarea.field", { rows: 4, "aria-label": "The message", dir: "auto", value: asTyped(message.text) });
+  const field = el("textarea.field", { rows: 4, "aria-label": "Message", dir: "auto", value: asTyped(message.text) });
   const save = async (shut) => {
     try {
       await post("edit", { as: store.acting, channel: message.channel, ts: message.ts, text: field.value });
       shut();
     } catch (error) { toast(error.message); }
   };
-  dialogWith("Edit the message", field, (shut) => [el("button.action", { type: "button", onclick: () => shut() }, "Cancel"), el("button.action.primary", { type: "button", onclick: () => save(shut) }, "Save")]);
+  dialogWith("Edit message", field, (shut) => [el("button.action", { type: "button", onclick: () => shut() }, "Cancel"), el("button.action.primary", { type: "button", onclick: () => save(shut) }, "Save")]);
 }
 
 /* Listeners of the page */
@@ -339,4 +339,4 @@ document.addEventListener("keydown", (event) => {
   else if (feed) document.querySelector("#composer textarea")?.focus();
 });
 
-store.start().catch((error) => toast(`The playground cannot be reached: ${error.message}`));
+store.start().catch((error) => toast(`Can't reach the playground: ${error.message}`));

@@ -67,7 +67,7 @@ export function web(url) {
 export function link(url, ...children) {
   const href = web(url);
   const inner = children.length ? children : [url];
-  if (!href) return el("span", { title: "This address is not of the web" }, ...inner);
+  if (!href) return el("span", { title: "Not a web address" }, ...inner);
   return el("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, el("bdi", {}, ...inner));
 }
 

@@ -2,7 +2,7 @@
 
 export class Refusal extends Error {
   constructor(answer, status) {
-    super(answer.message || answer.error || `The playground answered ${status}.`);
+    super(answer.message || answer.error || `The playground responded with status ${status}.`);
     this.word = answer.error || "";
     this.answer = answer;
     this.status = status;
@@ -14,7 +14,7 @@ async function read(response) {
   try {
     answer = await response.json();
   } catch {
-    answer = { ok: false, error: "no_json", message: `The playground answered ${response.status} without JSON.` };
+    answer = { ok: false, error: "no_json", message: `The playground's response (${response.status}) isn't JSON.` };
   }
   if (!answer.ok) throw new Refusal(answer, response.status);
   return answer;
@@ -56,7 +56,7 @@ export function base64(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result).split(",")[1] ?? "");
-    reader.onerror = () => reject(new Error("The file could not be read."));
+    reader.onerror = () => reject(new Error("Can't read the file."));
     reader.readAsDataURL(file);
   });
 }

@@ -15,10 +15,10 @@ export function image(item, tag = "img") {
   const url = item.image_url ?? slackFile(item.slack_file);
   const own = ownFile(url);
   if (own) return el(`img.${tag === "img" ? "picture" : tag}`, { src: own, alt: item.alt_text ?? "", loading: "lazy" });
-  const label = item.alt_text || "A picture";
+  const label = item.alt_text || "Image";
   const frame = el(`span.frame.${tag}`, { role: "img", "aria-label": label, title: label }, el("span.glyph", { "aria-hidden": "true" }, icon("picture")));
   if (tag !== "img") return web(url) ? el("a.framed", { href: web(url), target: "_blank", rel: "noopener noreferrer", "aria-label": label }, frame) : frame;
-  return el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, icon("picture")), el("span", { dir: "auto" }, label), web(url) && el("small", {}, link(url, "Open the picture ↗")));
+  return el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, icon("picture")), el("span", { dir: "auto" }, label), web(url) && el("small", {}, link(url, "Open image ↗")));
 }
 
 function slackFile(file) {
@@ -64,7 +64,7 @@ function video(block) {
     block.author_name && el("small", { dir: "auto" }, block.author_name),
     el("strong", { dir: "auto" }, link(block.title_url || block.video_url, title)),
     block.description && textObject(block.description),
-    el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, "▶"), el("span", { dir: "auto" }, block.alt_text), link(block.video_url, "Watch the video ↗")),
+    el("div.frame.big", {}, el("span.glyph", { "aria-hidden": "true" }, "▶"), el("span", { dir: "auto" }, block.alt_text), link(block.video_url, "Watch video ↗")),
     block.provider_name && el("small", { dir: "auto" }, block.provider_name));
 }
 
@@ -150,9 +150,9 @@ export function blocks(list, ctx) {
   return (list ?? []).map((block) => {
     let node;
     try {
-      node = DRAW[block.type]?.(block, ctx) ?? el("div.dim", {}, `A block of type ${block.type}, which the playground cannot draw`);
+      node = DRAW[block.type]?.(block, ctx) ?? el("div.dim", {}, `The playground can't show a block of type ${block.type}`);
     } catch (error) {
-      node = el("div.error", {}, `This block could not be drawn: ${error.message}`);
+      node = el("div.error", {}, `This block can't be shown: ${error.message}`);
     }
     const wrap = el("div.block", { data: { block: String(block.block_id ?? ""), type: String(block.type) } }, node);
     return wrap;

@@ -59,7 +59,7 @@ function button(element, block, ctx) {
 }
 
 function workflowButton(element) {
-  return el("button.action", { type: "button", class: element.style ?? "", "aria-label": element.accessibility_label, onclick: () => toast("The playground runs no workflows.") }, textObject(element.text, "span"));
+  return el("button.action", { type: "button", class: element.style ?? "", "aria-label": element.accessibility_label, onclick: () => toast("The playground doesn't run workflows.") }, textObject(element.text, "span"));
 }
 
 function feedback(element, block, ctx) {

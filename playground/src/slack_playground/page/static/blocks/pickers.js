@@ -19,7 +19,7 @@ const KINDS = {
 export function picker(element, block, ctx) {
   if (element.type === "file_input") return files(element, block, ctx);
   const kind = KINDS[element.type];
-  if (!kind) return el("span.dim", {}, `An element of type ${element.type}, which the playground cannot draw`);
+  if (!kind) return el("span.dim", {}, `The playground can't show an element of type ${element.type}`);
   const state = stateOf(element, block, ctx);
   const given = kind.key in state ? state[kind.key] : element[kind.initial];
   const many = element.multiline || kind.type === "rich";
@@ -114,13 +114,13 @@ function files(element, block, ctx) {
   };
   const upload = async (picked) => {
     const room = most - now().length;
-    if (picked.length > room) toast(`At most ${most} ${most === 1 ? "file" : "files"} can be chosen here.`);
+    if (picked.length > room) toast(`You can choose at most ${most} ${most === 1 ? "file" : "files"}.`);
     for (const file of picked.slice(0, room)) {
       say(`Uploading ${file.name}`);
       const answer = await post("file", { as: ctx.user, name: file.name, content: await base64(file) });
       try {
         await change([...now(), answer.file]);
-        say(`${file.name} is chosen`);
+        say(`${file.name} chosen`);
       } catch (error) {
         toast(error.message);
         await without(answer.file.id);

@@ -41,7 +41,7 @@ function source(element, block, ctx, kind) {
     return async (query) => {
       if (query.length < (element.min_query_length ?? 3)) return { items: [], note: `Type at least ${element.min_query_length ?? 3} characters` };
       const answer = await ctx.options({ block_id: block.block_id, action_id: element.action_id, query });
-      if (answer.outcome && answer.outcome !== "acked") return { items: [], note: "The app did not answer in time" };
+      if (answer.outcome && answer.outcome !== "acked") return { items: [], note: "The app didn't respond in time" };
       if (answer.message) return { items: [], note: answer.message };
       return staticItems(answer);
     };
@@ -87,7 +87,7 @@ export function select(element, block, ctx) {
   if (element.type === "overflow") return overflow(element, block, ctx);
   const { kind, several } = kindOf(element.type);
   const chosen = chosenNow(element, block, ctx, kind, several);
-  const placeholder = wordsOf(element.placeholder) || (several ? "Choose some" : "Choose one");
+  const placeholder = wordsOf(element.placeholder) || (several ? "Choose options" : "Choose an option");
   const words = () => (chosen.size ? [...chosen.values()].map((item) => item.words).join(", ") : placeholder);
   const most = element.max_selected_items ?? Infinity;
 

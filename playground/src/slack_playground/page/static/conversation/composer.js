@@ -21,7 +21,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
   const list = el("ul.suggestions", { id, role: "listbox", "aria-label": "Suggestions", hidden: true });
   const problem = el("div.problem", { role: "alert" });
   const send = el("button.send", { type: "submit", "aria-label": "Send", title: "Send (Enter)" }, "➤");
-  const file = el("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "A file to share", onchange: () => upload() });
+  const file = el("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "File to share", onchange: () => upload() });
   const clip = el("button.icon", { type: "button", "aria-label": "Share a file", title: "Share a file", onclick: () => file.click() }, icon("clip"));
   const bolt = el("button.icon", { type: "button", "aria-label": "Shortcuts and commands", title: "Shortcuts and commands", "aria-haspopup": "listbox" }, icon("bolt"));
   const also = thread ? el("input", { type: "checkbox", id: freshId("also") }) : null;
@@ -178,7 +178,7 @@ const SOURCES = {
     return [
       ...people.map((u) => ({ words: `@${u.name}`, note: store.name(u.id), insert: `@${u.name} `, mark: u.is_bot ? "🤖" : "" })),
       ...groups.map((g) => ({ words: `@${g.handle}`, note: g.name, insert: `@${g.handle} `, mark: "👥" })),
-      ...all.map((word) => ({ words: `@${word}`, note: "Everybody here", insert: `@${word} `, mark: "📣" })),
+      ...all.map((word) => ({ words: `@${word}`, note: "Everyone here", insert: `@${word} `, mark: "📣" })),
     ];
   },
   "#": (typed) => store.conversations(store.acting).filter((c) => c.name && c.name.includes(typed)).map((c) => ({ words: `#${c.name}`, note: c.topic, insert: `#${c.name} ` })),

@@ -93,7 +93,7 @@ const lengthOf = (message) => {
 
 function folded(box, message) {
   box.classList.add("folded");
-  const more = el("button.linklike", { type: "button", "aria-expanded": "false", onclick: () => { unfolded.add(message.ts); box.classList.remove("folded"); more.remove(); } }, "Show all of it");
+  const more = el("button.linklike", { type: "button", "aria-expanded": "false", onclick: () => { unfolded.add(message.ts); box.classList.remove("folded"); more.remove(); } }, "Show more");
   return [box, more];
 }
 
@@ -118,7 +118,7 @@ function attachment(item, message, ctx) {
     item.title && el("strong", { dir: "auto" }, item.title_link ? link(item.title_link, unescape(item.title)) : mrkdwn(item.title)),
     words(item.text ?? (item.title || item.fields ? "" : item.fallback)),
     item.fields?.length && el("div.fields", {}, item.fields.map((f) => el("div", { class: f.short ? "" : "whole" }, el("strong", { dir: "auto" }, mrkdwn(f.title ?? "")), words(f.value)))),
-    item.image_url && image({ image_url: item.image_url, alt_text: item.fallback || item.title || "A picture" }),
+    item.image_url && image({ image_url: item.image_url, alt_text: item.fallback || item.title || "Image" }),
     (item.footer || item.ts) && el("div.dim.small", { dir: "auto" }, item.footer, item.ts ? ` · ${FULL.format(new Date(Number(item.ts) * 1000))}` : ""),
   ];
   return add(el("div.attachment-wrap", {}, words(item.pretext)), [add(node, inner)]);
@@ -132,7 +132,7 @@ function sizeOf(bytes = 0) {
 
 function file(item) {
   const own = ownFile(item.url);
-  const title = item.title || item.name || "A file";
+  const title = item.title || item.name || "File";
   const picture = own && /^image\/(png|jpeg|gif|webp|bmp|svg\+xml|avif)/.test(item.mimetype ?? "");
   return el("div.file-box", {},
     el("div.file", {},
@@ -172,7 +172,7 @@ function reactButton(message, className) {
 function replies(message, place) {
   if (!message.reply_count) return null;
   const faces = (message.reply_users ?? []).slice(0, 4).map((id) => avatar(store.name(id), store.user(id).is_bot));
-  const last = message.latest_reply ? `last at ${TIME.format(new Date(Number(message.latest_reply) * 1000))}` : "";
+  const last = message.latest_reply ? `last reply ${TIME.format(new Date(Number(message.latest_reply) * 1000))}` : "";
   return el("button.replies", { type: "button", data: { key: `${message.ts} replies` }, onclick: () => place.openThread(message.ts) },
     faces, el("span", {}, `${message.reply_count} ${message.reply_count === 1 ? "reply" : "replies"}`), el("span.dim.small", {}, last));
 }
@@ -189,7 +189,7 @@ function toolbar(message, place) {
   const bar = el("div.toolbar", { role: "toolbar", "aria-label": "Message" },
     place.canWrite && reactButton(message, ""),
     !place.inThread && place.canWrite && tool("Reply in a thread", icon("reply"), () => place.openThread(message.thread_ts ?? message.ts), "thread"));
-  const more = tool("More about this message", "⋮", () => openMenu(more, { label: "Message", load: () => deeds(message, place, more), pick: (item) => { setTimeout(item.does); return false; } }), "more");
+  const more = tool("More actions", "⋮", () => openMenu(more, { label: "Message", load: () => deeds(message, place, more), pick: (item) => { setTimeout(item.does); return false; } }), "more");
   more.setAttribute("aria-haspopup", "listbox");
   bar.append(more);
   return bar;
@@ -201,8 +201,8 @@ function deeds(message, place, origin) {
   return [
     ...shortcuts.map((each) => ({ value: each.callback_id, words: each.name, note: store.app.name, mark: "⚡", does: () => useShortcut(each.callback_id, { channel: message.channel, ts: message.ts }) })),
     mine && place.canWrite && { value: "edit", words: "Edit", mark: "✎", does: () => place.edit(message) },
-    mine && { value: "delete", words: "Delete", mark: "🗑", class: "danger", does: async () => { if (await ask("Delete this message?", "It cannot be brought back.", "Delete", origin)) drop(message); } },
-    { value: "raw", words: "Look at its JSON", mark: "{}", does: () => place.raw(message) },
-    web(message.permalink) && { value: "link", words: "Open its link", does: () => window.open(web(message.permalink), "_blank", "noopener") },
+    mine && { value: "delete", words: "Delete", mark: "🗑", class: "danger", does: async () => { if (await ask("Delete this message?", "You can't undo this.", "Delete", origin)) drop(message); } },
+    { value: "raw", words: "View as JSON", mark: "{}", does: () => place.raw(message) },
+    web(message.permalink) && { value: "link", words: "Open link", does: () => window.open(web(message.permalink), "_blank", "noopener") },
   ].filter(Boolean);
 }

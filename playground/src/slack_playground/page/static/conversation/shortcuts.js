@@ -4,7 +4,7 @@ import { toast } from "../base/dom.js";
 import { post } from "../base/net.js";
 import { store } from "../base/store.js";
 
-const UNANSWERED = { dispatch_failed: "The app is not connected.", operation_timeout: "The app did not answer within 3 seconds." };
+const UNANSWERED = { dispatch_failed: "The app isn't connected.", operation_timeout: "The app didn't respond within 3 seconds." };
 
 /** Why nothing happened, where the app did not acknowledge; else undefined. */
 export const unanswered = (outcome) => UNANSWERED[outcome];

@@ -16,7 +16,7 @@ export function drawSidebar(nav, here, go) {
     const others = all.filter((c) => c.kind === "public" && !c.members.includes(store.acting));
     const direct = mine.filter((c) => (c.kind === "im" || c.kind === "mpim") && !store.isApp(c));
     fill(nav,
-      group("Channels", rooms.map((c) => row(c, here, go)), el("button.icon", { type: "button", "aria-label": "Make a channel", title: "Make a channel", data: { key: "new-channel" }, onclick: (event) => make(event.currentTarget, go) }, "+")),
+      group("Channels", rooms.map((c) => row(c, here, go)), el("button.icon", { type: "button", "aria-label": "Create a channel", title: "Create a channel", data: { key: "new-channel" }, onclick: (event) => make(event.currentTarget, go) }, "+")),
       others.length ? group("Channels to join", others.map((c) => row(c, here, go))) : null,
       group("Direct messages", direct.map((c) => row(c, here, go)), newDirect(go)),
       group("Apps", [apps.length ? apps.map((c) => row(c, here, go)) : appRow(go)]));
@@ -47,7 +47,7 @@ function appRow(go) {
 }
 
 function newDirect(go) {
-  const button = el("button.icon", { type: "button", "aria-label": "Write to somebody", title: "Write to somebody", "aria-haspopup": "listbox", data: { key: "new-direct" } }, "+");
+  const button = el("button.icon", { type: "button", "aria-label": "New direct message", title: "New direct message", "aria-haspopup": "listbox", data: { key: "new-direct" } }, "+");
   const load = (query) => [...store.users.values()].filter((u) => u.id !== store.acting && !u.deleted && `${u.name} ${store.name(u.id)}`.toLowerCase().includes(query.toLowerCase()))
     .map((u) => ({ value: u.id, words: store.name(u.id), note: `@${u.name}` }));
   const start = (item) => post("dm", { as: store.acting, users: [item.value] }).then((answer) => go(answer.channel)).catch((error) => toast(error.message));
@@ -56,7 +56,7 @@ function newDirect(go) {
 }
 
 function make(origin, go) {
-  const field = el("input.field", { type: "text", "aria-label": "Name of the channel", placeholder: "release-train", maxlength: "80", required: true });
+  const field = el("input.field", { type: "text", "aria-label": "Channel name", placeholder: "release-train", maxlength: "80", required: true });
   const secret = el("input", { type: "checkbox", id: "new-private" });
   const leave = () => { dialog.close(); dialog.remove(); origin.focus(); };
   const save = async (event) => {
@@ -70,10 +70,10 @@ function make(origin, go) {
       toast(error.message);
     }
   };
-  const dialog = el("dialog.modal.confirm", { "aria-label": "Make a channel" }, el("form", { onsubmit: save },
-    el("header", {}, el("h2", {}, "Make a channel")),
+  const dialog = el("dialog.modal.confirm", { "aria-label": "Create a channel" }, el("form", { onsubmit: save },
+    el("header", {}, el("h2", {}, "Create a channel")),
     el("div.modal-body", {}, field, el("label", { for: "new-private" }, secret, " Private")),
-    el("footer", {}, el("button.action", { type: "button", onclick: leave }, "Cancel"), el("button.action.primary", { type: "submit" }, "Make it"))));
+    el("footer", {}, el("button.action", { type: "button", onclick: leave }, "Cancel"), el("button.action.primary", { type: "submit" }, "Create"))));
   dialog.addEventListener("cancel", (event) => { event.preventDefault(); leave(); });
   document.getElementById("dialogs").append(dialog);
   dialog.showModal();

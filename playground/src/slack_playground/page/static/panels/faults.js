@@ -8,12 +8,12 @@ const FAULTS = {
   ratelimited: { words: "429 with Retry-After", fields: { retry_after: ["Retry-After, seconds", 1] } },
   status: { words: "An HTTP error", fields: { status: ["Status", 500] } },
   error: { words: "ok: false with an error", fields: { error: ["Error", "token_revoked"] } },
-  drop_before: { words: "Connection dropped before the effect", fields: {} },
-  drop_after: { words: "Connection dropped after the effect", fields: {} },
+  drop_before: { words: "Connection dropped before the call takes effect", fields: {} },
+  drop_after: { words: "Connection dropped after the call takes effect", fields: {} },
   delay: { words: "A delay", fields: { seconds: ["Seconds", 2] } },
   garbage: { words: "200, and no JSON", fields: {} },
   duplicate: { words: "Envelope sent twice", fields: {}, socket: true },
-  redeliver: { words: "Event sent again although acknowledged", fields: {}, socket: true },
+  redeliver: { words: "Event sent again after its ack", fields: {}, socket: true },
   lose: { words: "Envelope not sent", fields: {}, socket: true },
   lose_ack: { words: "Ack not counted", fields: {}, socket: true },
 };
@@ -28,7 +28,7 @@ export function faultsPanel() {
   const times = el("input.field.narrow", { type: "number", min: "0", value: "1" });
   const after = el("input.field.narrow", { type: "number", min: "0", value: "0" });
   const more = el("span.more");
-  const list = el("ul.faults", { "aria-label": "Faults that are set" });
+  const list = el("ul.faults", { "aria-label": "Active faults" });
   const extra = () => {
     const { fields, socket } = FAULTS[kind.value];
     if (socket) method.value = "socket";
@@ -41,7 +41,7 @@ export function faultsPanel() {
     event.preventDefault();
     const body = { kind: kind.value, method: method.value.trim() || "*", times: Number(times.value), after: Number(after.value) };
     for (const input of more.querySelectorAll("input")) body[input.dataset.field] = input.dataset.field === "error" ? input.value : number(input.value);
-    await deed(() => post("faults", body), "The fault is set");
+    await deed(() => post("faults", body), "Fault added");
   };
   const deed = async (act, words) => {
     try {
@@ -53,13 +53,13 @@ export function faultsPanel() {
   };
   const press = (words, act, done = words) => el("button.action", { type: "button", onclick: () => deed(act, done) }, words);
   const draw = () => fill(list, store.faults.length ? store.faults.map((each) => el("li", {},
-    el("span", {}, el("strong", {}, each.kind), ` on ${each.method}`, each.times ? `, ${each.times - (each.struck ?? 0)} more` : ", for ever", each.after ? `, after ${each.after}` : ""),
-    el("button.icon", { type: "button", "aria-label": `Remove ${each.kind} on ${each.method}`, onclick: () => deed(() => remove(`faults/${encodeURIComponent(each.id)}`), "Removed") }, "✕"))) : el("li.dim", {}, "None is set."));
+    el("span", {}, el("strong", {}, each.kind), ` on ${each.method}`, each.times ? `, ${each.times - (each.struck ?? 0)} more` : ", always", each.after ? `, after ${each.after}` : ""),
+    el("button.icon", { type: "button", "aria-label": `Remove ${each.kind} on ${each.method}`, onclick: () => deed(() => remove(`faults/${encodeURIComponent(each.id)}`), "Removed") }, "✕"))) : el("li.dim", {}, "No active faults."));
   const node = el("div.panel.scroll", { tabindex: "0", role: "region", "aria-label": "Faults" },
     el("datalist", { id: "methods" }, METHODS.map((each) => el("option", { value: each }))),
-    el("h3", {}, "Set a fault"),
-    el("form.fault-form", { onsubmit: set }, el("label", {}, "What happens", kind), el("label", {}, "To which call", method), el("label", {}, "How often (0: always)", times), el("label", {}, "After so many calls", after), more, el("button.action.primary", { type: "submit" }, "Set the fault")),
-    el("h3", {}, "Set now"), list, el("div.actions", {}, press("Remove all", () => remove("faults"), "All removed")),
+    el("h3", {}, "Add a fault"),
+    el("form.fault-form", { onsubmit: set }, el("label", {}, "Fault", kind), el("label", {}, "Method", method), el("label", {}, "Times (0: always)", times), el("label", {}, "Skip first calls", after), more, el("button.action.primary", { type: "submit" }, "Add fault")),
+    el("h3", {}, "Active"), list, el("div.actions", {}, press("Remove all", () => remove("faults"), "All removed")),
     el("h3", {}, "Connections"), el("div.actions", {}, Object.entries(SOCKET).map(([name, words]) => press(words, () => post("socket", { do: name })))),
     el("h3", {}, "Token"), el("div.actions", {}, press("Revoke", () => post("token", { revoked: true }), "Revoked"), press("Restore", () => post("token", { revoked: false }), "Restored")),
     el("h3", {}, "Time"), el("div.actions", {}, press("5 seconds later", () => post("clock", { advance: 5 })), press("31 minutes later", () => post("clock", { advance: 1860 }))));

@@ -17,7 +17,7 @@ const TITLE = {
   response_url: (e) => `response_url ${e.status ?? ""}`,
   upload: (e) => `upload ${e.status ?? ""}`,
   envelope: (e) => `${e.type} ${e.payload?.command ?? e.payload?.event?.type ?? e.payload?.type ?? ""}${e.retry_attempt ? `, again (${e.retry_attempt})` : ""}`,
-  ack: (e) => `ack of ${shortId(e.envelope_id)}${repeated(e) ? ", once more" : e.late ? ", late" : ""}`,
+  ack: (e) => `ack of ${shortId(e.envelope_id)}${repeated(e) ? ", repeated" : e.late ? ", late" : ""}`,
   no_ack: (e) => `no ack of ${shortId(e.envelope_id)}, ${e.type}: ${e.reason}`,
   connection: (e) => `connection ${e.connection ?? ""} ${e.event}${e.reason ? ` (${e.reason})` : ""}`,
   person: (e) => `${store.name(e.user)}: ${e.does}`,
@@ -60,7 +60,7 @@ export function trafficPanel() {
   const count = el("span.dim.small", { role: "status" });
   const choose = el("select", { "aria-label": "Kind", onchange: () => { kind = choose.value; draw(true); } }, KINDS.map((each) => el("option", { value: each }, each)));
   choose.value = kind;
-  const field = el("input.field", { type: "search", "aria-label": "Search the traffic", placeholder: "Search", value: wanted, oninput: () => { wanted = field.value.toLowerCase(); draw(true); } });
+  const field = el("input.field", { type: "search", "aria-label": "Search traffic", placeholder: "Search", value: wanted, oninput: () => { wanted = field.value.toLowerCase(); draw(true); } });
   const pause = el("button.quiet", { type: "button", "aria-pressed": String(paused), onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); draw(true); } }, "Pause");
   let last = null;
   const fits = (entry) => (kind === "all" || entry.kind === kind || (kind === "ack" && entry.kind === "no_ack")) && (!wanted || JSON.stringify(entry).toLowerCase().includes(wanted));
