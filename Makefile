@@ -5,8 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.demo-installed
+CORES  := $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 # Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
-JOBS   ?= $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
+JOBS   ?= $(shell expr 2 \* $(CORES) + 1)
 
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
@@ -54,7 +55,7 @@ test: $(STAMP)  ## every test, of the long ones a sample; needs no root, no serv
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
 
 test-fast: $(STAMP)  ## the unit tests alone
-	$(BIN)/pytest --numprocesses=auto --dist=worksteal tests/unit $(ARGS)
+	$(BIN)/pytest --numprocesses=$(shell expr $(CORES) + 1) --dist=worksteal tests/unit $(ARGS)
 
 faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --full -m sampled $(ARGS)

@@ -43,8 +43,8 @@ T = TypeVar("T")
 BEGINNING = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 COMMAND = ["sleep", "1000"]
 BEYOND_SECONDS = 1e-6
-STEP_SECONDS = 0.02
-STEP_SHARE = 0.01  # of what was waited already
+STEP_SECONDS = 0.05
+STEP_SHARE = 0.02  # of what was waited already
 PATIENCE_SECONDS = 20.0
 PERSON, SCHEDULE = "cli:anna", "schedule:nightly"
 
