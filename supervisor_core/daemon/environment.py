@@ -88,10 +88,10 @@ class EnvironmentReport(TypedDict):
 
 
 def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | None = None) -> EnvironmentReport:
-    """Look at the place where this configuration would have a supervisor work, and make the folders that are missing.
+    """Check the environment of this configuration and create missing folders.
 
-    The root of the drive is never made: one that is not mounted must not turn into a folder. A drive that hangs is
-    not waited for longer than its door allows.
+    The root of the drive is never created: an unmounted drive must not become a folder. A hanging drive delays no
+    longer than its timeout.
     """
     issues = []
     try:

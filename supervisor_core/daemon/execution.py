@@ -55,12 +55,11 @@ def execute(
     limit: RetryLimit = NO_LIMIT,
     on_progress: Callable[[Job], None] = lambda _: None,
 ) -> Outcome | None:
-    """Run a queued or claimed job to its end; its outcome as it was written, None where somebody else has it, or where
-    it was told to stop before it could begin.
+    """Run a queued or claimed job to its end; return the stored outcome.
 
-    `on_trouble` is called, with words, while an outcome can't be written. Once `limit` is over, the job stays started,
-    which is reported as interrupted later, and `OutcomeNotWritten` is raised. `on_progress` is called in this thread
-    after each step that the handler reports.
+    Returns None if another process has the job, or if it was told to stop first. `on_trouble` is called with words
+    while an outcome can't be stored. After `limit`, the job stays started, which is reported as interrupted later, and
+    `OutcomeNotWritten` is raised. `on_progress` is called in this thread after each step that the handler reports.
     """
     with command_context(job.task_id, job.label, job.worker_id):
         if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
@@ -112,7 +111,7 @@ def _handle(job: Job, host: HostContext) -> Outcome:
 def _write_down(
     job: Job, outcome: Outcome, duration: float, ledger: Ledger, on_trouble: Callable[[str], None], limit: RetryLimit
 ) -> Outcome:
-    """The outcome is known and must not be lost: a full disk is waited for, and said. What was written in the end."""
+    """Store the outcome, which must not be lost: wait for a full disk and report it. Returns the stored outcome."""
     written, refused = outcome, False
     step = jobs.finish(job, written, _now(), duration)
     deadline = time.monotonic() + limit.seconds
@@ -138,7 +137,7 @@ def _write_down(
 
 
 def _wait(limit: RetryLimit, deadline: float) -> bool:
-    """Wait for the next try; False where there is none."""
+    """Wait for the next attempt; False if there is none."""
     again = time.monotonic() + DISK_RETRY_SECONDS
     while time.monotonic() < again:
         if limit.should_stop() or time.monotonic() >= deadline:

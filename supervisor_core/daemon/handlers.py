@@ -22,8 +22,8 @@ from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import MOST_COPIES
 
 Handler = Callable[[HostContext, Job], Outcome]
-"""Carries out one job and says what came of it. It runs in a thread of its own and may take its time; a
-`SupervisorError` that it raises is a failure in words, anything else is a mistake of ours."""
+"""Executes one job and returns its outcome. It runs in a thread of its own and may take long. A `SupervisorError` is a
+failure in words; any other exception is a bug."""
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ MOST_TAKEN_BACK = 10
 """Commits, by one rollback."""
 
 DRIVE_SECONDS = TIMEOUT_SECONDS
-"""Once for each command: the first call that hangs is waited for, and those after it fail at once."""
+"""Paid once for each command: the first hanging call times out, and later ones fail immediately."""
 
 
 def stop_seconds(worker: WorkerSettings) -> float:
@@ -59,7 +59,7 @@ def stop_seconds(worker: WorkerSettings) -> float:
 
 
 def _paused(worker: WorkerSettings) -> float:
-    """Beside ours there may be copies that somebody started by hand; they end one after the other."""
+    """Copies that somebody started by hand are stopped one at a time, besides the worker."""
     return MOST_COPIES * stop_seconds(worker)
 
 
@@ -83,8 +83,9 @@ def _rolled_back(worker: WorkerSettings) -> float:
 
 
 def _packages_changed(worker: WorkerSettings, installations: int = 1) -> float:
-    """Waiting for somebody else's installation, our own, the way back; and looks at what is there between them. An undo
-    has the first and the last of these. Several installations go one after the other.
+    """The time for another installation to end, our own, a rollback, and checks between them.
+
+    An undo has the first and the last of these. Several installations run one at a time.
     """
     return _code_changed(worker) + installations * 3 * (worker.code.pip_timeout_seconds + READING_SECONDS)
 

@@ -53,7 +53,7 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -
 
 
 def _acquire(lock: FileLock) -> FileLock:
-    """Take the daemon's lock. Who only looks whether somebody has it (`status`, a pass) has it for that moment."""
+    """Take the daemon's lock. A reader (`status`, a pass) holds it only for a moment."""
     try:
         return lock.acquire()
     except LockedError as error:
@@ -91,7 +91,7 @@ def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
 
 
 def daemon_holder(state_dir: Path) -> int | None:
-    """The PID of the daemon that owns the folder; 0 where one does and does not say; None where none does."""
+    """Return the pid of the daemon that owns the folder; 0 if it is unknown, None without a daemon."""
     lock = FileLock(state_dir / DAEMON_LOCK)
     try:
         lock.acquire(exclusive=False).release()

@@ -55,7 +55,7 @@ def status_document(
     background_problems: Iterable[str],
     started_at: datetime,
 ) -> dict[str, Any]:
-    """The whole, and whether all of it is well."""
+    """Return the whole status, and whether everything is healthy."""
     reports = list(services)
     well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
     well = well and not any(report.health == "degraded" for report in reports)

@@ -40,10 +40,10 @@ def status(words: str) -> None:
 
 
 class Watchdog:
-    """Says that the daemon is well, twice as often as systemd wants to hear it, and only while that is true.
+    """Pings systemd's watchdog twice in each interval, while the daemon is healthy.
 
-    It lives in the daemon's loop, so a loop that hangs says nothing either. What systemd does with one that keeps
-    silent (it ends it and starts it anew) spares the workers.
+    It runs in the daemon's loop, so a hanging loop sends no pings. systemd then restarts the daemon; the workers keep
+    running.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -53,7 +53,7 @@ class Watchdog:
         self._problem = ""
 
     async def run(self, stopping: asyncio.Event, well: Callable[[], str]) -> None:
-        """Say so until the daemon stops; `well` returns why it is not. Back at once where nobody listens."""
+        """Ping until the daemon stops; `well` returns why it is unhealthy. Returns immediately without a watchdog."""
         while self.every_seconds and not stopping.is_set():
             self._look(well)
             await wait_until(None, stopping, self.every_seconds)

@@ -43,8 +43,7 @@ CHAT = "slack"
 
 
 def build_approvals(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
-    """The approvals of this host, by the configuration that is in force at the time. Without `rights` of a chat, what
-    the host knows by itself."""
+    """Build the approvals of this host, by the active configuration. Without a chat's `rights`, the host's own."""
     observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
     return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
 
@@ -119,7 +118,7 @@ ChatFactory = Callable[[ChatContext], Chat]
 
 @dataclass(frozen=True, slots=True)
 class ChatConnection:
-    """A chat that is about to be served, with what others need of it before it runs."""
+    """A chat before it runs, with the parts that others need."""
 
     rights: Rights
     answer: AnswerCommand

@@ -46,14 +46,14 @@ class MarkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that somebody had done to the worker."""
+    """A command on the worker."""
 
     at: datetime
     sort: MarkKind
     name: str
     """`rollback`."""
     words: Phrase
-    """By whom, and what came of it."""
+    """The requester and the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class History:
     """The age limit of the heartbeat; 0 if none is expected."""
     marks: tuple[Mark, ...] = ()
     more: int = 0
-    """Marks that are not among them, older ones."""
+    """The number of older marks that are left out."""
 
     @property
     def length(self) -> str:
@@ -205,7 +205,7 @@ def percent(uptime: Uptime) -> str:
 
 
 MOST = 20
-"""Workers of one answer: more rows than that are no picture."""
+"""The most workers of one answer; a chart can't show more."""
 
 COMMANDS = 200
 MARKS = 40

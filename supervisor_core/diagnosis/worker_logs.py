@@ -25,7 +25,7 @@ READ_BYTES_OF_ALL = 8 * READ_BYTES
 """The limit for all workers together."""
 
 SECONDS = 12.0
-"""For all workers together: a drive that hangs is given up after 10 s."""
+"""The timeout for all workers together; a hanging drive times out after 10 s."""
 
 AT_ONCE = 4
 
@@ -45,7 +45,7 @@ class WorkerLog:
 
 
 class NewestLines:
-    """Reads in a few threads of its own: one that hangs is left to its disk, and the others go on."""
+    """Reads in a few threads of its own; a hanging one is abandoned, and the others continue."""
 
     def __init__(self) -> None:
         self._threads = DaemonThreads("logs", AT_ONCE)
@@ -84,7 +84,7 @@ def _written(
 def _tail(
     drive: Drive, config: SupervisorConfig, worker: WorkerSettings, count: int, most: int, masking: Masking
 ) -> Tail:
-    """The end of its file; where its own log was begun anew not long ago, the end of the one before it as well."""
+    """Read the end of its file, and of the file before it after a recent rotation."""
     end = read_source(drive, source_of(config, worker), most)
     tail = last_lines(end, count, masking)
     if len(tail.lines) >= count or end.cut or not worker.log_file:

@@ -1,6 +1,6 @@
 """The record of each configuration that was applied or refused: an audit row, and a card in the alert channel.
 
-What is being applied is on the disk until its end is on record, so a daemon that follows a crash goes on with it.
+A version being applied is stored until its end is recorded, so the daemon continues it after a crash.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ConfigRecord:
         """True until a second version is applied."""
 
     async def resume(self) -> None:
-        """Go on with what the daemon before this one was applying when it ended without a word."""
+        """Continue the version that the previous daemon was applying when it crashed."""
         document = await self._writing(partial(read_json, self._path, tolerant=True))
         try:
             self._change = ConfigChange.from_json(document) if document and document.get("config_id") else None

@@ -35,7 +35,7 @@ POLL_BESIDE_SECONDS = 30.0
 """The same where it can: for a file that was removed, a link that was changed, another host's write to the drive."""
 
 PATIENCE_SECONDS = 5.0
-"""A look that takes longer is told of; it goes on being waited for, and nobody is sent after it."""
+"""A check that takes longer is reported. The service keeps waiting for it and starts no second one."""
 
 CHECK_SECONDS = 5.0
 """Timeout of a requested check of the file."""
@@ -132,7 +132,7 @@ class ConfigService(Service):
         }
 
     async def _read_for_others(self, path: Path) -> SupervisorConfig | str:
-        """The same with a limit: of calls that hang there is one at most, however often somebody asks."""
+        """Check with a timeout; there is at most one hanging call, however often it is requested."""
         if self._asked is None or self._asked.done():
             self._asked = asyncio.ensure_future(self._blocking(self._load_or_why, path))
             await asyncio.wait({self._asked}, timeout=CHECK_SECONDS)
@@ -141,7 +141,7 @@ class ConfigService(Service):
         return f"{path}: a folder isn't responding; is it on a hanging drive?"
 
     async def initialise(self) -> None:
-        """Begin anew: the file may have changed since the program read it, so the first look knows nothing."""
+        """Start over: the file may have changed since the program read it, so the first check assumes nothing."""
         self._seen = None
         self._woken.set()
 
@@ -270,8 +270,9 @@ class Rollout:
         """The workers that the rollout waits for."""
 
     def held_back(self, version: int, actions: Mapping[str, Action], running: Collection[str]) -> dict[str, Action]:
-        """The actions, without the restarts for this version while one that was restarted for it is not `running`,
-        unless somebody wants it to rest."""
+        """Return the actions, without further restarts for this version while a restarted worker isn't `running`.
+
+        A worker that shouldn't run doesn't count."""
         if version != self._version:
             self._version, self._restarted, self._announced, self.waits_for = version, set(), frozenset(), frozenset()
         changed = frozenset(each for each, action in actions.items() if action.why is Why.CHANGED)

@@ -25,7 +25,7 @@ HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
 
 
 def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
-    """A connection to the daemon and the token that it wants; `OSError` where nobody listens."""
+    """Open a connection to the daemon, with the required token; raise `OSError` if it isn't listening."""
     if not HAS_UNIX_SOCKETS:
         return _connect_port(state_dir, timeout)
     connection = socket.socket(socket.AF_UNIX)
@@ -40,7 +40,7 @@ def connect(state_dir: str, timeout: float) -> tuple[socket.socket, str]:
 
 
 def _connect_patiently(connection: socket.socket, path: str, timeout: float) -> None:
-    """Wait where too many wait already, which Linux refuses at once: somebody is there, and may be frozen."""
+    """Wait if the queue of connections is full, which Linux refuses immediately: the daemon may be frozen."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -54,7 +54,7 @@ def _connect_patiently(connection: socket.socket, path: str, timeout: float) -> 
 
 
 def listen(state_dir: str) -> socket.socket:
-    """The listening socket, open to nobody but its owner. The caller owns the state folder."""
+    """Open the listening socket for its owner only. The caller owns the state folder."""
     listener = socket.socket(socket.AF_UNIX)
     try:
         with ShortPath(state_dir) as folder:

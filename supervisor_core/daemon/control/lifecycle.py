@@ -1,6 +1,6 @@
-"""Starting the daemon in the background, and coming back when it is up, or with the reason why it is not.
+"""Starts the daemon in the background and waits until it is up, or returns why it isn't.
 
-Ending the daemon: asked, then told, then made to; and looked at again before it is called stopped.
+Stops the daemon by a request, then SIGTERM, then SIGKILL, and verifies that it is gone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StartedDaemon(NamedTuple):
 
     pid: int
     problems: list[str]
-    """Services that do not run, in words; it goes on trying."""
+    """Describe the services that aren't running; the daemon keeps trying."""
     stale_pid: int | None
     """The daemon before it, where that died without a word."""
 
@@ -136,10 +136,10 @@ MARGIN_SECONDS = 15.0
 """Time for the end of the program beyond the time that the daemon announces."""
 
 TERM_SECONDS, KILL_SECONDS = 5.0, 5.0
-"""For one that does not answer: its loop hangs, so there is nothing to finish; and what KILL takes, the drive aside."""
+"""The timeout for an unresponsive daemon, whose loop hangs, and for SIGKILL."""
 
 SAY_SECONDS, LOOK_AGAIN_SECONDS = 1.0, 0.02
-"""For whoever has just taken the daemon's lock to write who it is, or to let go of it after it has wiped that out."""
+"""The time for a new holder of the daemon's lock to write its pid, or for an old one to release the lock."""
 
 
 class StillAliveError(SupervisorError):
@@ -157,7 +157,7 @@ class StoppedDaemon(NamedTuple):
 
 
 class DaemonPort(Protocol):
-    """The daemon of a state folder, as whoever ends it meets it."""
+    """The daemon of a state folder, from the view of `stop`."""
 
     def holder(self) -> ProcessIdentity | None:
         """The holder of the lock; None without one."""

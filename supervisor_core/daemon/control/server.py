@@ -1,4 +1,4 @@
-"""The daemon's control socket: answers a line of JSON with a line of JSON, to nobody but its owner."""
+"""The daemon's control socket: answers a line of JSON with a line of JSON, to its owner only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from supervisor_core.storage.store import Ledger
 
 REQUEST_BYTES = 64 * 1024
 READ_SECONDS = 5.0
-"""Whoever connects and says nothing for so long is let go."""
+"""An idle connection is closed after this time."""
 
 LAST_ANSWER_SECONDS = 1.0
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Listens in the state folder; where there are no Unix sockets, on a loopback port with a token."""
+    """Listens in the state folder; without Unix sockets, on a loopback port with a token."""
 
     def __init__(self, state_dir: Path, answers: Mapping[str, Answer], *, unix: bool | None = None) -> None:
         self._state_dir = state_dir
@@ -107,7 +107,7 @@ LONGEST_WAIT_SECONDS = 24 * 3600.0
 
 
 class CommandWaiter:
-    """Whoever waits for a command is told as soon as there is something to tell."""
+    """Answer a client that waits for a command as soon as there is news."""
 
     def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:
         self._ledger = ledger

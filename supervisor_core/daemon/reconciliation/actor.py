@@ -33,7 +33,7 @@ from supervisor_core.workers.restarts.policy import Next, RestartDecision, Resta
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
-"""The interval of tries while the drive does not know of a pause yet."""
+"""The retry interval while a pause isn't on the drive yet."""
 
 LAUNCH = tuple(name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE)
 """The settings that a process is started with."""
@@ -61,7 +61,7 @@ class Hooks:
     plan_again: Callable[[str], None]
     """A new plan is needed for this worker, now."""
     settled: Callable[[str], None]
-    """A planned action is over, so an observation counts again."""
+    """A planned action has ended, so an observation counts again."""
     changed: Callable[[str], None]
     """Its lifecycle has changed."""
     publish: Callable[[EventType, str, Mapping[str, Any]], None]
@@ -72,7 +72,7 @@ class Hooks:
 class WorkerActor:
     """Its mailbox is the worker's jobs in the queue, and one place for the newest planned action.
 
-    Nobody else in this program starts or stops the worker, or writes its pause.
+    Nothing else in this program starts or stops the worker, or writes its pause.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class WorkerActor:
         self.planned = False
         """A plan has been made for it; until then it is coming up."""
         self.gone = False
-        """It was removed, and nothing of it is left."""
+        """True if the worker was removed and no process is left."""
         self.begun = 0
         """Its activities so far: an observation from before the newest one is outdated."""
         self.acting = False
@@ -110,13 +110,13 @@ class WorkerActor:
         self._due: float | None = None
         self._busy: Job | None = None
         self._unsettled = False
-        """The drive does not know yet of a pause or its end."""
+        """True while a pause or its end isn't on the drive yet."""
         self._pause_differs = False
-        """Somebody changed its pause flag by hand."""
+        """True if its pause flag was changed by hand."""
         self._logged: tuple[str, datetime | None] | None = None
         """The words and the due time of the decision that was logged last."""
         self._reconsider = False
-        """The decision about its last end must be made anew."""
+        """True if the decision about its last exit must be made again."""
 
     @property
     def moving(self) -> WorkerState | None:
@@ -182,8 +182,8 @@ class WorkerActor:
     def reconfigure(self, worker: WorkerSettings) -> None:
         """Use these settings from now on.
 
-        With a changed restart policy the decision about its last end is made anew; with another command, environment
-        or folder it is tried at once.
+        A changed restart policy causes a new decision about its last exit. Another command, environment or folder
+        causes an immediate start.
         """
         before, self.worker = self.worker, worker
         launched_otherwise = any(getattr(worker, name) != getattr(before, name) for name in LAUNCH)
@@ -194,13 +194,13 @@ class WorkerActor:
             self._reconsider = True
 
     def note_end(self, ended: WorkerEnded) -> None:
-        """A process of it has ended; an observation and the plan tell what follows."""
+        """Note that a process ended; an observation and the plan decide what follows."""
         self._operations.note_end(ended)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Work until asked to stop, which counts between two activities, or until the worker is removed.
+        """Work until told to stop, between two activities, or until the worker is removed.
 
-        The actor goes on whatever happens, and tells its problem.
+        The actor survives every error and reports its problem.
         """
         try:
             with worker_context(self.worker.id):
@@ -346,7 +346,7 @@ class WorkerActor:
             self._set_lifecycle(self.lifecycle.wait(decision), reason=decision.words)
 
     def _log_decision(self, decision: RestartDecision) -> None:
-        """Log a decision once: each round plans anew what can't begin yet."""
+        """Log a decision once: each round plans again what can't start yet."""
         if (decision.words, decision.due_at) != self._logged:
             level = logging.INFO if decision.reason is RestartReason.ENDED_WELL else logging.WARNING
             log.log(level, "%s: %s", self.worker.id, decision.words)
@@ -363,7 +363,7 @@ class WorkerActor:
         self._set_lifecycle(self.lifecycle.begin(what, moving))
 
     def _done(self, result: OperationResult) -> None:
-        """End the activity; the worker is observed anew where that changed anything."""
+        """End the activity; observe the worker again if anything changed."""
         self.begun += 1
         changed = result.state is not self.lifecycle.seen
         self._set_pid(result.pid)

@@ -29,7 +29,7 @@ APPLIED = frozenset({Why.AS_WANTED, Why.NOT_ENABLED, Why.ENDED})
 """Reasons of no action that mean a version of the configuration is applied."""
 
 LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
-"""Reasons why a worker is not restarted for a configuration, and may run with an older one."""
+"""Reasons to keep a worker running with an older configuration."""
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ManagedWorker:
         return self.actor.lifecycle.state is WorkerState.RUNNING
 
     def note_end(self, ended: WorkerEnded) -> None:
-        """A process of it has ended just now."""
+        """Note that a process just ended."""
         self._end = ended, datetime.now(UTC)
         self.actor.note_end(ended)
 
@@ -65,7 +65,7 @@ class ManagedWorker:
             self.actor.check_pause()
 
     def note_plan(self, action: Action, version: int) -> None:
-        """The newest plan says this of it, whether it is carried out now or held back."""
+        """Take over the newest plan, executed or held back."""
         self.why, self._planned_version = action.why, version
 
     def act(self, action: Action, version: int, now: datetime) -> None:
@@ -131,7 +131,7 @@ class ManagedWorker:
         return WorkerSnapshot(self.desired(config, status), self.actual(status), self._reconciliation)
 
     def progress(self, version: int, *, halted: bool) -> WorkerProgress:
-        """Its progress with this version. `halted`: a worker before it does not run with that version."""
+        """Return its progress with this version. `halted`: a worker before it fails with that version."""
         actor = self.actor
         if self._reconciliation.desired_version >= version:
             return WorkerProgress.DONE
@@ -146,7 +146,7 @@ class ManagedWorker:
 
 
 class ManagedWorkers(dict[str, ManagedWorker]):
-    """All that have an actor, by id, those included that were removed from the configuration and are not gone yet."""
+    """All workers with an actor, by id, including removed ones that are still running."""
 
     def workers(self) -> list[WorkerSettings]:
         return [managed.actor.worker for managed in self.values()]

@@ -1,7 +1,7 @@
 """Observes workers for the daemon, with what it knows of its own lag and of their probes.
 
-`LagMeter` measures how late this program is woken: what the host, or somebody's signal, did not let it do must accuse
-no worker. `ObservationSchedule` knows when a condition may change although nothing happens.
+`LagMeter` measures how late this program is woken: a suspended or busy host must not make workers look stale.
+`ObservationSchedule` knows when a condition may change without an event.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHORTEST_SECONDS = 0.001
 """The shortest wait for the next observation."""
 
 TICK_SECONDS = 1.0
-"""Between two ticks: a stop that is shorter and lies between them is not seen, and is no lag worth the name."""
+"""The interval of ticks. A shorter stop between two of them is unnoticed and irrelevant."""
 
 TOLERATED_SECONDS = 0.5
 """A tick that is less late than this is punctual: on a busy host all are a little late."""
@@ -52,13 +52,13 @@ class SchedulingLag:
         return SchedulingLag(now + TICK_SECONDS, self._all(now)[-KEPT:])
 
     def rested(self, now: float) -> SchedulingLag:
-        """It ticks no more: what follows is no lag."""
+        """Stop ticking: later time isn't lag."""
         return SchedulingLag(None, self._all(now)[-KEPT:])
 
     def within(self, seconds: float, now: float) -> float:
-        """The whole lag of all ticks that came late in the last so many seconds, and of one that is overdue.
+        """Return the whole lag of all late ticks in the last so many seconds, and of an overdue one.
 
-        Not only the part of it within: of a night's suspension that ended a minute ago, all is taken off.
+        A suspension that ended a minute ago counts in full, even if it lasted a night.
         """
         return sum(by for at, by in self._all(now) if now - at <= seconds)
 
@@ -68,10 +68,10 @@ class SchedulingLag:
 
 
 class LagMeter:
-    """Ticks on the event loop; `within` may be asked from any thread, and answers at once.
+    """Ticks on the event loop; `within` may be called from any thread and returns immediately.
 
-    Its clock goes on while the host is suspended, and is set by nobody: a clock that an administrator sets is no lag.
-    The event loop's own clock stands still in a suspension, on Linux, so the tick comes late by just that.
+    Its clock continues while the host is suspended, and setting the system time doesn't affect it. The event loop's
+    clock stops during a suspension on Linux, so the tick is late by exactly that time.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class WorkerObserver(Service):
         self._prober.forget(worker_id)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Measure and ask until told to stop."""
+        """Measure and check until told to stop."""
         try:
             async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
                 both.create_task(self._meter.run(stopping))
@@ -146,14 +146,14 @@ class WorkerObserver(Service):
 
 
 class ObservationSchedule:
-    """One moment for each worker. What is noted anew takes the place of what was noted before."""
+    """One moment for each worker; a new one replaces the old one."""
 
     def __init__(self) -> None:
         self._moments: dict[str, datetime] = {}
         self._heap: list[tuple[datetime, str]] = []
 
     def note(self, worker_id: str, moment: datetime | None) -> None:
-        """Look at this worker then; None: nothing can change by itself."""
+        """Observe this worker at that time; None if nothing can change without an event."""
         if moment is None:
             self._moments.pop(worker_id, None)
         elif self._moments.get(worker_id) != moment:
@@ -178,7 +178,7 @@ class ObservationSchedule:
         return found
 
     def wait(self, now: datetime) -> float:
-        """Seconds until the first moment; without end where there is none."""
+        """Return the seconds until the first moment; infinity without one."""
         while self._heap and self._moments.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if not self._heap:

@@ -52,7 +52,7 @@ class OperationResult(NamedTuple):
     quarantined: bool
     pid: int | None = None
     plan_again: bool = False
-    """It isn't in the planned state, and something can be done about that at once."""
+    """True if it isn't in the planned state and can be brought there right now."""
 
 
 class WorkerOperations:
@@ -64,7 +64,7 @@ class WorkerOperations:
         self._last_end: tuple[WorkerEnded, float] | None = None
         """The newest end of its process, and the monotonic time at which it was noticed."""
         self.may_start = False
-        """Its backoff is over, so the next start needs no decision."""
+        """Its backoff has ended, so the next start needs no decision."""
         self._worker_id = worker_id
         self._parts = parts
         self._adapter = adapter
@@ -74,16 +74,16 @@ class WorkerOperations:
         self._last_search: tuple[float, FoundWorker] | None = None
         """The search that its end was judged by, and its monotonic time."""
         self._failed_to_start = False
-        """The last start did not even make a process."""
+        """True if the last start didn't create a process."""
 
     def note_end(self, ended: WorkerEnded) -> None:
-        """A process of it has ended just now; called on the event loop."""
+        """Note that a process just ended; called on the event loop."""
         self._last_end = ended, time.monotonic()
 
     def decide(self, worker: WorkerSettings, stopped: StopRequested) -> RestartDecision | None:
-        """The restart decision about its end; None where it did not end on its own, so that it may be started.
+        """Decide about a restart after its exit; None if it didn't exit on its own and may be started.
 
-        Nobody changes its code meanwhile: whoever does stops it as well, and that is no end on its own.
+        Its code doesn't change meanwhile: a code change stops it, which isn't an exit on its own.
         """
         history, now = self._history(), self._parts.host.now()
         self._automatic = True
@@ -170,7 +170,7 @@ class WorkerOperations:
         return OperationResult(state, quarantined=False)
 
     def restart(self, worker: WorkerSettings, why: Why, stopped: StopRequested) -> OperationResult:
-        """Stop it and start it; it goes on where the start would fail for sure, or where it hangs too often."""
+        """Restart it, unless the start would surely fail or it hangs too often."""
         with self._code_locked(worker, stopped):
             return self._restart(worker, why)
 
@@ -229,9 +229,9 @@ class WorkerOperations:
         return self._restart_history
 
     def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> bool:
-        """True if it ran and nobody stopped it: whoever does puts that on record first, and forgets the record after.
+        """True if it ran and wasn't stopped: a stop is recorded first, and its record removed after it.
 
-        A process that the host took with it when it went down did not end on its own.
+        A process that ended with its host didn't exit on its own.
         """
         begun, found = time.monotonic(), self._adapter.search(self._worker_id)
         self._last_search = begun, found

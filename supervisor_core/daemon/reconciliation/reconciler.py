@@ -1,8 +1,8 @@
 """The reconciler compares the desired state of each worker with its actual one, and has its actor close the gap.
 
-A round observes the workers, plans (purely), and hands each actor its action. Rounds come at a fixed distance, with
-each version of the configuration, and at once for a worker whose process has ended. The reconciler keeps the snapshot
-of all workers, and publishes events; those are hints, and nothing here depends on one having arrived.
+A round observes the workers, plans (purely), and hands each actor its action. Rounds run at a fixed interval, for each
+version of the configuration, and immediately for a worker whose process ended. The reconciler keeps the snapshot of
+all workers and publishes events; those are hints, and nothing here depends on their arrival.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Reconciler(Service):
             self._life = asyncio.create_task(self.run(self._stopping), name="reconciler")
 
     async def stop(self) -> None:
-        """Finish what is in hand, and end. The workers go on."""
+        """Finish running activities and stop. The workers keep running."""
         life, self._life = self._life, None
         if life is not None and self._stopping is not None:
             self._stopping.set()
@@ -150,13 +150,13 @@ class Reconciler(Service):
         }
 
     def look_again(self) -> None:
-        """Observe unhealthy workers again, now: the drive does not always tell of their recovery."""
+        """Observe unhealthy workers again now: the drive doesn't always report their recovery."""
         for worker_id, fine in self.managed.healthy().items():
             if not fine:
                 self.plan_again(worker_id)
 
     def problem(self) -> str:
-        """The trouble that keeps the reconciler or its actors from their work."""
+        """The problem of the reconciler or its actors."""
         return "; ".join([*([self._trouble] if self._trouble else []), *self.managed.problems()])
 
     async def initialise(self) -> None:
@@ -211,7 +211,7 @@ class Reconciler(Service):
             await self._rest(stopping, next_at - loop.time())
 
     async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
-        """Wait until somebody pokes it, until the next round, or until a worker must be observed."""
+        """Wait for a poke, the next round, or a worker to observe."""
         now = datetime.now(UTC)
         self._due.update(self._schedule.due(now))
         wait = 0.0 if self._due else min(self._schedule.wait(now), seconds)
@@ -244,7 +244,7 @@ class Reconciler(Service):
                 self._publish(EventType.WORKER_UPDATED, worker_id, {"version": self._version})
 
     async def _careful_round(self, due: list[str], *, whole: bool) -> None:
-        """The edge of a round: what fails is said, and the next round tries again."""
+        """Run a round; report a failure and retry in the next round."""
         try:
             await self._round(due)
             if whole:
@@ -318,10 +318,10 @@ class Reconciler(Service):
         return fresh
 
     def _look(self, workers: Sequence[WorkerSettings]) -> tuple[list[WorkerStatus], list[str]]:
-        """Observe them, in a thread; the second answer names those that ended just after.
+        """Observe the workers in a thread; the second result names those that exited right after.
 
-        Who runs and was not known to, as after a restart of the daemon, is looked at through the adapter as well: from
-        then on its exit is heard at once.
+        A running worker that wasn't known yet, such as after a restart of the daemon, is also observed through the
+        adapter, so that its exit is noticed immediately.
         """
         statuses, ended = self.observer.look(workers), []
         for status in statuses:

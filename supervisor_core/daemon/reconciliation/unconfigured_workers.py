@@ -1,4 +1,4 @@
-"""Workers that are not in the configuration: those that are on record all the same, and commands that wait for them."""
+"""Workers that aren't in the configuration, but have records or waiting commands."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
 
 
 def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[Job]:
-    """End what waits for workers that nobody looks after any more, as failures that say so; which these were.
+    """Fail the jobs that wait for unconfigured workers; return those workers.
 
-    Else it would wait until a worker of that name is configured again, and then be done, months later.
+    Otherwise a job would run months later, when a worker with that name is configured again.
     """
     refused: list[Job] = []
     host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
@@ -59,7 +59,7 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
 
 
 def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
-    """For a pass: say for whom this worker's commands wait; who is no worker here any more keeps nobody waiting."""
+    """In a pass, log the workers that this worker's commands wait for; unconfigured ones don't block."""
     gone: set[str] = set()
     while True:
         held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id))

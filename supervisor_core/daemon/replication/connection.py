@@ -1,7 +1,7 @@
 """The connection to the shared database, with a time limit for each answer. Its errors show no password.
 
-PyMySQL has a limit of its own, and SQLite is no server. A psycopg connection is cut from another thread, which psycopg
-takes for a server that went away.
+PyMySQL has its own timeout, and SQLite has no server. A psycopg connection is closed from another thread, which psycopg
+treats as a lost server.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class SharedDatabase:
         return path.parent.is_dir() and not path.exists()
 
     def close(self) -> None:
-        """Let go of the connections. Whoever asks next makes a new one: none is kept that may freeze meanwhile."""
+        """Close the connections. The next use opens a new one, because a kept one may freeze."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Forwarding: what is new in the ledger is brought to the shared database, in order, as often as it takes.
+"""Forwards new rows of the ledger to the shared database, in order, with retries.
 
 The shared database itself says how far it got: by its newest row of this host's audit chain, and by a mark that is
 written in the same transaction as the jobs. So a kill at any moment, a database that was restored from a copy or made
@@ -103,7 +103,7 @@ class Replicator:
         return self._ledger.read(lambda local: replication_progress.count_waiting(local, self._marks(local, origin)))
 
     def note(self) -> None:
-        """Keep in the ledger how far it got, for whoever asks while the database is away."""
+        """Store the progress in the ledger, for readers while the database is unreachable."""
         known, origin = self._known, self._who()
         if known is None or (self._noted and replace(self._noted, forwarded_at=known.forwarded_at) == known):
             return
@@ -111,7 +111,7 @@ class Replicator:
         self._noted = known
 
     def close(self) -> None:
-        """Let go of the connection; the next batch makes a new one."""
+        """Close the connection; the next batch opens a new one."""
         self._database.close()
 
     def _who(self) -> Origin:
@@ -162,7 +162,7 @@ class SharedTrail:
     rows: int
     faults: list[audit.Fault]
     waiting: int
-    """Rows of this host that are not there yet."""
+    """The rows of this host that aren't there yet."""
 
 
 def verify_shared(database: SharedDatabase, ledger: Ledger) -> SharedTrail:

@@ -73,7 +73,7 @@ def open_replicator(config: SupervisorConfig, ledger: Ledger) -> Replicator:
 
 
 class ReplicationRounds:
-    """Rounds of one `Forwarding`, each in whatever thread; one at a time. Never raises: what is wrong is said."""
+    """Rounds of one `Forwarding`, in any thread, one at a time. Never raises; a result carries the problem."""
 
     def __init__(self, forwarding: Replicator) -> None:
         self._forwarding = forwarding
@@ -119,7 +119,7 @@ class ReplicationRounds:
         return ReplicationRound(rows, self.waiting(), problem)
 
     def over(self) -> None:
-        """Nobody needs to wait for a step of this round any more."""
+        """Release everything that waits for a step of this round."""
         self.answered.set()
         self.ready.set()
 
@@ -139,9 +139,9 @@ class ReplicationRounds:
 
 
 def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> ReplicationRound:
-    """At the end of a pass: bring what is new, within bounds, whatever the database does.
+    """Forward new rows at the end of a pass, within a time limit.
 
-    Nothing is lost where it can't be done: the next pass or the daemon goes on from where the database is.
+    Nothing is lost on a failure: the next pass or the daemon continues from the database's state.
     """
     if disabled_reason(config):
         return ReplicationRound()

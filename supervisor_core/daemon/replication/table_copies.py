@@ -59,7 +59,7 @@ class CopyScope:
     shared: Connection
     supervisor_id: str
     marks: Marks
-    """Moved by the finders to where the shared database stands after the batch."""
+    """Moved by the finders to the state of the shared database after the batch."""
     most_rows: int
     most_characters: int
     compare_all: bool
@@ -276,7 +276,7 @@ class TableCopy:
     changed: Callable[[CopyScope, Table], Sequence[Row]]
     """Finds the rows that may be new or changed, in the order in which they are copied."""
     omitted: frozenset[str] = frozenset()
-    """Columns that each database counts by itself."""
+    """Columns that each database numbers itself."""
     prepare: Callable[[Table, Row], Row] = fitting
     """Masks or cuts what another database would refuse."""
     follows: bool = False

@@ -1,7 +1,7 @@
 """The supervisor's own life cycle (spawning, active, paused, failed, terminated) and its heartbeats.
 
-A move is stored before anybody hears of it. If the database doesn't take it, it hasn't happened, and the caller may
-retry. An error here keeps no worker from being looked after.
+A move is stored before it is published. If the database rejects it, it hasn't happened, and the caller may retry. An
+error here doesn't affect the supervision of workers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ EVENTS: Mapping[SupervisorMove, str] = MappingProxyType(
 )
 
 Publish = Callable[[str, str, Mapping[str, Any]], object]
-"""Takes an event's type, subject and payload. It must not block; what it raises is logged, and the move stands."""
+"""Takes an event's type, subject and payload. It must not block; its errors are logged, and the move stays valid."""
 
 RunBlocking = Callable[..., Awaitable[Any]]
 """Does a call that blocks somewhere else, and is awaited."""
@@ -132,11 +132,11 @@ class SupervisorAgent:
         return self._heartbeat.problem
 
     async def spawn(self) -> None:
-        """Begin: from now on the row tells of this process. `start` does it where nobody has."""
+        """Begin a run: from now on the row describes this process. `start` does it if needed."""
         await self._to_the_end(self._spawn())
 
     async def start(self) -> None:
-        """Be active; or paused at once, where somebody paused an earlier life and nobody has ended that."""
+        """Become active, or paused if an earlier run was paused and not resumed."""
         await self._to_the_end(self._move(SupervisorMove.START))
 
     async def stop(self) -> None:
@@ -144,9 +144,9 @@ class SupervisorAgent:
         await self._to_the_end(self._move(SupervisorMove.STOP))
 
     async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
-        """Have monitoring and reconciling rest, also across restarts, until `resume`. Workers are not touched.
+        """Pause monitoring and reconciling, also across restarts, until `resume`. Workers aren't touched.
 
-        `asked` is the audit row of who wants it, written together with the move.
+        `asked` is the audit row of the request, written together with the move.
         """
         await self._to_the_end(self._move(SupervisorMove.PAUSE, reason, asked))
 
@@ -312,14 +312,14 @@ class LifeRecorder(Service):
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Follow until told to stop."""
+        """Record heartbeats until told to stop."""
         while not stopping.is_set():
             self.pulse.beat(within=FOLLOW_SECONDS)
             if not await wait_until(None, stopping, FOLLOW_SECONDS):
                 await self.follow()
 
     async def spawn(self) -> None:
-        """Have the life on record, with whether somebody paused an earlier one, before anything is planned."""
+        """Record this run, and whether an earlier one was paused, before anything is planned."""
         await self._careful(self._spawn)
 
     async def follow(self) -> None:

@@ -1,6 +1,6 @@
-"""The record of pause flags that were changed on the drive by hand: an audit row, and a notice of what was refused.
+"""Records pause flags that were changed by hand on the drive: an audit row, and a notice.
 
-`monitoring pause` and `resume`: somebody has the supervisor rest, or work again, and the audit trail knows who.
+Runs `monitoring pause` and `monitoring resume`, with an audit row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.pauses import PauseFlagChange
 
 UNKNOWN = "file:unknown"
-"""The actor: whoever can write to the drive. A file says nothing of who removed it."""
+"""The actor of such a change: anybody who can write to the drive. A file doesn't tell who removed it."""
 
 DOOR = "drive"
 
@@ -74,11 +74,11 @@ def _refusal(change: PauseFlagChange) -> str:
 PAUSE, RESUME = "monitoring pause", "monitoring resume"
 
 SetMonitoring = Callable[[bool, Issuer], Awaitable[str]]
-"""Rest (True) or work again, asked for by somebody; what came of it, in words."""
+"""Pause (True) or resume monitoring for a person; return the result in words."""
 
 
 class MonitoringSwitch:
-    """Rest and work again, for whoever may ask: the control door, and the chat."""
+    """Pauses and resumes monitoring, for the control socket and the chat."""
 
     def __init__(self, agent: SupervisorAgent, plan_again: Callable[[], None]) -> None:
         self._agent = agent

@@ -96,7 +96,7 @@ class QueueProcessor(Service):
         self.wake()
 
     def _work(self) -> tuple[set[str], bool]:
-        """Sweep and deliver; for whom something waits, and whether there is more to sweep or to deliver at once."""
+        """Sweep and deliver; return the workers with waiting jobs, and whether there is more to do right away."""
         more = False
         try:
             more = self._sweep()

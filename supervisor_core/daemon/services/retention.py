@@ -75,8 +75,9 @@ def commands_before(connection: Connection, task_ids: Collection[str], before: d
 
 
 def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
-    """Delete everything that is old, a small piece for each step. One part that fails keeps no other from its own. A
-    sweep that was cut off goes on with the part that it was in."""
+    """Delete everything old, a small piece in each step. A failing part doesn't affect the others.
+
+    An interrupted sweep continues with its last part."""
     state_dir, removed = host.config.state_dir, Counter[str]()
     done = parts_done(state_dir)
     for name, part in _parts(host, ledger, now):
@@ -178,7 +179,7 @@ CHECK_SECONDS = 5.0
 
 
 class RetentionChore:
-    """Has a lane of its own in the scheduler, so a slow drive delays nobody else."""
+    """Has its own lane in the scheduler, so a slow drive delays nothing else."""
 
     name = "retention"
 

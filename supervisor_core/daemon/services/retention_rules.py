@@ -1,7 +1,7 @@
 """The retention rules: `RETENTIONS` for the rows of each table, `FILES` for the files of each folder.
 
-A row goes only when nothing can ask for it any more. The audit trail is kept. `docs/reference/limits.md` lists all
-of it.
+A row is deleted only when nothing can refer to it any more. The audit trail is kept. `docs/reference/limits.md` lists
+all rules.
 """
 
 from __future__ import annotations

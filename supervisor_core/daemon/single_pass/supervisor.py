@@ -89,7 +89,7 @@ class Supervisor:
             return check_control_flags(self.host, self.worker, self._ledger, self.findings, self._stop_request)
 
     def write_heartbeat_file(self, seen: WorkerStatus | None = None) -> bool:
-        """Say on the drive how this supervisor is; False, and a finding, where the drive does not take it."""
+        """Write the supervisor's heartbeat to the drive; False, with a finding, on a failure."""
         said = self._heartbeat(seen)
         try:
             write_heartbeat_files(self.host, [said])
@@ -99,7 +99,7 @@ class Supervisor:
         return True
 
     def report_heartbeat_to_database(self, seen: WorkerStatus | None = None) -> bool:
-        """Say in the ledger how this supervisor is, and what its worker last said; False, and a finding, if not."""
+        """Record the heartbeats of the supervisor and its worker in the ledger; False, with a finding, on a failure."""
         seen = seen or self._status_if_possible()
         said = self._heartbeat(seen)
         try:
@@ -163,7 +163,7 @@ class Supervisor:
             self.report_heartbeat_to_database(seen)
 
     def _forward(self) -> None:
-        """Bring the shared database what it lacks. Nobody waits for it: the locks are free, and it decides nothing."""
+        """Forward rows to the shared database. Nothing waits for it: the locks are free, and it decides nothing."""
         if self._stop_request or disabled_reason(self.config):
             return
         try:
@@ -172,7 +172,7 @@ class Supervisor:
             self._ledger.close()
 
     def _sweep(self) -> None:
-        """Once a day, delete what is old, for a moment; the next pass goes on where this one stops."""
+        """Once a day, delete old rows and files for a moment; the next pass continues."""
         now = datetime.now(UTC)
         if self._stop_request or next_sweep(self.config.state_dir, now) > now:
             return
@@ -197,7 +197,7 @@ class Supervisor:
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
 
     def _bring_up(self, seen: WorkerStatus) -> WorkerStatus:
-        """Start a worker that should run and does not, once, and within its `restart.max_per_hour`."""
+        """Start a worker that should run and doesn't, once, within its `restart.max_per_hour`."""
         worker = self.worker
         given_up = seen.quarantine is not None
         wanted = DesiredState("", worker.enabled, worker.quarantined or given_up, seen.pause is not None)
@@ -223,7 +223,7 @@ class Supervisor:
         return self.check_watcher_health()
 
     def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
-        """Find what is wrong with the worker as it is at the end; what was wrong at the beginning is only told."""
+        """Report the problems of the worker at the end of the pass; earlier ones are only mentioned."""
         if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass and is now %s", self.worker.id, before.in_words(), after.in_words())
         if after and not after.verdict.fine:
@@ -255,7 +255,7 @@ class Supervisor:
 
     @contextmanager
     def _ownership(self) -> Iterator[None]:
-        """Be the one pass for this worker, as long as this lasts; `BusyError` where somebody else is."""
+        """Hold the locks of the pass for this worker; raise `BusyError` if another process has them."""
         if self._owns:
             yield
             return

@@ -27,7 +27,7 @@ def do_waiting_work(
     *,
     sweep: bool = True,
 ) -> None:
-    """All of it, in this order; once told to stop, nothing more is begun, and what has its outcome is delivered."""
+    """Do everything in this order; once told to stop, start nothing more, but deliver outcomes."""
     for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
         findings.note(f"{ended.handler} was interrupted and isn't run again")
     if sweep and not stop_request:

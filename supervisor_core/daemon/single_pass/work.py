@@ -46,7 +46,7 @@ class Findings:
 
     @contextmanager
     def collect_errors(self) -> Iterator[None]:
-        """The edge of one step: what it raises is noted, and the pass goes on to say so."""
+        """Run one step; its error becomes a finding, and the pass continues."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (a pass that ended here would leave an old heartbeat that says "well")
@@ -110,10 +110,10 @@ class LedgerOnDemand:
 def check_control_flags(
     host: HostContext, worker: WorkerSettings, ledger: LedgerOnDemand, findings: Findings, stop_request: StopRequest
 ) -> list[str]:
-    """Report what a crash interrupted, take the worker's flags, do by priority what waits; which actions were taken.
+    """Report interrupted jobs, take the worker's flags, and run waiting jobs by priority; return the actions taken.
 
-    What goes wrong is among the findings. Once told to stop it begins nothing more: what waits is a row, or still a
-    flag, and the next pass does it.
+    Failures are among the findings. Once told to stop, nothing more starts: the rest stays a row or a flag for the
+    next pass.
     """
     before = len(findings.actions)
     flags = _any_flags(host, worker.id, findings)

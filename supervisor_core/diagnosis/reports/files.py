@@ -42,7 +42,7 @@ class WrittenReport(NamedTuple):
 
     path: Path
     sha256: str
-    """Of its content. Whoever passes the report on checks it, since anybody on the drive may have swapped the file."""
+    """The digest of its content, verified before the report is sent: the file on the drive may be swapped."""
     problem: str = ""
 
 
@@ -98,9 +98,9 @@ def masking_of(config: SupervisorConfig) -> Masking:
 
 
 def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, Any], masking: Masking) -> dict[str, str]:
-    """Write the report; for the details of the outcome, where it is and why it may not be on the drive.
+    """Write the report; return its place for the details of the outcome, and why it isn't on the drive.
 
-    What identifies the report is told as it is; whatever people chose or programs said has been masked.
+    Identifiers stay as they are; text from people and programs is masked.
     """
     config = host.config
     document = {

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 KIND = "diagnostics"
 
 PART_SECONDS = 12.0
-"""For all parts together, which are asked at the same time: a drive that hangs is given up after 10 s."""
+"""The timeout of all parts, which run at the same time; a hanging drive times out after 10 s."""
 
 
 def generate_diagnostics(host: HostContext, job: Job) -> Outcome:
-    """Gather everything at once, write the report, and say the most important of it."""
+    """Gather all parts at the same time, write the report, and summarize it."""
     # Only here, because whoever looks at workers alone must not pay for the import.
     from supervisor_core.diagnosis.reports.files import gather, keep_report, masking_of
     from supervisor_core.diagnosis.reports.parts import parts_for

@@ -92,7 +92,7 @@ LIBRARIES = (
 
 
 def parts_for(host: HostContext, worker: WorkerSettings, masking: Masking) -> Mapping[str, Part]:
-    """Every part, in the order in which it stands in the report. Another part is another line here."""
+    """All parts in the order of the report. A new part is a new line here."""
     looks: Mapping[str, Callable[[HostContext, WorkerSettings, Masking], Mapping[str, Any]]] = {
         "process": _process,
         "heartbeat": heartbeat,
@@ -202,7 +202,7 @@ def _disk(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
 
 
 def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[str, Any]:
-    """The last lines of what the worker wrote, by itself or to us."""
+    """The last log lines of the worker."""
     source = source_of(host.config, worker)
     end = read_source(host.drive, source)
     tail = last_lines(end, LOG_LINES, masking)
@@ -210,7 +210,7 @@ def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[st
 
 
 def _pending_flags(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
-    """Flags for this worker that nobody has taken yet, and how many others lie there."""
+    """The waiting flags for this worker, and the number of others."""
     host.drive.check()
     return host.drive.call(
         _look_at_flags, host.drive.root, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id

@@ -59,7 +59,7 @@ def evidence(facts: WorkerFacts, change: RecentChange) -> ChangeEvidence:
 
 
 def breaking_change(facts: WorkerFacts) -> RecentChange | None:
-    """The newest change, if the trouble came with it, right after it or while it was watched, and not from outside."""
+    """Return the newest change if the problem began right after it or while it was watched, and not from outside."""
     change, since = facts.change, facts.trouble_since
     if change is None or since is None or facts.fine or since < change.job.filed_at:
         return None
@@ -70,7 +70,7 @@ def breaking_change(facts: WorkerFacts) -> RecentChange | None:
 
 
 def _touched(frames: Iterable[str], change: RecentChange) -> str:
-    """The innermost file of a traceback that the change touched; empty where there is none."""
+    """Return the innermost changed file of a traceback; empty if there is none."""
     details: Mapping[str, object] = change.job.outcome.details if change.job.outcome else {}
     listed = details.get("files")
     files = [str(each.get("path")) for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

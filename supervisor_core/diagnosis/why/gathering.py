@@ -1,7 +1,7 @@
-"""Gathers the facts for `why`: a live look at the workers, the ledger, the logs, the drive and the disks.
+"""Gathers the facts for `why`: a live check of the workers, the ledger, the logs, the drive and the disks.
 
-Nothing here waits for long: the drive is asked through its door for at most a second, disks in threads that are left to
-themselves. What could not be found out is named, and the explanation goes without it.
+Nothing here waits long: the drive has a second, and disks are read in threads that may be abandoned. Unavailable facts
+are named, and the explanation does without them.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ READ_BYTES = 64 * 1024
 """Of the end of a log."""
 
 IN_FULL = 20
-"""Workers whose logs are read, those in trouble first. Of the others it is told how they are."""
+"""The most workers whose logs are read, unhealthy ones first. Others are explained without logs."""
 
 SECONDS = 1.0
-"""For what is no drive and may hang all the same."""
+"""The timeout for local disks, which may hang, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Surroundings:
 
 
 class Explainer:
-    """Explains workers of this host, for whoever has looked at them. In a thread: it blocks."""
+    """Explains observed workers of this host. It blocks, so it runs in a thread."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -108,8 +108,8 @@ class Explainer:
         documents: Sequence[Mapping[str, Any]],
         wanted: Collection[str],
     ) -> list[Explanation]:
-        """Those that are wanted, in trouble first. `looked` and `documents` are the same look, as it was and as
-        `status` shows it."""
+        """Explain the wanted workers, unhealthy ones first. `looked` and `documents` are the same observation, raw and
+        as `status` shows it."""
         shown = {str(document["id"]): document for document in documents}
         mine = [seen for seen in looked if seen.worker.id in wanted and seen.worker.id in shown]
         mine.sort(key=lambda seen: bool(shown[seen.worker.id]["fine"]))
@@ -157,7 +157,7 @@ class Explainer:
         return self._ledger.read(read)
 
     def _recorded(self, seen: WorkerStatus, facts: WorkerFacts) -> WorkerFacts:
-        """With what the ledger knows of it."""
+        """Add the facts of the ledger."""
         worker_id, now = seen.worker.id, seen.at
 
         def read(

@@ -17,7 +17,7 @@ from supervisor_core.workers.restarts.policy import WorkerRun
 
 FULL_BYTES = 10_000_000
 FULL_PERCENT = 0.5
-"""With less than either free a disk counts as full: programs write in pieces, and root's reserve is not theirs."""
+"""With less free than either, a disk counts as full: programs write in pieces, and can't use root's reserve."""
 
 
 class Cause(StrEnum):
@@ -138,9 +138,9 @@ class WorkerFacts:
     """The reason why it can't be reached; empty if it can."""
     disks: tuple[Disk, ...] = ()
     lives: tuple[WorkerRun, ...] = ()
-    """Those that ended by themselves, the newest last."""
+    """The runs that exited on their own, the newest last."""
     starts: int = 0
-    """By itself, within the last hour."""
+    """The number of automatic restarts within the last hour."""
     policy: str = ""
     resting: str = ""
     """The reason why monitoring is paused; empty if it isn't."""
@@ -168,7 +168,7 @@ class WorkerFacts:
 
     @property
     def last(self) -> WorkerRun | None:
-        """Its newest end by itself, unless somebody started it since and it runs."""
+        """Its newest exit, unless it was started since and runs."""
         return self.lives[-1] if self.lives else None
 
     @property
@@ -211,7 +211,7 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """A condition, and since when; None where nobody knows."""
+    """A condition and its start; None if unknown."""
 
     words: str
     since: datetime | None
@@ -223,7 +223,7 @@ class PastEvent:
 
     at: datetime
     words: Phrase
-    """With who did it and what came of it."""
+    """The event with its author and outcome."""
 
 
 @dataclass(frozen=True, slots=True)

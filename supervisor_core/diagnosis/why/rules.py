@@ -1,10 +1,10 @@
 """The rules that name the cause of a worker's condition, the most fundamental first.
 
-A drive that is away explains a heartbeat that nobody can read, a full disk explains a crash. A rule says no more than
-is known: what only fits is called most likely, with what it was concluded from.
+An unreachable drive explains an unreadable heartbeat, and a full disk explains a crash. A rule claims no more than is
+known: an inference is called most likely, with its evidence.
 
-In a template `{…}` is a value of the situation, else of the facts; backticks hold something to be typed; a part in
-brackets is left out where one of its values is empty. `{?…}` only asks for a value, `{?!…}` that there is none.
+In a template, `{…}` is a value of the situation, else of the facts. Backticks hold something to type. A part in
+brackets is left out if one of its values is empty. `{?…}` only tests a value, and `{?!…}` tests that it is empty.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rule:
     remedies: tuple[str, ...] = ()
     """The names of commands that do it, the first first."""
     since: tuple[str, ...] = ()
-    """The values that say when the trouble began; the first that is known counts."""
+    """The values for the start of the problem; the first known one counts."""
     also: tuple[str, ...] = ()
     """Sentences that are added where their values are known."""
 

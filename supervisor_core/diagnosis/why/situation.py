@@ -1,6 +1,6 @@
 """A worker's situation: what follows from its facts, under the names that the rules use.
 
-A text that has nothing to say is empty; a moment that nobody knows is None.
+A missing text is empty; an unknown moment is None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from supervisor_core.workers.restarts.policy import WorkerRun, run_in_words, was
 from supervisor_core.workers.status import brief
 
 LATELY = timedelta(hours=1)
-"""So long a worker that is back after an end by itself is told of as such."""
+"""A worker that failed within this time and runs again counts as recovered."""
 
 NAMED_CHANGES, NAMED_SURVIVORS = 3, 5
 
@@ -60,7 +60,7 @@ class Situation:
 
     @property
     def settings(self) -> RecentConfiguration | None:
-        """A configuration with which the trouble began, and after which no change of the code came."""
+        """The configuration that the problem began with, if the code didn't change after it."""
         facts, new, since = self.facts, self.facts.settings, self.settings_trouble_since
         if new is None or facts.fine or (self.runs and facts.health is Health.FROZEN):
             return None
