@@ -1,4 +1,4 @@
-"""Access checks of requests: Slack says who a person is, and the configuration what that person may do."""
+"""Access checks of requests: Slack says who a person is, the configuration what that person can do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from bot.access.people import AccessRule as Judge_people
-from bot.access.people import People, UnverifiedError
+from bot.access.people import AccessRule, People, UnverifiedError
 from bot.access.rules import (
     AccessRules,
     Person,
@@ -34,20 +33,20 @@ from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown
 from supervisor_core.intake.approvals.rules import Approval
 
 MAX_AGE = timedelta(minutes=5)
-"""A request that changes something and is older is refused: after an outage nobody expects it to happen any more."""
+"""An older request that changes something is refused: after an outage nobody expects it to run."""
 
 NOBODY = Refusal("identity", *refused.unknown())
 UNVERIFIED = Refusal("identity", *refused.unverified(), again=True)
 TOO_OLD = Refusal("time", *refused.too_old(MAX_AGE), again=True)
 
 AccessResult = tuple[Person | None, Refusal | None]
-"""Who it is, and why they may not; None where they may."""
+"""The person, and the refusal; None if they have the right."""
 
 log = logging.getLogger(__name__)
 
 
 class AccessChecks:
-    """All questions of rights, by the configuration that is in force."""
+    """Checks the rights of requests by the current configuration."""
 
     def __init__(self, people: People, rules: AccessRules) -> None:
         self._people = people
@@ -56,7 +55,7 @@ class AccessChecks:
     async def of_command(
         self, request: Request, definition: CommandDefinition, command: Command | None
     ) -> AccessResult:
-        """Who asks for it, and why they may not: as Slack says right now, before anything is changed."""
+        """Check the right to send a command; before a change, by a fresh answer from Slack."""
         judge = partial(refusal, definition=definition, command=command, channel=request.channel, rules=self.rules)
         changes = definition.risk is not Risk.READS
         return (
@@ -64,7 +63,7 @@ class AccessChecks:
         )
 
     async def of_vote(self, vote: VoteRequest, approval: Approval) -> AccessResult:
-        """Who votes, or cancels, and why that does not count: as Slack says right now."""
+        """Check the right to vote or cancel, by a fresh answer from Slack."""
         command, rules = approval.command, self.rules
         here = None if vote.at_home else vote.request.channel
         card = str((approval.card or {}).get("channel") or "")
@@ -78,24 +77,24 @@ class AccessChecks:
         return (None, TOO_OLD) if is_old(vote.request) else await self._judged(vote.request.user, judge, fresh=True)
 
     async def person(self, request: Request) -> Person | None:
-        """Who asks, for what is only shown to them; None where Slack does not say so."""
+        """The person behind a request; None if Slack doesn't say."""
         try:
             return await self._people.person(request.user)
         except UnverifiedError:
             return None
 
     async def known(self, user: str) -> Person | None:
-        """Who this is; `UnverifiedError` while Slack does not say."""
+        """The person with this id; `UnverifiedError` while Slack doesn't say."""
         return await self._people.person(user)
 
     async def still_may(self, user: str, command: Command, right: Right) -> str:
-        """Why this user may not give or approve this command at this moment, without markup; empty where they may."""
+        """Why this user can't send or approve a command now, without markup; empty if they can."""
         judge = may_approve if right is Right.APPROVER else may_give
         _, why = await self._people.judged(user, partial(judge, command=command, rules=self.rules), fresh=True)
         return why.plain if why else ""
 
-    async def _judged(self, user: str, judge: Judge_people, *, fresh: bool) -> AccessResult:
-        """A right that can't be verified is none."""
+    async def _judged(self, user: str, judge: AccessRule, *, fresh: bool) -> AccessResult:
+        """Check a right by the rule. A right that can't be verified is refused."""
         try:
             return await self._people.judged(user, judge, fresh=fresh)
         except UnverifiedError as error:
@@ -104,16 +103,16 @@ class AccessChecks:
 
 
 def is_old(request: Request) -> bool:
-    """Whether it was asked for so long ago that nobody expects it to happen any more."""
+    """True for a request that is too old to run."""
     return datetime.now(UTC) - (request.said_at or request.at) > MAX_AGE
 
 
 WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
-"""What a menu of commands does not offer: it is one itself."""
+"""Commands without a form: they are menus of commands themselves."""
 
 
 class AllowedCommands:
-    """By the configuration that is in force, and by what Slack says of people."""
+    """The commands that a person can send, by the current configuration."""
 
     def __init__(self, config: SupervisorConfig, access: AccessChecks) -> None:
         self._config = config
@@ -130,11 +129,11 @@ class AllowedCommands:
         return len(self._config.workers)
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
-        """All commands that this person may give to some worker at least."""
+        """The commands that a person can send for at least one worker."""
         return [each for each in CATALOG.values() if may_see(person, each, self._access.rules)]
 
     def in_a_form(self, person: Person | None) -> list[CommandDefinition]:
-        """Those for which a form can be opened here."""
+        """The commands that have a form on this host."""
         return [
             each
             for each in self.known(person)
@@ -143,7 +142,7 @@ class AllowedCommands:
         ]
 
     async def to_user(self, user: str) -> list[CommandDefinition]:
-        """What a form may offer the person with this id."""
+        """The commands with a form for the person with this id."""
         return self.in_a_form(await self._access.known(user))
 
     def all_approvals(self, person: Person | None) -> bool:
@@ -151,48 +150,48 @@ class AllowedCommands:
         return may_see_all_approvals(person, self._access.rules)
 
     def may_press(self, person: Person | None, name: str, worker_id: str, channel: str) -> bool:
-        """Whether a button with this command for this worker would do so for them there."""
+        """True if a button with this command and worker works for the person in this channel."""
         return self.may_give(person, Command(name, workers=(worker_id,)), channel)
 
     def may_give(self, person: Person | None, command: Command, channel: str) -> bool:
-        """Whether a button with exactly this command would do so."""
+        """True if a button with this command works for the person in this channel."""
         return may_press(person, command, channel, self._access.rules)
 
     def may_fill_in(self, person: Person | None, name: str, worker_id: str) -> bool:
-        """Whether the form of a command for this worker would do so for them, in a place where commands are taken."""
+        """True if the form of a command for this worker works for the person in a permitted channel."""
         command = Command(name, workers=(worker_id,))
         return may_give(person, command, self._access.rules) is None
 
     def asks(self, name: str) -> bool:
-        """Whether a command needs an approval when it is given in Slack."""
+        """True if a command from Slack needs an approval."""
         return self._config.needs_approval(name, "slack")
 
 
 ASK_SECONDS = 20.0
-"""For all that Slack is asked about one person; each call has a limit of its own."""
+"""Time for all questions to Slack about one person. Each call has a limit of its own."""
 
 CheckRights = Callable[[str, Command, Right], Coroutine[Any, Any, str]]
-"""Why this user may not, at this moment; empty where they may."""
+"""The reason for a refusal now; empty if the user has the right."""
 
 
 class ChatRights:
-    """Safe to be called from any thread but that of the event loop. While Slack is not connected, the host says what
-    it knows by itself."""
+    """Checks rights with Slack, and with the host's own knowledge while Slack isn't connected. Call it from any thread
+    but that of the event loop."""
 
     def __init__(self, host: Rights) -> None:
         self._host = host
         self._chat: tuple[asyncio.AbstractEventLoop, CheckRights] | None = None
 
     def connected(self, judge: CheckRights) -> None:
-        """From now on Slack is asked; to be called on the event loop."""
+        """Start to ask Slack; call it on the event loop."""
         self._chat = (asyncio.get_running_loop(), judge)
 
     def disconnected(self) -> None:
-        """Nobody there can be asked any more."""
+        """Stop to ask Slack."""
         self._chat = None
 
     def __call__(self, who: Issuer, command: Command, right: Right) -> str:
-        """Why they may not; empty where they may."""
+        """The reason for a refusal; empty if they have the right."""
         if self._chat is None or not who.id.startswith(CHAT):
             return self._host(who, command, right)
         loop, judge = self._chat

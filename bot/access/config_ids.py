@@ -1,5 +1,6 @@
-"""Every id that the configuration names, looked up at Slack when the daemon has come up: as `supervisor doctor` would,
-with the same judgement, and slowly enough to be in nobody's way.
+"""Looks up every id in the configuration when the daemon has started, with the checks of `supervisor doctor`.
+
+It's slow enough to leave Slack's rate limits to people's commands.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from bot.doctor.slack_queries import SlackQueries, SlackUnreachableError
 from supervisor_core.config.load import SupervisorConfig
 
 LONGEST_SECONDS = 1800.0
-"""For all of it, an outage of Slack's included; what was not looked at by then is said."""
+"""Time for all lookups, including an outage of Slack; the rest is reported as not looked up."""
 
 AT_ONCE = 20
-"""So many calls are made without a pause: a list of the usual length is looked at in a second."""
+"""Calls without a pause, enough for a list of the usual length."""
 
 GAP_SECONDS = 1.2
-"""Between two of the others: Slack bears 50 a minute of each method, and people's own commands need some of them."""
+"""Pause between further calls. Slack allows 50 a minute of each method, and people's commands need some."""
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 1.0, 30.0
-"""Between two tries at what Slack did not answer."""
+"""Delays between tries."""
 
 
 async def find_unknown_ids(
     client: AsyncWebClient, config: SupervisorConfig, team_id: str, bot: str = "supervisor"
 ) -> list[str]:
-    """What is wrong with the people, groups and channels that the configuration names, a sentence for each; none where
-    all is well. It waits for a Slack that is away. `bot` is what the bot is called there."""
+    """The problems with the people, groups and channels in the configuration, a sentence for each. It waits while Slack
+    is away. `bot` is the bot's name."""
     asking = _PatientLookup(client)
     checks = []
     late = []
@@ -48,12 +49,12 @@ async def find_unknown_ids(
 
 
 class _PatientLookup(SlackQueries):
-    """Asks until Slack answers, one call after the other where there are many."""
+    """Asks until Slack answers, and spaces many calls out."""
 
     def __init__(self, client: AsyncWebClient) -> None:
         super().__init__(client)
         self.last = ""
-        """Why Slack did not answer when it was asked last."""
+        """The reason for the last missing answer."""
         self._calls = 0
         self._turn = asyncio.Lock()
 
@@ -62,7 +63,7 @@ class _PatientLookup(SlackQueries):
         method: Callable[..., Awaitable[AsyncSlackResponse]],
         **arguments: Any,  # noqa: ANN401 (whatever the method takes)
     ) -> AsyncSlackResponse:
-        """The answer; `SlackRefusalError` where Slack refuses."""
+        """The answer; `SlackRefusalError` if Slack refuses."""
         delay = FIRST_DELAY_SECONDS
         while True:
             await self._in_turn()

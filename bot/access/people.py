@@ -24,10 +24,10 @@ from bot.outbound.rate_limits import HeldError, Pace
 from bot.outbound.slack_errors import error_code, failure_text, is_temporary, retry_after
 
 REMEMBERED_SECONDS = 60.0
-"""Long enough for a conversation, short enough for somebody who has just lost a role."""
+"""Time for which an answer is remembered: a conversation, but not long after a lost role."""
 
 VERIFY_SECONDS, AGAIN_SECONDS = 5.0, 0.5
-"""For asking who somebody is, or in which groups they are; and between two tries. Then the right is unverified."""
+"""Time for asking Slack about a person or a group, and the delay between tries. After it the right is unverified."""
 
 MOST_REMEMBERED = 500
 
@@ -35,17 +35,17 @@ PAGE = 200
 """Members of a channel in one answer, as Slack recommends."""
 
 MOST_PAGES = 50
-"""A channel with more members than these hold is no list of people to trust: for everybody there is `*`."""
+"""A channel with more members isn't used for rights: for everybody there is `*`."""
 
 SLACKBOT = "USLACKBOT"
-"""Says what others had it say, such as reminders; and Slack does not call it a bot."""
+"""Slackbot, which repeats what others wrote, such as reminders. Slack doesn't call it a bot."""
 
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
 AccessRule = Callable[[Person | None], Refusal | None]
-"""Why this person may not, as they are known so far."""
+"""The refusal of a person as far as they are known."""
 
 
 class UnverifiedError(Exception):
@@ -57,11 +57,11 @@ class UnverifiedError(Exception):
 
 
 class NoRightsError(Exception):
-    """Slack has answered, and what it says of a user group or channel gives nobody a right."""
+    """Slack's answer about a user group or channel gives nobody a right."""
 
 
 class People:
-    """Asks Slack who somebody is. Whoever Slack does not know is None, and has no right."""
+    """Asks Slack about people. A person whom Slack doesn't know is None and has no right."""
 
     def __init__(
         self, client: AsyncWebClient, groups: Collection[str], clock: Callable[[], float] = time.monotonic
@@ -76,8 +76,8 @@ class People:
     async def person(
         self, user_id: str, *, fresh: bool = False, groups: bool | Collection[str] = True
     ) -> Person | None:
-        """Who this is; with `fresh`, nothing that is remembered counts. `groups`: also in which of the user groups and
-        channels they are that the configuration names, or in which of these; each costs a call."""
+        """The person; with `fresh`, nothing remembered counts. `groups`: with their memberships in the configured user
+        groups and channels, or in these; each costs a call."""
         user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh))
         if user is None:
             return None
@@ -97,8 +97,8 @@ class People:
         return await self._with_groups(person, wanted, fresh=fresh)
 
     async def judged(self, user_id: str, judge: AccessRule, *, fresh: bool) -> tuple[Person | None, Refusal | None]:
-        """Who this is, and why they may not, if so. In which groups and channels they are is asked only where their
-        own id and `*` do not do, and only of those that would."""
+        """The person and the refusal, if any. Memberships are looked up only if their own id and `*` aren't enough, and
+        only those that would help."""
         person = await self.person(user_id, fresh=fresh, groups=False)
         refused = judge(person)
         if person is None or refused is None or not refused.circles:
@@ -119,8 +119,8 @@ class People:
         return replace(person, groups=mine)
 
     async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        """What was asked for about this person; None where Slack says no, `UnverifiedError` where it says nothing. A
-        failure that passes within `VERIFY_SECONDS` is nobody's business."""
+        """The answer about a person; None if Slack doesn't know them, `UnverifiedError` if it doesn't answer within
+        `VERIFY_SECONDS`."""
         deadline = time.monotonic() + VERIFY_SECONDS
         while True:
             try:
@@ -153,7 +153,7 @@ class People:
         return user
 
     async def _members_of(self, circle: str, *, fresh: bool) -> frozenset[str]:
-        """Who is in a user group or a channel; nobody, and it is said, where Slack gives no answer to rely on."""
+        """The members of a user group or channel; none, with a warning in the log, without a reliable answer."""
         known = self._members.get(circle)
         if known and not fresh and self._clock() - known[0] < REMEMBERED_SECONDS:
             return known[1]
@@ -175,7 +175,7 @@ class People:
         return frozenset(answer["users"] or ())
 
     async def _in_channel(self, channel: str) -> frozenset[str]:
-        """All members, or nobody: a part of them would be a matter of luck."""
+        """All members of a channel, or nobody: never a part of them."""
         info = await self._ask("conversations.info", lambda: self._client.conversations_info(channel=channel))
         if info["channel"].get("is_archived"):
             raise NoRightsError("it's archived, so nobody can leave it")

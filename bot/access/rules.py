@@ -23,17 +23,17 @@ from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 APPROVALS = "approvals"
 
 EVERYBODY = "*"
-"""Every full member of this workspace; never a guest, never somebody of another one."""
+"""All full members of this workspace, without guests and people from other workspaces."""
 
 GROUP_PREFIXES = ("S", "C", "G")
-"""How the ids of user groups and of channels begin: their members have what is given to them."""
+"""The first letters of the ids of user groups and channels, whose members get their rights."""
 
 ROLES: Mapping[Right, str] = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody in Slack, as Slack described them. What could not be found out is not assumed."""
+    """A person as Slack describes them. Nothing unknown is assumed."""
 
     id: str
     team_id: str
@@ -42,16 +42,16 @@ class Person:
     is_bot: bool = False
     is_guest: bool = False
     is_stranger: bool = False
-    """Of another workspace, as Slack says itself; whose `team_id` is another one is as well."""
+    """True if Slack says that they are from another workspace. Another `team_id` means the same."""
     groups: frozenset[str] = frozenset()
-    """The user groups and channels that they are in, of those that Slack was asked about."""
+    """Their user groups and channels, of those that Slack was asked about."""
     zone: str = ""
-    """The time zone by which they read clocks, as Slack calls it; empty where it does not say."""
+    """Their time zone in Slack; empty if it's unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What the configuration says about rights, and which workspace is ours."""
+    """The rights in the configuration, and our workspace."""
 
     slack: SlackSettings
     teams: Mapping[str, TeamSettings]
@@ -61,43 +61,43 @@ class AccessRules:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why somebody may not do this."""
+    """The reason for a refusal."""
 
     missing: str
-    """What they lack: a role, `commands.restart`, a place, or to be somebody who can have rights at all."""
+    """The missing role, list such as `commands.restart`, place or identity."""
     words: str
-    """For them alone: whoever could do it is mentioned."""
+    """The text for the person, which mentions those who have the right."""
     plain: str
-    """For everybody, such as a card or the audit trail: nobody is mentioned, nothing is marked up."""
+    """The text for a card or the audit trail, without mentions and markup."""
     circles: frozenset[str] = frozenset()
-    """The user groups and channels whose members may. Empty where being in one of them would not help."""
+    """The user groups and channels whose members have the right. Empty if a membership wouldn't help."""
     again: bool = False
-    """Whether the same request may go through when it's made again."""
+    """True if the same request may succeed later."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Holders:
-    """Those whom the configuration names for one right on one worker."""
+    """The ids with one right on one worker."""
 
     keys: tuple[str, ...]
-    """Where somebody would be added."""
+    """The configuration keys that give the right."""
     told: tuple[str, ...]
-    """Who is told of: those under these keys."""
+    """The ids under these keys, for the message."""
     ids: frozenset[str]
-    """All who have it."""
+    """All ids that have the right."""
 
 
 def refusal(
     person: Person | None, definition: CommandDefinition, command: Command | None, channel: str, rules: AccessRules
 ) -> Refusal | None:
-    """None where this person may give this command here; else why not, and who could."""
+    """The refusal of a command in a channel; None if the person has the right."""
     workers = command.workers if command else ()
     here = None if not rules.slack.channels or channel in rules.slack.channels else _wrong_channel(channel, rules)
     return _inactive(person) or here or _missing_right(person, definition, workers, rules)
 
 
 def may_give(person: Person | None, command: Command, rules: AccessRules) -> Refusal | None:
-    """The same wherever they are: for what was given before, and is carried out only now."""
+    """The refusal of an earlier command that runs now, wherever it was sent; None if the person has the right."""
     return _inactive(person) or _missing_right(person, CATALOG[command.name], command.workers, rules)
 
 
@@ -110,7 +110,7 @@ def may_approve(
     card: str = "",
     cancels: bool = False,
 ) -> Refusal | None:
-    """None where this person's vote on this command counts: that of an approver for each of its workers.
+    """The refusal of a vote; None for an approver of each of the command's workers.
 
     A vote counts in `slack.channels`, where people are asked, and where the command's card stands. `here` is
     where they vote and `card` where that is; without `here` the place is not judged: for a vote that was cast before.
@@ -128,8 +128,8 @@ def may_approve(
 def may_cancel(
     person: Person | None, command: Command, rules: AccessRules, *, own: bool, here: str | None = None, card: str = ""
 ) -> Refusal | None:
-    """None where this person may take an approval back. `own`: they asked for it, and may whatever their role is now;
-    anybody else must be an approver, as for a vote."""
+    """The refusal of a cancellation. Requesters can cancel their own requests whatever their role is now (`own`);
+    anybody else must be an approver."""
     return _inactive(person) if own else may_approve(person, command, rules, here=here, card=card, cancels=True)
 
 
@@ -159,7 +159,7 @@ def _one_of_each_team(rules: AccessRules) -> Sequence[tuple[str, ...]]:
 
 
 def configured_ids(slack: SlackSettings, teams: Mapping[str, TeamSettings]) -> Iterator[tuple[str, str]]:
-    """Every id that is given a right, `*` too, and the setting that gives it; once for each place where it stands."""
+    """Every id with a right, including `*`, with each setting that gives it."""
     for role in ROLES.values():
         yield from ((who, f"slack.access.{role}") for who in getattr(slack.access, role))
     for name, those in slack.access.commands.items():
@@ -178,7 +178,7 @@ def approver_ids(command: Command, rules: AccessRules) -> tuple[str, ...]:
 
 
 def group_ids(names: Collection[str]) -> frozenset[str]:
-    """Of these ids, the user groups and channels."""
+    """The user groups and channels among these ids."""
     return frozenset(name for name in names if name.startswith(GROUP_PREFIXES))
 
 
@@ -204,7 +204,7 @@ def _missing_right(
     votes: bool = False,
     cancels: bool = False,
 ) -> Refusal | None:
-    """Which right they lack, and for which of the workers; None where they lack none."""
+    """The missing right and its workers; None if none is missing."""
     if person is None:
         return _inactive(person)
     teams = {worker: _relevant_team(definition, worker, rules, votes=votes) for worker in workers or ("",)}
@@ -230,7 +230,7 @@ def _right(definition: CommandDefinition, *, votes: bool) -> Right:
 
 
 def _relevant_team(definition: CommandDefinition, worker_id: str, rules: AccessRules, *, votes: bool) -> str:
-    """The team of this worker, where its lists matter for this right; else none."""
+    """The worker's team, if its lists count for this right; else empty."""
     by_list = definition.name in rules.slack.access.commands and not votes
     worker = rules.workers.get(worker_id)
     if by_list or worker is None or _right(definition, votes=votes) is Right.VIEWER:
@@ -239,7 +239,7 @@ def _relevant_team(definition: CommandDefinition, worker_id: str, rules: AccessR
 
 
 def _holders(definition: CommandDefinition, team: str, rules: AccessRules, *, votes: bool) -> _Holders:
-    """Who has this right on the workers of a team; on those of no team, or none in particular, where that is empty."""
+    """The ids with this right on the workers of a team, or without a team if it's empty."""
     access = rules.slack.access
     own = access.commands.get(definition.name)
     if own is not None and not votes:
@@ -259,12 +259,12 @@ def _holders(definition: CommandDefinition, team: str, rules: AccessRules, *, vo
 
 
 def _is_for_any_team(definition: CommandDefinition) -> bool:
-    """What only reads, and is for no worker in particular: whoever may approve for one team may see what waits."""
+    """True for a command that only reads and has no target: a role in any team is enough."""
     return definition.target is TargetRule.NONE and definition.risk is Risk.READS
 
 
 def _is_holder(person: Person, ids: Collection[str], rules: AccessRules) -> bool:
-    """Named themselves, by a group or channel, or as everybody. Guests and strangers must be named themselves."""
+    """True for a listed person or a member of a listed group or channel. Guests must be listed themselves."""
     if person.id in ids:
         return True
     if _kind(person, rules) is not Membership.FULL:

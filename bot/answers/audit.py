@@ -1,4 +1,4 @@
-"""`audit` in Slack: the trail page by page, the same query as in the shell; and as a file for whoever wants more."""
+"""`audit` in Slack: the audit trail page by page, or as a file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, 
 from supervisor_core.storage.store import Ledger
 
 PAGE = 10
-"""Entries at once: as many as fit on a message, and as one reads."""
+"""Entries of a page."""
 
 MOST_ROWS = 10_000
-"""Rows of a file, the newest; whoever needs more is an auditor, and has the shell."""
+"""The newest rows, as many as a file has. For more there's the shell."""
 
 RECORDED = ("actor", "target_id", "label", "details_json", "task_id")
-"""What others have said: everything else in a row is of our own making."""
+"""The columns with data from outside; all other columns are our own."""
 
 Link = Callable[[Connection, str], str]
 """The address of the message of a command."""
 
 
 class AuditAnswer:
-    """Answers the command, and the buttons below its answer."""
+    """Answers `audit` and the buttons of its answer."""
 
     def __init__(self, config: SupervisorConfig, ledger: Ledger, link: Link) -> None:
         self._config = config
@@ -81,7 +81,7 @@ class AuditAnswer:
         return audit_page(asking, shown, newer=first, older=last, nobody=nobody)
 
     async def _filed(self, query: Query, wanted: AuditFilter) -> Response:
-        """All rows that fit, the newest of them, as a file in the direct messages of whoever asked."""
+        """Send the matching rows, the newest of them, as a file in a direct message."""
         most = replace(wanted, limit=MOST_ROWS)
         rows = await slow(self._ledger.read, lambda connection: search(connection, most))
         table = await slow(lambda: audit_csv(map(self._masked, rows)))
@@ -99,12 +99,12 @@ class AuditAnswer:
         return Response(messages=(whisper(query.request, said, about=" told"), file_to_person(query.request, file)))
 
     def _masked(self, row: Row) -> Row:
-        """Cell by cell: what a table does to a quote, no spelling of a secret has."""
+        """Mask secrets cell by cell, before the quoting of a CSV file could hide them."""
         return {**row, **{name: self._masking.foreign(row[name]) for name in RECORDED}}
 
 
 def zone_of(person: Person | None) -> tzinfo:
-    """The zone in which somebody is; UTC where that is not known here."""
+    """The person's time zone; UTC if it's unknown."""
     try:
         return zones.zone_of(person.zone) if person and person.zone else UTC
     except zones.UnknownZone:
@@ -117,7 +117,7 @@ def where(direction: str, supervisor_id: str, audit_id: int) -> str:
 
 
 def place_in(word: str) -> tuple[RowPosition | None, bool]:
-    """The place that this word says, and whether what is newer is wanted; the beginning where it says none."""
+    """The position in a word and its direction; the newest page for any other word."""
     direction, _, rest = word.partition(":")
     number, _, host = rest.partition(":")
     if direction not in (OLDER, NEWER) or not number.isdecimal() or len(number) > 18:

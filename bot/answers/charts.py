@@ -1,4 +1,4 @@
-"""`history` as a picture: how workers were, how old the heartbeat was, and what was done, over time.
+"""Charts of `history`: conditions, heartbeat age and commands over time.
 
 matplotlib comes with the extra `charts`, and only when the first picture is asked for. Each condition has a colour that
 colour-blind people tell apart, a hatch, and its word in the legend, so nothing hangs on colour alone. The background is
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, DPI = 5.2, 220
-"""Inches and dots: on a phone and as Slack's preview the letters are still as tall as its own small print."""
+"""Size in inches and dots per inch, so that the letters are readable on a phone and in Slack's preview."""
 
 SMALL, NORMAL, LARGE = 9.5, 11, 12.5  # points
 PAPER, INK, FAINT = "#fbfbf9", "#1d1c1d", "#c9c9c4"
 FONT = "DejaVu Sans"
-"""Comes with matplotlib, so a picture is the same on every host."""
+"""Part of matplotlib, so a chart is the same on every host."""
 
 STEPS = tuple(timedelta(minutes=each) for each in (2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
 MOST_TICKS = 7
@@ -43,7 +43,7 @@ POINTS = 360
 """Of a line: of all samples between two of them the oldest counts."""
 
 GAP_SECONDS = 900.0
-"""Without a sample for so long the line is broken: nobody measured, or nothing ran."""
+"""The line is broken where there is no sample for longer."""
 
 NARROWEST = 0.0025
 """Of the width: what is shorter is drawn as wide as this, or nobody would see it."""
@@ -63,15 +63,15 @@ _LINE = "#0b5394"
 _SILENT = (Condition.STALE, Condition.MISSING, Condition.FROZEN, Condition.STUCK)
 
 _lock = threading.Lock()
-"""matplotlib is not made for several threads."""
+"""matplotlib isn't thread-safe."""
 
 
 class NoChartsError(Exception):
-    """matplotlib is not installed here."""
+    """matplotlib isn't installed."""
 
 
 def draw(histories: Sequence[History], zone: tzinfo, zone_name: str) -> bytes:
-    """A PNG of these workers over the same span of time; `NoChartsError` where nothing can be drawn. It blocks."""
+    """A PNG of these workers over one time span; `NoChartsError` without matplotlib. It blocks."""
     with _lock:
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -100,7 +100,7 @@ def _height(histories: Sequence[History]) -> float:
 
 
 def _one(figure: Figure, history: History) -> list[Axes]:
-    """Its conditions above, the age of its heartbeat below, and the marks through both."""
+    """Draw one worker: conditions above, heartbeat age below, and marks through both."""
     beats = history.limit_seconds > 0
     height = _height([history])
     top, bottom = 1 - 0.46 / height, 0.98 / height
@@ -133,7 +133,7 @@ def _one(figure: Figure, history: History) -> list[Axes]:
 
 
 def _several(figure: Figure, histories: Sequence[History]) -> list[Axes]:
-    """A row for each."""
+    """Draw a row for each worker."""
     height = _height(histories)
     long = max(len(each.worker_id) for each in histories)
     left = min(0.05 + 0.0155 * min(long, 20), 0.36)
@@ -161,8 +161,8 @@ def _title(figure: Figure, words: str, height: float) -> None:
 
 
 def _bar(axes: Axes, history: History, y: float, tall: float) -> None:
-    """What held when, from left to right; what is worst is drawn last, so that it is never hidden. All that look the
-    same are drawn at once: a worker may have changed a thousand times."""
+    """Draw the conditions over time, the worst last, so that it's never hidden. Equal ones are drawn at once, because
+    there may be thousands."""
     whole = (history.until - history.since).total_seconds()
     alike: dict[tuple[Condition, bool], list[tuple[float, float]]] = {}
     for stretch in sorted(history.stretches, key=lambda each: _weight(each.condition)):
@@ -179,7 +179,7 @@ def _bar(axes: Axes, history: History, y: float, tall: float) -> None:
 
 
 def _ages(axes: Axes, history: History) -> None:
-    """As a line, broken where nobody measured; the limit as another one, with its word."""
+    """Draw the heartbeat age as a line, broken where there are no samples, and its limit."""
     whole, limit = (history.until - history.since).total_seconds(), history.limit_seconds
     xs: list[float] = []
     ys: list[float] = []
@@ -216,7 +216,7 @@ def _ages(axes: Axes, history: History) -> None:
 
 
 def _oldest(history: History) -> list[HeartbeatSample]:
-    """Not more of them than can be seen beside each other."""
+    """Reduce the samples to those that fit beside each other."""
     wide = (history.until - history.since) / POINTS
     found: dict[int, HeartbeatSample] = {}
     for sample in history.samples:
@@ -231,7 +231,7 @@ def _stale_between(history: History, at: datetime) -> bool:
 
 
 def _steps(most: float) -> list[float]:
-    """Four ticks at most, at figures that people use for time."""
+    """At most four ticks, at usual time values."""
     for step in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800):
         if most / step <= 4:
             return [step * number for number in range(int(most // step) + 1)]
@@ -250,7 +250,7 @@ def _mark(axes: Sequence[Axes], history: History, mark: Mark) -> None:
 
 
 def _numbers(history: History) -> list[tuple[float, str]]:
-    """Where each number stands; those of marks that are close together stand together."""
+    """The positions of numbers, joined where marks are close together."""
     groups: list[list[tuple[float, int]]] = []
     for number, mark in enumerate(history.numbered, 1):
         x = _place(history, mark.at)
@@ -268,7 +268,7 @@ def _numbers(history: History) -> list[tuple[float, str]]:
 
 
 def _sign(axes: Axes, mark: Mark, x: float, y: float) -> None:
-    """A triangle for code, a dot for what else was asked for."""
+    """A triangle for code changes, a dot for other commands."""
     sign, size = ("^", 6.0) if mark.sort is MarkKind.DEPLOY else ("o", 4.5)
     axes.plot([x], [y], sign, markersize=size, color=INK, markeredgecolor=PAPER, zorder=6)
 
@@ -285,7 +285,7 @@ def _bare(axes: Axes) -> None:
 
 
 def _time_axis(axes: Axes, history: History, zone: tzinfo, zone_name: str) -> None:
-    """At whole hours or days of the reader's clock, and its name."""
+    """Label the time axis at whole hours or days in the reader's time zone."""
     whole = history.until - history.since
     ticks = _ticks(history, zone)
     axes.set_xticks([(tick - history.since) / whole for tick in ticks])
@@ -313,7 +313,7 @@ def _ticks(history: History, zone: tzinfo) -> list[datetime]:
 
 
 def _legend(figure: Figure, histories: Sequence[History]) -> None:
-    """Only what is there, worst first, and the signs of the marks."""
+    """Draw the legend of the conditions in the chart, worst first, and of the marks."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

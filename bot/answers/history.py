@@ -1,4 +1,4 @@
-"""`history` in Slack: the picture for the asker alone, the words where they asked, and a button to share it."""
+"""`history` in Slack: a chart in a direct message, a summary in the channel, and a button to share the chart."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from supervisor_core.storage.store import Ledger
 NO_CHARTS = "No picture: {host} has no matplotlib. Install it with `pip install 'supervisor-chatops[charts]'`."
 NOT_DRAWN = "The chart couldn't be drawn. The supervisor's log on {host} has the reason."
 OLDEST = timedelta(days=7)
-"""A picture that was asked for longer ago is not drawn any more: what it showed may be forgotten by now."""
+"""An older chart can't be shared, because its data may be gone."""
 
 log = logging.getLogger(__name__)
 
 
 class HistoryAnswer:
-    """Answers the command, and the button below its answer."""
+    """Answers `history` and the button of its answer."""
 
     def __init__(self, config: SupervisorConfig, ledger: Ledger) -> None:
         self._config = config
         self._ledger = ledger
 
     async def __call__(self, query: Query) -> Response:
-        """Drawn until the moment at which it was asked for, so that it is the same however often it is dealt with."""
+        """Draw the chart up to the time of the request, so that a repetition has the same result."""
         request, command = query.request, query.command
         until = _shared_until(request) or request.at.replace(microsecond=0)  # as a button can say it
         since = until - SPANS[str(command.params.get("span") or "24h")]
@@ -62,7 +62,7 @@ class HistoryAnswer:
         return Response(messages=(answer(request, content), *files))
 
     def _share(self, request: Request, picture: Attachment | None, told: str) -> Response:
-        """For everybody in the channel; whoever pressed has the answer replaced by a word that it is done."""
+        """Share the chart with the channel, and replace the private answer."""
         if picture is None:
             return Response(messages=(answer(request, text_message(told)),))
         done = whisper(request, text_message("Shared in this channel."), replace=request.replaces)
@@ -71,7 +71,7 @@ class HistoryAnswer:
     async def _drawn(
         self, found: Sequence[History], command: Command, told: str, person: Person | None
     ) -> tuple[Attachment | None, str]:
-        """The picture, or why there is none."""
+        """The chart, or the reason why there is none."""
         host = escape(self._config.supervisor.id)
         zone, name = _zone(person)
         try:
@@ -94,7 +94,7 @@ class HistoryAnswer:
 
 
 def _zone(person: Person | None) -> tuple[tzinfo, str]:
-    """The reader's; where Slack does not say it, this host's."""
+    """The person's time zone, else this host's."""
     for name in (person.zone if person else "", host_zone()):
         try:
             if name:
@@ -105,8 +105,7 @@ def _zone(person: Person | None) -> tuple[tzinfo, str]:
 
 
 def _shared_until(request: Request) -> datetime | None:
-    """The moment until which the picture was drawn that is to be shared. Slack brings back what a button was made
-    with; who sends something else gets what is so now."""
+    """The end of the chart to share, from the button. For any other value the chart is drawn up to now."""
     if not request.shares.isdecimal() or len(request.shares) > 11:
         return None
     until = datetime.fromtimestamp(int(request.shares), UTC)

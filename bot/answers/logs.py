@@ -1,7 +1,4 @@
-"""`logs` in Slack: the newest lines of what workers wrote, for the asker alone; what does not fit goes as a file.
-
-Reports that are posted in a thread, read back from the drive, which may hang, or from the state folder.
-"""
+"""`logs` in Slack, for the person alone, and reports for threads, read back from the drive or the state folder."""
 
 from __future__ import annotations
 
@@ -24,14 +21,14 @@ from supervisor_core.host.files import read_limited
 
 
 class LogsAnswer:
-    """Answers the command."""
+    """Answers `logs`."""
 
     def __init__(self, config: SupervisorConfig, read: ReadOutput) -> None:
         self._config = config
         self._read = read
 
     async def __call__(self, query: Query) -> Response:
-        """To the asker alone, also where they asked by a mention: what a worker writes is not for a whole channel."""
+        """Answer the person alone, also for a mention: a worker's output isn't for the whole channel."""
         request, command = query.request, query.command
         try:
             found = await self._read(command.workers, int(command.params["lines"]))
@@ -55,10 +52,10 @@ class LogsAnswer:
 
 
 READ_SECONDS = 3.0
-"""All other messages wait at most so long; then the message says where the report is."""
+"""Time for reading a report. Then the message says where it is."""
 
 MOST_BYTES = 16_000_000
-"""Of one report. It's read whole for its digest; Slack gets its beginning."""
+"""Size of a report. It's read whole for its digest; Slack gets its beginning."""
 
 log = logging.getLogger(__name__)
 

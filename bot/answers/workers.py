@@ -31,7 +31,7 @@ from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 
 
 class WorkerAnswers:
-    """Answers both commands, and the buttons below their answers."""
+    """Answers `status` and `teams`, and the buttons of their answers."""
 
     def __init__(self, config: SupervisorConfig, ledger: Ledger, look: ObserveWorkers) -> None:
         self._config = config
@@ -39,7 +39,7 @@ class WorkerAnswers:
         self._look = look
 
     async def status(self, query: Query) -> Response:
-        """Some workers; of a team, its objective and roles as well."""
+        """Show workers; for a team, also its objective and roles."""
         command, request = query.command, query.request
         workers = [worker for worker in await self._look() if worker["id"] in command.workers]
         team, rests = await self._team(command.target), await self._rests()
@@ -48,7 +48,7 @@ class WorkerAnswers:
         return Response(messages=(answer(request, content),))
 
     async def teams(self, query: Query) -> Response:
-        """All teams."""
+        """Show all teams."""
         request, pictures = query.request, await self._pictures()
         workers = {worker["id"]: worker for worker in await self._look()}
         return Response(
@@ -73,14 +73,14 @@ class WorkerAnswers:
 
 
 class WhyAnswer:
-    """Answers the command, and the button that gives it."""
+    """Answers `why`, and its button."""
 
     def __init__(self, explain: Explain, allowed: AllowedCommands) -> None:
         self._explain = explain
         self._allowed = allowed
 
     async def __call__(self, query: Query) -> Response:
-        """The words alone: nothing is changed by it."""
+        """Explain the workers."""
         return Response(messages=(answer(query.request, await self._words(query)),))
 
     async def _words(self, query: Query) -> Content:
@@ -100,7 +100,7 @@ class WhyAnswer:
 def answer_handlers(
     config: SupervisorConfig, ledger: Ledger, doors: ChatContext, composing: MessageComposer, allowed: AllowedCommands
 ) -> Mapping[str, QueryHandler]:
-    """Put together here and nowhere else."""
+    """The handlers of all commands that only read."""
     workers = WorkerAnswers(config, ledger, doors.look)
     return {
         "audit": AuditAnswer(config, ledger, composing.link),

@@ -14,10 +14,10 @@ from aiohttp import ClientError, ClientSession, WSMsgType
 from aiohttp.client_ws import ClientWebSocketResponse
 
 PING_SECONDS = 2.0
-"""Slack's own Node library pings every 1.7 s, so this is not rude."""
+"""Interval of pings. Slack's own Node library pings every 1.7 s."""
 
 SILENT_SECONDS = 5.0
-"""Without a word for so long the connection is taken for dead, whatever the socket claims."""
+"""Silence after which the connection counts as dead, whatever the socket says."""
 
 HELLO_SECONDS = 10.0
 MAX_FRAME_BYTES = 8 * 1024 * 1024
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionEnd(StrEnum):
-    """Why a connection ended."""
+    """The reason for the end of a connection."""
 
     REFRESH = "refresh_requested"
     TOO_MANY = "too_many_websockets"
@@ -63,14 +63,14 @@ class Connection:
         self._socket: ClientWebSocketResponse | None = None
         self._heard = 0.0
         self.reason = ConnectionEnd.CUT
-        """Why it ends, or would: what Slack announced counts from then on."""
+        """The reason for its end, from the moment that Slack announces it."""
         self.leaving = asyncio.Event()
         self.connections = 0
-        """How many connections the app has, as Slack counts them."""
+        """The number of the app's connections, as Slack counts them."""
 
     @property
     def heard_seconds_ago(self) -> float:
-        """How long ago anything came."""
+        """The time since the last message, in seconds."""
         return asyncio.get_running_loop().time() - self._heard
 
     async def open(self) -> None:
@@ -177,7 +177,7 @@ class Connection:
 
 
 def _end_of(reason: str) -> ConnectionEnd:
-    """What Slack's reason for a disconnect means; whatever is new to us is a refresh."""
+    """The meaning of Slack's reason for a disconnect; an unknown one is a refresh."""
     return (
         ConnectionEnd(reason) if reason in (ConnectionEnd.TOO_MANY, ConnectionEnd.DISABLED) else ConnectionEnd.REFRESH
     )

@@ -1,6 +1,6 @@
-"""Dealing with what was acknowledged: from its row, in each person's order, until it is done or can't be done.
+"""Handles acknowledged envelopes from their rows, in each person's order, until each is handled or has failed.
 
-Saying no while the ledger can't be written: whoever asked is told at once, and nothing is kept for later.
+While the ledger can't be written, requests are refused at once and nothing is kept.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 
 AT_ONCE = 100
-"""So many are dealt with at the same time; more wait in their rows, acknowledged."""
+"""Envelopes handled at the same time. More wait in their rows, acknowledged."""
 
 GIVE_WAY_SECONDS = 0.05
-"""So long dealing waits for acknowledgements that are due; under a flood that never ends it goes on slowly."""
+"""Time that handling waits for due acknowledgements. In a flood it continues slowly."""
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
-"""Between two tries to write the end of an envelope."""
+"""Delays between tries to store the result of an envelope."""
 
 log = logging.getLogger(__name__)
 
 SendNow = Callable[[tuple[Message, ...]], Awaitable[bool]]
-"""Orders messages at once, while the rest is under way; False where the ledger doesn't take them."""
+"""Orders messages at once, before the rest is done; False if the ledger doesn't take them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came of an envelope: rows, all of them written in the step that ends it."""
+    """The result of an envelope: rows, all written in the step that ends it."""
 
     audit: AuditEntry | None = None
     messages: tuple[Message, ...] = ()
     error: str | None = None
-    """Why it could not be dealt with, where that is so."""
+    """The reason for its failure, if it failed."""
     rest: Callable[[SendNow], Awaitable[Response]] | None = None
     """The slow part, which comes to the real end: its sender's next requests don't wait for it. Until then the
     envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
 
 
 Handle = Callable[[StoredEnvelope], Awaitable[Response]]
-"""Does what an envelope asks for. It may be called again after a crash, and must then come to the same."""
+"""Handles an envelope. It may run again after a crash, and must then have the same result."""
 
 
 class EnvelopeDispatcher:
-    """Takes envelopes that are rows and brings each to its end. `quiet` waits until no other is being kept."""
+    """Handles stored envelopes. `quiet` waits until no other is being stored."""
 
     def __init__(self, ledger: Ledger, deal: Handle, quiet: Callable[[float], Awaitable[None]]) -> None:
         self._ledger = ledger
@@ -72,13 +72,13 @@ class EnvelopeDispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, received: StoredEnvelope) -> None:
-        """Deal with it, and come back at once."""
+        """Handle an envelope in the background."""
         self._waiting.append(received)
         if self._starting is None or self._starting.done():
             self._starting = self._run(self._start_all(), "starting to deal")
 
     async def resume(self) -> int:
-        """Go on with what an earlier run acknowledged and did not deal with; how many those were."""
+        """Handle the envelopes that an earlier run left; their number."""
         left = await asyncio.wrap_future(self._ledger.submit(envelopes.pending_envelopes))
         for received in left:
             self.start(received)
@@ -90,13 +90,13 @@ class EnvelopeDispatcher:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Let go of what is under way; its rows are dealt with by the next run."""
+        """Cancel the current work; the next run handles its rows."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _start_all(self) -> None:
-        """One after the other, and none while others wait for their acknowledgement: those have three seconds."""
+        """Start one envelope after the other, but none while others wait for their acknowledgement, due in 3 s."""
         while self._waiting:
             await self._quiet(GIVE_WAY_SECONDS)
             received = self._waiting.popleft()
@@ -110,8 +110,8 @@ class EnvelopeDispatcher:
         return task
 
     async def _in_turn(self, received: StoredEnvelope) -> None:
-        """One person's requests are dealt with one after the other: pause, then resume, is never resume, then pause.
-        The slow part of one holds up no other."""
+        """Handle one person's requests in their order: pause, then resume, never becomes resume, then pause. The slow
+        part of one doesn't delay the others."""
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
         async with turn:
             async with self._room:
@@ -122,7 +122,7 @@ class EnvelopeDispatcher:
         await self._end(received, await self._dealt(received, response.rest(self._tell)))
 
     async def _tell(self, messages: tuple[Message, ...]) -> bool:
-        """Order messages while the rest is under way; where that can't be written, the log has it."""
+        """Order messages before the rest is done. If that fails, log it."""
         try:
             await quick(self._ledger.order, messages)
         except TemporaryError as error:
@@ -131,7 +131,7 @@ class EnvelopeDispatcher:
         return True
 
     async def _dealt(self, received: StoredEnvelope, dispatcher: Awaitable[Response]) -> Response:
-        """The edge of an envelope: it fails alone, and is kept with its reason."""
+        """Handle one envelope. An error fails this envelope alone, with its reason."""
         try:
             return await dispatcher
         except Exception as error:
@@ -139,7 +139,7 @@ class EnvelopeDispatcher:
             return Response(error=describe(error))
 
     async def _end(self, received: StoredEnvelope, response: Response) -> None:
-        """Write its end, as often as it takes: on a full disk that waits, and nothing is dealt with twice."""
+        """Store the result, retrying while the disk is full, so that nothing is handled twice."""
         now, delay = datetime.now(UTC), FIRST_DELAY_SECONDS
         if response.error is None:
             step = envelopes.mark_handled(received, now, response.audit, response.messages)
@@ -157,7 +157,7 @@ class EnvelopeDispatcher:
 
 
 def sender_of(received: StoredEnvelope) -> str:
-    """Who sent it, as far as its order matters."""
+    """The sender, whose envelopes are handled in order."""
     payload = received.payload
     user, event = payload.get("user"), payload.get("event")
     if isinstance(user, dict):
@@ -168,17 +168,17 @@ def sender_of(received: StoredEnvelope) -> str:
 
 
 class RefusalSender(Protocol):
-    """What is used of the speaker."""
+    """Sends a refusal without the ledger."""
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
-        """By the address that came with a request; False where that has run out."""
+        """Answer at the response URL of a request; False if it has expired."""
 
     async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
-        """To one person alone, in a channel."""
+        """Send a message to one person in a channel."""
 
 
 class Refusals:
-    """Tells people that their request isn't taken."""
+    """Tells people that their request wasn't accepted."""
 
     def __init__(self, voice: RefusalSender) -> None:
         self._voice = voice
@@ -186,7 +186,7 @@ class Refusals:
     async def refuse(
         self, kind: str, payload: Mapping[str, Any], error: SupervisorError
     ) -> tuple[bool, dict[str, Any] | None]:
-        """Whether somebody was told, so that Slack needn't bring it again; and what the acknowledgement says."""
+        """Refuse a request: True if the person knows, so that Slack needn't deliver it again; the acknowledgement."""
         why = error.short if isinstance(error, LedgerUnavailable) else error.message
         content = text_message(
             f":warning: *Not accepted:* {why}. Nothing changed. Run `supervisor doctor` on the host, then try again."
@@ -200,7 +200,7 @@ class Refusals:
             return False, None
 
     async def _told(self, payload: Mapping[str, Any], content: Content) -> bool:
-        """The press of a button, or a message to the bot. What nobody waits for is left to come again."""
+        """Tell the person who pressed a button or wrote to the bot. Slack delivers other envelopes again."""
         if payload.get("type") == "block_actions" and payload.get("response_url"):
             return await self._voice.answer(str(payload["response_url"]), content, replace=False)
         event = payload.get("event")
@@ -211,6 +211,6 @@ class Refusals:
 
 
 def _is_for_us(event: Mapping[str, Any]) -> bool:
-    """A person's mention, or their direct message."""
+    """True for a person's mention or direct message."""
     direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
     return bool((event.get("type") == "app_mention" or direct) and event.get("user") and not event.get("bot_id"))

@@ -26,7 +26,7 @@ from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.store import Ledger
 
 MOST_TOGETHER = 200
-"""Bounds how long the write lock is held; so many take some three milliseconds."""
+"""Envelopes in one write, which takes about 3 ms."""
 
 PendingWrite = tuple[StoredEnvelope, asyncio.Future[bool]]
 
@@ -40,7 +40,7 @@ class EnvelopeWriter:
         self._writing: asyncio.Task[None] | None = None
 
     async def keep(self, received: StoredEnvelope) -> bool:
-        """Whether it is the first with its key; what kept it from being written, where something did."""
+        """Store an envelope: True if it's the first with its key; and the error, if it can't be stored."""
         first: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((received, first))
         if self._writing is None or self._writing.done():
@@ -99,7 +99,7 @@ def _key_parts(kind: str, payload: Mapping[str, Any]) -> tuple[object, ...] | No
 
 
 def _message_key(event: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """What a person said to the bot is told by its place: it may come as a mention and as a message."""
+    """The key of a message to the bot, by its place: Slack may deliver it as a mention and as a message."""
     direct = event.get("type") == "message" and event.get("channel_type") == "im" and not event.get("subtype")
     if (direct or event.get("type") == "app_mention") and event.get("channel") and event.get("ts"):
         return ("said", event["channel"], event["ts"])
@@ -107,7 +107,7 @@ def _message_key(event: Mapping[str, Any]) -> tuple[object, ...] | None:
 
 
 def _interactive_key(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """A click is told by its own time; a submission by the view as it was; a shortcut by its trigger."""
+    """The key of a click by its time, of a submission by its view, of a shortcut by its trigger."""
     user = _mapping(payload, "user").get("id")
     view = _mapping(payload, "view")
     actions = payload.get("actions")
@@ -128,12 +128,12 @@ def _mapping(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 ANSWER_SECONDS = 2.5
-"""For what is answered in its acknowledgement; Slack gives up after three."""
+"""Time for an answer in the acknowledgement; Slack gives up after 3 s."""
 
 log = logging.getLogger(__name__)
 
 AckAnswer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
-"""What is said in the acknowledgement of a modal or a menu; None: nothing, and a modal is taken as it is."""
+"""Answers a modal or a menu in its acknowledgement; None accepts a modal as it is."""
 
 
 class Intake:

@@ -29,13 +29,13 @@ from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 NOTICES_FILE = "slack_heard.json"
 
 SAVE_SECONDS = 10.0
-"""How often it is noted that Slack is heard: a crash makes the gap look longer by at most so much."""
+"""Interval of storing the last sign of Slack. After a crash the gap looks longer by at most this."""
 
 SHORTEST_GAP = timedelta(seconds=4)
-"""A shorter gap is no more than a reconnect; whoever gave a command in it was told by Slack, and is still there."""
+"""A shorter gap is a mere reconnect, in which Slack itself told people that a command failed."""
 
 MERGE_WITHIN = timedelta(minutes=10)
-"""A gap that follows the last one so soon is added to its notice: a network that flaps fills no channel."""
+"""A gap that follows so soon is added to the last notice, so that a flapping network doesn't fill the channel."""
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +48,17 @@ class ConnectionNotices:
         self._ledger = ledger
         self._config = config
         self._first_gap = False
-        """Whether the next gap is the one since the earlier run."""
+        """True if the next gap is the one since the earlier run."""
 
     async def load(self) -> tuple[datetime | None, bool]:
-        """When an earlier run last heard Slack, and whether it closed its connection."""
+        """The last sign of Slack in an earlier run, and whether that run closed its connection."""
         state_dir = self._config().state_dir
         before = await quick(load_last_heard, state_dir)
         self._first_gap = before is not None
         return before, await quick(closed_cleanly, state_dir)
 
     async def save(self, moment: datetime | None, *, left: bool = False) -> None:
-        """Keep when Slack was last heard of."""
+        """Store the last sign of Slack."""
         if moment is None:
             return
         try:
@@ -67,7 +67,7 @@ class ConnectionNotices:
             log.warning("the time of the last message from Slack can't be stored: %s", error)
 
     async def keep_saving(self, stopping: asyncio.Event, last_heard: Callable[[], datetime | None]) -> None:
-        """Save it every few seconds, so that the next run knows how long nobody listened."""
+        """Save it every few seconds, so that the next run knows the length of the gap."""
         while True:
             ended = await wait_until(None, stopping, SAVE_SECONDS)
             await self.save(last_heard())
@@ -75,7 +75,7 @@ class ConnectionNotices:
                 return
 
     async def report_gap(self, since: datetime, until: datetime) -> None:
-        """Nothing was heard from Slack for this long."""
+        """Post a notice about a gap in the connection."""
         away, self._first_gap = self._first_gap, False
         if until - since < SHORTEST_GAP:
             return
@@ -83,11 +83,11 @@ class ConnectionNotices:
         await self._post(partial(notify_gap, host=self._host, since=since, until=until, away=away))
 
     async def report_other_connections(self, reason: str) -> None:
-        """Somebody else uses our token."""
+        """Post a notice that another process uses our token."""
         await self._post(partial(notify_other_connections, reason=reason))
 
     async def report_unknown_ids(self, found: Sequence[str]) -> None:
-        """The configuration names ids that Slack doesn't know: they have no right."""
+        """Post a notice about configured ids that Slack doesn't know."""
         for each in found:
             log.warning("%s", each)
         if found:
@@ -107,18 +107,18 @@ class ConnectionNotices:
 
 
 def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
-    """Keep when Slack was last heard of, and whether the connection was closed after that."""
+    """Store the last sign of Slack, and whether the connection was closed after it."""
     write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment), "left": left})
 
 
 def closed_cleanly(state_dir: Path) -> bool:
-    """Whether the earlier run closed its connection: after a crash Slack may go on counting it for hours."""
+    """True if the earlier run closed its connection. After a crash, Slack may count it for hours."""
     document = read_json(state_dir / NOTICES_FILE, tolerant=True)
     return isinstance(document, dict) and document.get("left") is True
 
 
 def load_last_heard(state_dir: Path) -> datetime | None:
-    """When an earlier run last heard Slack; None where there was none, or where it can't be known."""
+    """The last sign of Slack in an earlier run; None if it's unknown."""
     document = read_json(state_dir / NOTICES_FILE, tolerant=True)
     try:
         return from_text(str(document["heard_at"])) if isinstance(document, dict) else None
@@ -129,8 +129,8 @@ def load_last_heard(state_dir: Path) -> datetime | None:
 def notify_gap(
     connection: Connection, channel: str, host: str, since: datetime, until: datetime, *, away: bool
 ) -> None:
-    """Order the notice that nothing was heard: one that is new, or the last one again where that is not long ago. It is
-    kept among the alerts as one that is over, which nobody is told of twice."""
+    """Order the notice about a gap: a new one, or an update of a recent one. It's stored as a closed alert, so that
+    nobody is alerted twice."""
     subject, gaps = f"deaf {to_text(since)}", [(since, until)]
     found = outbox.newest(connection, NOTICE, "deaf ")
     if found is not None and bool(found[1].get("away")) is away:
@@ -145,14 +145,14 @@ def notify_gap(
 
 
 def notify_other_connections(connection: Connection, channel: str, reason: str) -> None:
-    """Order the notice that somebody else uses our token, once a day."""
+    """Order the notice that another process uses our token, once a day."""
     subject = f"others {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:
         _order(connection, Message(NOTICE, subject, {"channel": channel, "content": other_connection_notice(reason)}))
 
 
 def notify_unknown_ids(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:
-    """Order the notice that the configuration names whom Slack does not know, once a day."""
+    """Order the notice about unknown ids in the configuration, once a day."""
     subject = f"unknown {datetime.now(UTC):%Y-%m-%d}"
     if outbox.newest(connection, NOTICE, subject) is None:
         _order(connection, Message(NOTICE, subject, {"channel": channel, "content": unknown_ids(host, troubles)}))

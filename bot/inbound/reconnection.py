@@ -1,4 +1,4 @@
-"""The link to Slack: always one connection, the next one open before the last one closes, and back after every cut."""
+"""The link to Slack: always one connection, the next one open before the last one closes, and a new one after a cut."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
-"""Between two tries; it doubles. Nobody is heard meanwhile, so it ends early."""
+"""Delays between tries, which double. They end early, because no command arrives meanwhile."""
 
 SHORT_LIFE_SECONDS = 10.0
-"""A connection that lived shorter than this counts as a failed try: whatever ended it may end the next one too."""
+"""A shorter connection counts as a failed try."""
 
 PATIENT_SECONDS = 60.0
 """After `link_disabled` or `too_many_websockets`: trying harder would make it worse."""
 
 LINGER_SECONDS = 10.0
-"""How long an old connection may still bring envelopes after the next one is open."""
+"""Time during which an old connection may still bring envelopes after the next one is open."""
 
 GHOST_SECONDS = 5 * 3600.0
-"""Slack may go on counting a connection of ours that was cut or froze; so long it is not taken for somebody else."""
+"""Time during which a connection of ours that was cut isn't taken for another process."""
 
 MOST_GHOSTS = 100
 
@@ -50,11 +50,11 @@ log = logging.getLogger(__name__)
 
 
 class SlackRefusedError(SupervisorError):
-    """Slack refuses us, and no waiting will change that."""
+    """Slack refuses the connection, and waiting doesn't help."""
 
 
 def token_refused(variable: str, word: str) -> SlackRefusedError:
-    """The error for a token that Slack does not take."""
+    """The error for a token that Slack rejects."""
     return SlackRefusedError(f"Slack rejected {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
 
 
@@ -95,12 +95,12 @@ class Link:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the link, and since when; empty while it is well."""
+        """The problem with the link and its start; empty while there is none."""
         return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else self._others
 
     @property
     def last_heard(self) -> datetime | None:
-        """When Slack was last heard of, on whichever connection; moves on with every pong."""
+        """The last sign of Slack on any connection, including pongs."""
         heard = [
             datetime.now(UTC) - timedelta(seconds=each.heard_seconds_ago) for each in (*self._open, *self._lingering)
         ]
@@ -175,7 +175,7 @@ class Link:
         return connection
 
     def _could_not(self, error: Exception) -> float:
-        """Why there is no connection, and how long to wait before the next try."""
+        """Note the reason for the missing connection; the delay before the next try."""
         self._short_lives += 1
         if isinstance(error, NotWantedError) and error.end in NOT_WANTED:
             self._wrong(NOT_WANTED[error.end])
@@ -189,7 +189,7 @@ class Link:
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 
     def _after(self, connection: Connection, end: ConnectionEnd) -> float:
-        """What to do after a connection ended of which Slack had not said that another one may follow at once."""
+        """Handle the end of a connection that Slack didn't announce; the delay before the next one."""
         self._last_heard = self.last_heard
         del self._open[connection]
         if end is ConnectionEnd.REFRESH:
@@ -210,7 +210,7 @@ class Link:
         self._trouble = words
 
     def _delay(self) -> float:
-        """At once after a life of some length, and after the first that was short; then longer each time."""
+        """The delay before the next try: none after a long connection or the first short one, then longer each time."""
         if self._short_lives <= 1:
             return 0.0
         delay = FIRST_DELAY_SECONDS * 2 ** min(self._short_lives - 2, 10)
@@ -218,7 +218,7 @@ class Link:
         return min(LONGEST_DELAY_SECONDS, float(delay)) * spread
 
     def _let_go(self, connection: Connection, running: asyncio.Task[ConnectionEnd]) -> None:
-        """Go on receiving on the old connection for a moment, beside the next one."""
+        """Keep receiving on the old connection for a moment, beside the next one."""
 
         async def wait() -> None:
             await asyncio.wait([running], timeout=LINGER_SECONDS)
@@ -229,7 +229,7 @@ class Link:
         self._lingering[connection] = asyncio.create_task(wait())
 
     async def _leave(self) -> None:
-        """Close everything; what has arrived is kept before that is called done."""
+        """Close all connections; what has arrived is stored first."""
         self._last_heard = self.last_heard
         endings: list[asyncio.Task[Any]] = [*self._open.values(), *self._lingering.values()]
         for connection in (*self._open, *self._lingering):
@@ -243,7 +243,7 @@ class Link:
 
 
 async def run_until_stopped(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What comes of this; None where the stop came first."""
+    """The result of the work; None if the stop came first."""
     task = asyncio.create_task(work)
     try:
         await wait_until(task, stopping)

@@ -174,7 +174,7 @@ def addresses(bot: str, text: str) -> bool:
 
 
 async def handle_safely(request: Request, handling: Awaitable[Response]) -> Response:
-    """The edge of a request: its sender hears of our mistake, with a reference to the log."""
+    """Handle a request. On an unexpected error the sender gets a reference to the log."""
     try:
         response = await handling
     except Exception as error:
@@ -195,14 +195,14 @@ async def handle_safely(request: Request, handling: Awaitable[Response]) -> Resp
 
 
 def _bolt_logger() -> logging.Logger:
-    """Bolt's own remarks are for who writes an app: that a token is not needed, that a request has no listener."""
+    """A logger that keeps Bolt's remarks for app developers out of the log."""
     logger = logging.getLogger("bot.bolt")
     logger.setLevel(logging.ERROR)
     return logger
 
 
 def _authorize_as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:
-    """Bolt need not ask Slack at each request who we are."""
+    """An authorization of our identity, so that Bolt doesn't ask Slack at each request."""
     result = AuthorizeResult(
         enterprise_id=None,
         team_id=identity.team_id,
@@ -218,7 +218,7 @@ def _authorize_as(identity: Identity, token: str | None) -> Callable[..., Awaita
 
 
 async def _raise_error(error: Exception) -> None:
-    """What a listener raises is for whoever holds the row."""
+    """Raise a listener's error to the caller."""
     raise error
 
 

@@ -1,6 +1,6 @@
-"""Actions on alerts in Slack: acknowledge, snooze, mute and unmute. A repeated press changes nothing.
+"""Actions on alerts in Slack: acknowledge and snooze by button, `alerts`, `mute` and `unmute` by command.
 
-The commands about alerts: `alerts` shows those there are; `mute` and `unmute` keep those about workers quiet.
+A repeated press changes nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ CHOICES: Mapping[str, CommandDefinition] = {
 
 
 class AlertActions:
-    """Deals with the buttons of alerts. What counts, the alert's message shows to all; a refusal is told alone."""
+    """Handles the buttons of alerts. The alert's message shows the result to all, a refusal only to the person."""
 
     def __init__(self, alerts: AlertService, access: AccessChecks) -> None:
         self._alerts = alerts
         self._access = access
 
     async def handle(self, action: AlertAction) -> Response:
-        """Do it, or say why not; done again after a crash, it comes to the same."""
+        """Handle a press; repeated after a crash, it has the same result."""
         request, definition = action.request, CHOICES[action.choice]
         try:
             alert = await quick(self._alerts.find, action.alert_id)
@@ -77,7 +77,7 @@ class AlertActions:
         return Response()
 
     def _do(self, action: AlertAction, alert_request: AlertRequest) -> Alert:
-        """In a thread: the ledger may have to wait for another program."""
+        """Runs in a thread, because the ledger may wait for another program."""
         if action.choice == "snooze":
             return self._alerts.snooze(action.alert_id, alert_request)
         return self._alerts.acknowledge(action.alert_id, alert_request)
@@ -108,8 +108,7 @@ def _refusal_entry(action: AlertAction, alert: Alert, why: str, missing: str) ->
 
 
 class AlertCommands:
-    """What is told of alerts, and done about them by typed commands. `channel`: where everybody hears of a mute;
-    `workers`: those there are."""
+    """Handles the commands about alerts. `channel`: the channel for mutes; `workers`: the configured ones."""
 
     def __init__(self, ledger: Ledger, alerts: AlertService, channel: str, workers: Collection[str] = ()) -> None:
         self._ledger = ledger
@@ -118,7 +117,7 @@ class AlertCommands:
         self._workers = workers
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """Who answers which command."""
+        """The handler of each command."""
         return {
             "alerts": reply_with(self._listed),
             "mute": self._mute,

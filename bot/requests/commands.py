@@ -1,7 +1,4 @@
-"""The commands that no worker's host carries out: what each answers, as a mapping from its name.
-
-What somebody asked for: understood, allowed or refused to them alone, answered, or handed to the gateway.
-"""
+"""Handles commands from Slack: parses them, checks rights, answers them, or submits them to the gateway."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from typing import Any
 
 from bot.access.checks import NOBODY, AccessChecks, AllowedCommands
 from bot.access.rules import Person, Refusal
-from bot.inbound.dispatcher import Response
-from bot.inbound.dispatcher import SendNow as Say_dealing
+from bot.inbound.dispatcher import Response, SendNow
 from bot.outbound.messages import announcement, answer, card_place, failure, whisper
 from bot.pools import previews, quick
 from bot.requests.mistakes import Mistakes
@@ -45,36 +41,36 @@ ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A command that was understood and allowed."""
+    """A parsed and permitted command."""
 
     request: Request
     command: Command
     person: Person | None
-    """Who asks; None where Slack did not say it in time."""
+    """The person; None if Slack didn't say in time who it is."""
     by: Issuer | None = None
-    """As whom it is asked, where that is not this person: a schedule."""
+    """The issuer, if it isn't this person: a schedule."""
 
     @property
     def issuer(self) -> Issuer:
-        """Who asks, as the audit trail knows them."""
+        """The issuer, as in the audit trail."""
         return self.by or Issuer(self.request.actor, self.person.name if self.person else "")
 
     @property
     def alone(self) -> bool:
-        """Whether nobody else reads the answer: below a mention, and where a schedule asks, whoever is named in it
-        would be called."""
+        """True if only the person reads the answer. Otherwise a name in it would notify people: in a thread below a
+        mention, or for a schedule."""
         return self.request.message is None and self.by is None
 
 
 QueryHandler = Callable[[Query], Awaitable[Response]]
-"""Answers one command. After a crash it may be called again, and must then come to the same."""
+"""Answers one command. It may run again after a crash, and must then have the same result."""
 
 ContentBuilder = Callable[[Query], Awaitable[Content]]
-"""Words it alone: nothing is changed by it."""
+"""Builds an answer without changing anything."""
 
 
 def reply_with(say: ContentBuilder) -> QueryHandler:
-    """Answer with these words: to the asker alone; to a mention, in its thread."""
+    """A handler that answers with this content, to the person alone, or in the thread of a mention."""
 
     async def tell(query: Query) -> Response:
         return Response(messages=(answer(query.request, await say(query)),))
@@ -83,7 +79,7 @@ def reply_with(say: ContentBuilder) -> QueryHandler:
 
 
 class HostAnswers:
-    """What can be told of this host as it is now."""
+    """Answers about this host, and pauses and resumes monitoring."""
 
     def __init__(
         self,
@@ -95,7 +91,7 @@ class HostAnswers:
         looks: Mapping[str, QueryHandler],
         channel: str = "",
     ) -> None:
-        """`channel`: where everybody hears of what goes wrong, if there is one."""
+        """`channel`: the alert channel, if there is one."""
         self._host = host
         self._allowed = allowed
         self._look = look
@@ -105,7 +101,7 @@ class HostAnswers:
         self._channel = channel
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """Who answers which command."""
+        """The handler of each command."""
         said = {
             OVERVIEW: self._overview,
             "help": self._help,
@@ -132,7 +128,7 @@ class HostAnswers:
         return help_message(topic, mine, self._allowed.example, self._allowed.workers)
 
     async def _rest(self, query: Query) -> Response:
-        """It is about everybody's workers, so all hear of it who hear of alerts."""
+        """Pause or resume monitoring, and announce it in the alert channel, because it concerns everybody."""
         rests = query.command.name == PAUSE
         try:
             done = await self._monitoring(rests, query.issuer)
@@ -147,11 +143,11 @@ USED = ":information_source: {who} has already used this button. To run it again
 DOOR = "slack"
 
 MOMENT_SECONDS = 1.0
-"""A preview that takes longer is announced to whoever waits for it."""
+"""After this time, the requester is told that a preview is running."""
 
 
 class CommandRequests:
-    """Deals with requests. What it answers is rows; nothing is said from here."""
+    """Handles requests. It returns messages as rows and sends nothing itself."""
 
     def __init__(
         self,
@@ -168,10 +164,10 @@ class CommandRequests:
         self._handlers = handlers
         self._submitted = submitted
         self._under_way: set[str] = set()
-        """Buttons whose press is being handed over."""
+        """Buttons whose press is being submitted."""
 
     async def handle(self, request: Request) -> Response:
-        """Do what was asked; for what was asked before a crash, again, and to the same end."""
+        """Handle a request; repeated after a crash, it has the same result."""
         if await quick(self._gateway.was_submitted, request.task_id, request.actor):
             return _accepted(request)
         try:
@@ -191,7 +187,7 @@ class CommandRequests:
         return await tell(Query(request, command, await self._access.person(request)))
 
     async def _mistaken(self, request: Request, error: GrammarError) -> Response:
-        """What was expected names workers, so it is for viewers alone, as they are."""
+        """Answer a mistake. The answer names workers, so it's for viewers only, as the list of workers is."""
         person, refused = await self._access.of_command(request, CATALOG["help"], None)
         if refused is not None:
             return self._refused(request, person, refused)
@@ -204,7 +200,7 @@ class CommandRequests:
         return Response(messages=(whisper(request, self._mistakes.answer(request, error, person)),))
 
     async def _submit(self, request: Request, command: Command, person: Person) -> Response:
-        """A button counts once, whoever presses it. A press that is refused doesn't use it up."""
+        """Submit a command. A button counts once for all people, but a refused press doesn't use it up."""
         if request.button is None:
             return await self._begun(request, command, person)
         if request.press in self._under_way:
@@ -220,13 +216,13 @@ class CommandRequests:
         return response
 
     async def _begun(self, request: Request, command: Command, person: Person) -> Response:
-        """A command that is previewed before anybody is asked to approve it holds up no other of its sender's."""
+        """Submit a command. A preview doesn't delay the sender's other commands."""
         if self._config.needs_approval(command.name, DOOR):
             return Response(rest=partial(self._previewed, request, command, person))
         return await self._handed_over(request, command, person, quick)
 
-    async def _previewed(self, request: Request, command: Command, person: Person, say: Say_dealing) -> Response:
-        """Look at what it would do, and ask for the approval; whoever waits for more than a moment is told so."""
+    async def _previewed(self, request: Request, command: Command, person: Person, say: SendNow) -> Response:
+        """Preview a command and request its approval; after a moment, tell the requester that it's running."""
         work = asyncio.ensure_future(self._handed_over(request, command, person, previews))
         try:
             await asyncio.wait({work}, timeout=MOMENT_SECONDS)
@@ -257,13 +253,13 @@ class CommandRequests:
         return _accepted(request)
 
     def _again(self, text: str, command: Command, request: Request) -> Content:
-        """Why nothing was done, with a button to ask for it once more."""
+        """The reason why nothing was done, with a button to try again."""
         return retry_message(text, command, request.nonce, asks=self._config.needs_approval(command.name, DOOR))
 
     def _refused(
         self, request: Request, person: Person | None, why: Refusal, command: Command | None = None
     ) -> Response:
-        """Told to them alone, and written into the trail."""
+        """Refuse a command: tell the person alone, and record it in the audit trail."""
         text = f":no_entry: {why.words}"
         told = self._again(text, command, request) if why.again and command else text_message(text)
         label = command.label if command else None
@@ -286,7 +282,7 @@ class CommandRequests:
 
 
 def _already_used(request: Request, command: Command, first: Issuer) -> Response:
-    """Somebody pressed this button before; whoever else presses it is told who did."""
+    """Tell a person that somebody else has already used this button."""
     if request.replaces or first.is_same_as(request.actor):
         return _accepted(request)
     told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
@@ -294,19 +290,19 @@ def _already_used(request: Request, command: Command, first: Issuer) -> Response
 
 
 def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
-    """Hand it over, unless it has waited for a thread for too long."""
+    """Submit a command, unless it has waited too long for a thread."""
     if time.monotonic() >= deadline:
         raise TemporaryError("Too many other previews are running, so nothing was done.", remedy="Try again.")
     submit()
 
 
 def _replaces_own(request: Request) -> bool:
-    """Whether what is told to its sender may be replaced: their own message, and not a card that others read too."""
+    """True if the answer may replace the person's message, because nobody else reads it."""
     return request.replaces or (request.response_url is not None and request.button is None)
 
 
 def _accepted(request: Request) -> Response:
-    """The command is on its way, and its card says the rest; a button that only its reader saw is replaced by that."""
+    """The response to an accepted command. Its message says the rest; a private button is replaced."""
     if not request.replaces:
         return Response()
     name, _, said = request.text.partition(" ")

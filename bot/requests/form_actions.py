@@ -1,4 +1,4 @@
-"""Forms: shortcuts and a button open them, their menus get options, and a sent form becomes a request."""
+"""Forms: opened by shortcuts and buttons, and submitted as commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 FORGOTTEN = timedelta(minutes=10)
-"""Whoever wanted a form so long ago does not wait for it any more, and is not told that it did not come."""
+"""After this time, nobody is told any more that a form didn't open."""
 
 NOT_OPENED = (
     ":warning: The form couldn't be opened within the three seconds that Slack allows. Try again, or type the command: "
@@ -40,7 +40,7 @@ NOT_OPENED = (
 )
 
 FORM_SECONDS = 3.0
-"""After so long Slack opens no form any more; whoever asked for it gives their next command meanwhile."""
+"""The time within which Slack opens a form."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ ListCommands = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
 
 
 class FormActions:
-    """Opens forms and takes what is filled in. `list_commands` gives the commands for a user id, `submit` runs one."""
+    """Opens forms and submits them. `list_commands` gives the commands for a user id, `submit` runs one."""
 
     def __init__(
         self, client: AsyncWebClient, config: SupervisorConfig, list_commands: ListCommands, submit: Submit
@@ -60,7 +60,7 @@ class FormActions:
         self._submit = submit
 
     async def answer(self, _kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What is said in the acknowledgement: the options of a menu, or what is wrong in a form; pure and quick."""
+        """The answer in the acknowledgement: the options of a menu or the errors of a form. Pure and quick."""
         view = payload.get("view") or {}
         if view.get("callback_id") != views.FORM:
             return None
@@ -74,9 +74,8 @@ class FormActions:
     async def open_form(
         self, trigger_id: str, name: str, channel: str = "", thread: str | None = None, text: str = "", chosen: str = ""
     ) -> bool:
-        """Show the form of one command to whoever just did what gave this trigger; `text`: the command, as far as it is
-        known; `chosen`: the channel that it begins with, where it is opened from none. False where Slack did not show
-        it, which the log says; nothing is raised."""
+        """Open the form of a command with this trigger. `text`: the command as far as it's known; `chosen`: the initial
+        channel, for a form that is opened outside one. False if Slack didn't open it, with the reason in the log."""
         filled = None
         try:
             filled = self._parsed(text) if text else None
@@ -87,7 +86,7 @@ class FormActions:
         return await self._open(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
 
     async def open_picker(self, envelope: StoredEnvelope) -> Response:
-        """Open a picker of commands, for this place where there is one."""
+        """Open the picker of commands, for this channel if there is one."""
         request = from_form_opening(envelope)
         place = ("", None) if request.channel == request.user else (request.channel, request.thread)
         try:
@@ -102,7 +101,7 @@ class FormActions:
         return not_opened(request)
 
     async def show_picked(self, envelope: StoredEnvelope) -> Response:
-        """Turn the picker into the form of the command that was chosen in it."""
+        """Replace the picker by the form of the chosen command."""
         view = envelope.payload.get("view") or {}
         chosen = (envelope.payload["actions"][0].get("selected_option") or {}).get("value")
         definition = CATALOG.get(str(chosen))
@@ -123,7 +122,7 @@ class FormActions:
         return Response()
 
     async def submit(self, submission: FormSubmission) -> Response:
-        """Handle a sent form as any other request. It was acknowledged when it became a row."""
+        """Handle a submitted form like any other request. It was acknowledged when it was stored."""
         found = read_form(submission.view, grammar_context(self._config))
         if isinstance(found, str):
             return await self._submit(replace(submission.request, text=found))
@@ -158,7 +157,7 @@ class FormActions:
 
 
 def not_opened(request: Request) -> Response:
-    """Said to whoever waits for it, and not to somebody who has long gone on."""
+    """Tell the person that the form didn't open, unless that's long ago."""
     if datetime.now(UTC) - request.at > FORGOTTEN:
         return Response()
     return Response(messages=(whisper(request, text_message(NOT_OPENED)),))

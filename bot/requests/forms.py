@@ -27,13 +27,13 @@ from supervisor_core.common.errors import UsageError
 LONGEST_ERROR = 300  # characters under a field
 
 _IN_WORDS = (ParameterKind.COMMAND, ParameterKind.TOPIC)
-"""What the grammar reads as words of its own."""
+"""Parameters that are commands or names of commands themselves."""
 
 _BARE = (ParameterKind.NUMBER, ParameterKind.DURATION)
-"""Whose errors speak of quotes, which nobody needs in a form."""
+"""Parameters whose errors mention quotes, which a form doesn't need."""
 
 Errors = Mapping[str, str]
-"""By the `block_id` of the field."""
+"""Errors by the `block_id` of their field."""
 
 
 def read_form(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:

@@ -1,4 +1,4 @@
-"""The handlers of all requests, composed anew with each configuration."""
+"""The handlers of all requests, built for each configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from supervisor_core.storage.supervisors import pause_reason
 
 @dataclass(frozen=True, slots=True)
 class RequestHandlers:
-    """The handlers by one configuration."""
+    """The handlers for one configuration."""
 
     access: AccessChecks
     commands: CommandRequests

@@ -16,7 +16,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 HOME_TAB = "home"
-"""The other tab of the app, its messages, tells by the same event that it was opened."""
+"""The Home tab. The Messages tab sends the same event."""
 
 
 class HomeActions:
@@ -35,7 +35,7 @@ class HomeActions:
         return Response(messages=(await self._pages.opened(str(event["user"]), envelope.received_at),))
 
     async def turn(self, envelope: StoredEnvelope) -> Response:
-        """Show another part of the page, or the same one anew."""
+        """Show another part of the page, or refresh it."""
         action = envelope.payload["actions"][0]
         page = only = None
         if action["action_id"] == SHOW:
@@ -46,7 +46,7 @@ class HomeActions:
         return Response(messages=(await self._pages.turned(user, envelope.received_at, page=page, only=only),))
 
     async def open_form(self, envelope: StoredEnvelope) -> Response:
-        """Open the form of a command, filled in as far as the button says; rights are checked when it is sent."""
+        """Open the form of a command, filled in from the button. Rights are checked when it's submitted."""
         action = envelope.payload["actions"][0]
         value = str((action.get("selected_option") or action).get("value") or "")
         name, _, worker_id = value.partition(":")
@@ -61,8 +61,8 @@ class HomeActions:
         return not_opened(from_form_opening(envelope))
 
     def _place(self, name: str) -> str:
-        """Where the card of a command goes unless somebody chooses another place: the alert channel, or where commands
-        may be given. An answer is for its asker alone, and goes there only where it may go nowhere else."""
+        """The initial channel of a form: the alert channel, or one in which commands are allowed. An answer is for one
+        person and needs a channel only if commands are limited to some."""
         slack = self._config.slack
         allowed = slack.channels
         if allowed:

@@ -1,4 +1,4 @@
-"""A person's request, the same value whether it was typed, mentioned, filled in or pressed."""
+"""A person's request, the same value for text, mentions, forms and buttons."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 TAIL = 9
-"""Characters of a hash in a task id: enough that two never meet within one second."""
+"""Characters of a hash in a command id: enough to be unique within a second."""
 
 TAB = "\t"
-"""Between what stands before a choice and what stands after it, in the id of the menu's block."""
+"""Separates the text before and after a choice in the `block_id` of a menu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,54 +36,53 @@ class Request:
     channel: str
     at: datetime
     key: str
-    """The envelope in which it came."""
+    """The key of its envelope."""
     thread: str | None = None
-    """The thread in which it was said, where it was said in one."""
+    """The thread that it was sent in, if any."""
     message: str | None = None
-    """The message with which it was said: a mention is answered below it."""
+    """The message of a mention, which is answered in its thread."""
     response_url: str | None = None
     button: str | None = None
-    """What makes two presses the same: of the same button of the same message, whoever presses it."""
+    """Identifies the button of a message, whoever presses it."""
     direct: bool = False
-    """Whether nobody else reads what is said there: then an answer is an ordinary message, and stays."""
+    """True where nobody else reads along: then the answer is an ordinary message."""
     page: str = ""
-    """Which page of the answer, as the button says whose press it was; empty for the first."""
+    """The page of the answer, from the pressed button; empty for the first."""
     target: str = ""
-    """Whom a button or a menu names, which may be none any more; empty where the text alone says it."""
+    """The target of a button or menu, which may no longer exist; empty for typed text."""
     shares: str = ""
-    """What is to be shown to everybody there, as the button says whose press it was; empty for what only its sender
-    asks for."""
+    """The content that a button shares with the channel; empty otherwise."""
     replaces: bool = False
-    """Whether the answer takes the place of the message whose button was pressed: only its reader sees that one."""
+    """True if the answer replaces the message of the button, which only this person sees."""
     said_at: datetime | None = None
-    """When it was said, by Slack's clock, where Slack may deliver it much later."""
+    """The time of the message by Slack's clock, because Slack may deliver it much later."""
 
     @property
     def actor(self) -> str:
-        """Who asked, as the audit trail writes it."""
+        """The issuer id, as in the audit trail."""
         return f"slack:{self.team}/{self.user}"
 
     @property
     def task_id(self) -> str:
-        """The id of the command that it becomes: the same each time that this delivery is dealt with."""
+        """The id of its command: the same each time that this delivery is handled."""
         if self.button is not None:
             return f"{self.press}_{_digest(self.key)[:TAIL]}"
         return f"task_{self.at:%Y%m%d_%H%M%S}_{_digest(self.key)[:TAIL]}"
 
     @property
     def press(self) -> str:
-        """How the ids of all presses of one button begin; for what is no press its own id."""
+        """The start of the command ids of all presses of one button; else its own id."""
         return self.task_id if self.button is None else f"task_button_{_digest(self.button)}"
 
     @property
     def nonce(self) -> str:
-        """What the buttons of an answer to this carry, so that each of them counts once."""
+        """Identifies the buttons of the answer, so that each counts once."""
         return _digest(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """What somebody says about an approval."""
+    """A vote on an approval, or its cancellation."""
 
     request: Request
     approval_id: str
@@ -91,14 +90,14 @@ class VoteRequest:
     """`approve`, `deny` or `cancel`."""
     reason: str = ""
     trigger_id: str = ""
-    """With which a form may be opened, for three seconds."""
+    """The trigger with which a form can be opened within three seconds."""
     at_home: bool = False
-    """Whether it comes from their own page, which is in no channel."""
+    """True if it comes from App Home, which isn't in a channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertAction:
-    """What somebody does about an alert."""
+    """A press of a button of an alert."""
 
     request: Request
     alert_id: str
@@ -122,25 +121,25 @@ def from_slash_command(received: StoredEnvelope) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class FormSubmission:
-    """A command's form that was sent; its request has no text yet."""
+    """A submitted form; its request has no text yet."""
 
     request: Request
     view: Mapping[str, Any]
 
 
 def from_mention(received: StoredEnvelope) -> Request:
-    """A message that mentions the bot; in a direct message a mention is nothing special."""
+    """The request of a message that mentions the bot."""
     direct = str(received.payload["event"]["channel"]).startswith("D")
     return _from_message(received, direct=direct)
 
 
 def from_direct_message(received: StoredEnvelope) -> Request | None:
-    """A direct message; None for every other message of which Slack tells the bot."""
+    """The request of a direct message; None for any other message."""
     return _from_message(received, direct=True) if is_direct_message(received.payload["event"]) else None
 
 
 def _from_message(received: StoredEnvelope, *, direct: bool) -> Request:
-    """A direct message is answered where it was sent, a mention in its thread."""
+    """The request of a message. A direct message is answered in place, a mention in its thread."""
     event = received.payload["event"]
     return Request(
         said_at=_sent_at(event.get("ts")),
@@ -157,7 +156,7 @@ def _from_message(received: StoredEnvelope, *, direct: bool) -> Request:
 
 
 def _sent_at(ts: object) -> datetime | None:
-    """When a message was written; None where that makes no sense."""
+    """The time of a message; None if it isn't valid."""
     try:
         return datetime.fromtimestamp(float(str(ts)), UTC)
     except (ValueError, OverflowError, OSError):
@@ -165,14 +164,13 @@ def _sent_at(ts: object) -> datetime | None:
 
 
 def is_direct_message(event: Mapping[str, Any]) -> bool:
-    """Whether this is what a person wrote to the bot alone. Slack tells of edits, deletions, joins and of what bots
-    write (ourselves among them) by the same event."""
+    """True for a person's direct message. Edits, deletions, joins and messages of bots are the same event."""
     plain = not event.get("subtype") and not event.get("bot_id") and bool(event.get("user"))
     return plain and event.get("channel_type") == "im"
 
 
 def from_form_opening(received: StoredEnvelope) -> Request:
-    """What was done to get a form, or in one: nothing is asked for yet, but its sender can be told something."""
+    """The request for a form: without a text, but with a way to answer."""
     payload = received.payload
     container: Mapping[str, Any] = payload.get("container") or {}
     known = form_context(payload.get("view") or {})
@@ -183,7 +181,7 @@ def from_form_opening(received: StoredEnvelope) -> Request:
 
 
 def from_form(received: StoredEnvelope) -> FormSubmission:
-    """A form that was sent; for the place that it was opened from, else for the one chosen in it."""
+    """The submission of a form, for the channel that it was opened in, else for the chosen one."""
     payload = received.payload
     view = payload["view"]
     known = form_context(view)
@@ -193,7 +191,7 @@ def from_form(received: StoredEnvelope) -> FormSubmission:
 
 
 def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str | None) -> Request:
-    """A request by what Slack calls interactive. Without a channel it is between this person and the bot."""
+    """A request from an interactive element. Without a channel, it's between the person and the bot."""
     payload = received.payload
     user = payload["user"]
     return Request(
@@ -210,7 +208,7 @@ def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str 
 
 
 def from_command_button(received: StoredEnvelope) -> Request:
-    """A press of a button that gives a command."""
+    """The request of a button with a command."""
     return _from_button(received, command_name(_action_id(received)))
 
 
@@ -240,14 +238,14 @@ def _from_button(received: StoredEnvelope, command: str) -> Request:
 
 
 def _thread_of(container: Mapping[str, Any]) -> str | None:
-    """The thread in which a message stands. One that has replies names itself, and stands in the channel."""
+    """The thread of a message. A message with replies names itself, and is in the channel."""
     thread = container.get("thread_ts")
     return thread if thread != container.get("message_ts") else None
 
 
 def from_page_button(received: StoredEnvelope) -> Request:
-    """A press of a button for another page, whose value is `NONCE WHERE ARGUMENTS`. What only its reader sees is
-    replaced by the other page; below a mention, where others read as well, they get a page of their own."""
+    """The request of a button for another page, with the value `NONCE WHERE ARGUMENTS`. The page replaces a private
+    answer; in a thread that others read, the person gets a message of their own."""
     command = _action_id(received).removeprefix(PAGE).partition(":")[2]
     request = _from_button(received, command)
     _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
@@ -258,8 +256,7 @@ def from_page_button(received: StoredEnvelope) -> Request:
 
 
 def from_share_button(received: StoredEnvelope) -> Request:
-    """A press of a button that shows everybody in the channel what was answered to one person; its value is
-    `NONCE WHICH ARGUMENTS`. Pressed twice it is shown once."""
+    """The request of a button that shares a private answer with the channel, with the value `NONCE WHICH ARGUMENTS`."""
     command = _action_id(received).removeprefix(SHARE)
     request = _from_button(received, command)
     nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
@@ -269,7 +266,7 @@ def from_share_button(received: StoredEnvelope) -> Request:
 
 
 def from_vote_button(received: StoredEnvelope) -> VoteRequest:
-    """A press of a button of an approval, whose value is the approval's id."""
+    """The vote of a button, whose value is the approval's id."""
     choice = _action_id(received).removeprefix(VOTE)
     approval_id = str(received.payload["actions"][0].get("value") or "")
     trigger = str(received.payload.get("trigger_id") or "")
@@ -277,14 +274,14 @@ def from_vote_button(received: StoredEnvelope) -> VoteRequest:
 
 
 def from_alert_button(received: StoredEnvelope) -> AlertAction:
-    """A press of a button of an alert, whose value is the alert's id."""
+    """The action of a button of an alert, whose value is the alert's id."""
     choice = _action_id(received).removeprefix(PRESS)
     alert_id = str(received.payload["actions"][0].get("value") or "")
     return AlertAction(replace(_from_button(received, choice), button=None, replaces=False), alert_id, choice)
 
 
 def from_denial_form(received: StoredEnvelope) -> VoteRequest:
-    """A form in which somebody says why they deny: it knows the approval and the place from which it was opened."""
+    """The denial of a submitted form, which has the approval and the place where it was opened."""
     payload, view = received.payload, received.payload["view"]
     place = json.loads(view["private_metadata"])
     values: Mapping[str, Any] = view["state"]["values"]
@@ -305,14 +302,14 @@ def from_denial_form(received: StoredEnvelope) -> VoteRequest:
 
 
 def from_home_button(received: StoredEnvelope) -> VoteRequest:
-    """A press of the button beside an approval on somebody's page."""
+    """The vote of the button beside an approval in App Home."""
     payload = received.payload
     approval_id, trigger = str(payload["actions"][0].get("value") or ""), str(payload.get("trigger_id") or "")
     return VoteRequest(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
 
 
 def from_decision_form(received: StoredEnvelope) -> VoteRequest:
-    """The form that this button opens, filled in. It knows the approval."""
+    """The vote of the form that this button opens."""
     view = received.payload["view"]
     values: Mapping[str, Any] = view["state"]["values"]
     choice = (values["choice"]["choice"].get("selected_option") or {}).get("value")
@@ -322,7 +319,7 @@ def from_decision_form(received: StoredEnvelope) -> VoteRequest:
 
 
 def from_menu(received: StoredEnvelope) -> Request:
-    """A choice from a menu, which stands in a block whose id says what the choice completes."""
+    """The request of a choice from a menu. The menu's `block_id` has the rest of the text."""
     action = received.payload["actions"][0]
     nonce, _, said = str(action.get("block_id") or "").partition(" ")
     before, _, after = said.partition(TAB)
@@ -332,7 +329,7 @@ def from_menu(received: StoredEnvelope) -> Request:
 
 
 def _target_in(command: str, arguments: str) -> str:
-    """The target that a button names: of a command for workers it stands first, and is never left out there."""
+    """The target of a button: the first argument of a command for workers."""
     definition = CATALOG.get(command)
     return arguments.partition(" ")[0] if definition and definition.target is TargetRule.WORKERS else ""
 

@@ -1,7 +1,4 @@
-"""Schedules in Slack: added, listed and removed by people, and answered for when they only inform.
-
-What a scheduled command answers that no host carries out, asked for by those who know no Slack.
-"""
+"""Schedules in Slack: add, list and remove them, and answer scheduled commands that only show something."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ ADD, LIST, REMOVE = "schedule add", "schedule list", "schedule remove"
 
 
 class ScheduleCommands:
-    """What people do about schedules, by the configuration that is in force. `tellers`: who answers what only informs,
-    for those that are scheduled."""
+    """Handles the commands about schedules. `handlers`: those of commands that only show something."""
 
     def __init__(
         self,
@@ -58,11 +54,11 @@ class ScheduleCommands:
         self._handlers = handlers
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """Who answers which command."""
+        """The handler of each command."""
         return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
 
     async def answered(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
-        """What a command that only informs answers in the channel of its schedule, as if its owner had asked there."""
+        """The answer of a scheduled command that only shows something, as if its owner had sent it in that channel."""
         channel = str((schedule.card or self._config.announcement() or {}).get("channel") or "")
         if not channel:
             raise RefusedError(f"{command.name} only shows something, and there's no channel to post it in.")
@@ -133,7 +129,7 @@ class ScheduleCommands:
         return Response(messages=tuple(told))
 
     async def _may_not(self, request: Request, inner: Command, person: Person | None) -> Response | None:
-        """Nobody schedules what they may not do themselves: it would be refused each time."""
+        """Refuse to schedule a command that the person can't send: it would be refused at each run."""
         _, refused = await self._access.of_command(request, CATALOG[inner.name], inner)
         if refused is None:
             return None
@@ -157,7 +153,7 @@ class ScheduleCommands:
 
 
 def _with_signature(message: Message, schedule: Schedule) -> Message:
-    """An answer that nobody asked for just now says why it comes."""
+    """The message with a line that names its schedule."""
     payload, signature = dict(message.payload or {}), views.schedule_signature(schedule)
     if isinstance(payload.get("content"), dict):
         payload["content"] = with_hint(payload["content"], signature)
@@ -167,32 +163,32 @@ def _with_signature(message: Message, schedule: Schedule) -> Message:
 
 
 def _notice(request: Request, content: Content) -> Message:
-    """For the channel: what changes something is seen by all who read there."""
+    """A message for the whole channel, because it's about a change."""
     return Message(NOTICE, f"{request.task_id} schedule", {**card_place(request), "content": content})
 
 
 ANSWER_SECONDS = 30.0
-"""For a live look at all workers, and whatever else an answer is made of."""
+"""Time for an answer, with a live look at all workers."""
 
 AnswerSchedule = Callable[[Schedule, Command], Coroutine[Any, Any, ScheduledAnswer]]
 
 
 class ChatAnswers:
-    """Safe to be called from any thread but that of the event loop."""
+    """Answers scheduled commands. Call it from any thread but that of the event loop."""
 
     def __init__(self) -> None:
         self._chat: tuple[asyncio.AbstractEventLoop, AnswerSchedule] | None = None
 
     def connected(self, answer: AnswerSchedule) -> None:
-        """From now on there are answers; to be called on the event loop."""
+        """Start to answer; call it on the event loop."""
         self._chat = (asyncio.get_running_loop(), answer)
 
     def disconnected(self) -> None:
-        """Nobody answers any more."""
+        """Stop to answer."""
         self._chat = None
 
     def __call__(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
-        """What there is to say; a retryable error where that is not known now."""
+        """The answer; a retryable error if there's none now."""
         if self._chat is None:
             raise TemporaryError(f"{command.name} can't be answered: Slack isn't connected.")
         loop, answer = self._chat

@@ -28,7 +28,7 @@ from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
 
 OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
-"""Opens a form with a trigger; what goes wrong is raised as the SDK raises it."""
+"""Opens a form with a trigger; errors are those of the SDK."""
 
 DOOR = "slack"
 
@@ -60,7 +60,7 @@ class PendingApprovals:
 
 
 class Votes:
-    """Deals with votes. Whoever's vote does not count is told why, alone; the card tells all others what did."""
+    """Handles votes. A person whose vote doesn't count is told why in private; the message shows the votes that do."""
 
     def __init__(
         self, approvals: Approvals, access: AccessChecks, open_form: OpenForm, waiting: PendingApprovals
@@ -71,7 +71,7 @@ class Votes:
         self._waiting = waiting
 
     async def handle(self, vote: VoteRequest) -> Response:
-        """Count a vote, or say why it does not count; done again after a crash, it comes to the same."""
+        """Count a vote, or say why it doesn't count; repeated after a crash, it has the same result."""
         refused: Refusal | None = None
         person: Person | None = None
         try:
@@ -91,7 +91,7 @@ class Votes:
         return Response(messages=(whisper(vote.request, listed, replace=True),))
 
     async def ask_reason(self, vote: VoteRequest) -> Response:
-        """Deny was pressed: ask for the reason, which they may leave out, unless their vote would not count anyway."""
+        """Ask for the optional reason of a denial, unless the vote wouldn't count anyway."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
@@ -110,7 +110,7 @@ class Votes:
         return Response()
 
     async def ask_vote(self, vote: VoteRequest) -> Response:
-        """The button on a page was pressed: show what it is about, and ask for the vote, unless none can be given."""
+        """Show the approval of a button in App Home and ask for a vote, unless it's decided."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
@@ -125,7 +125,7 @@ class Votes:
         return Response()
 
     def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:
-        """In a thread: the ledger may have to wait for another program."""
+        """Runs in a thread, because the ledger may wait for another program."""
         why = refused.plain if refused else ""
         if vote.choice == "cancel":
             self._approvals.cancel(vote.approval_id, voter, vote.reason, door=DOOR, allowed=lambda _: why)

@@ -32,11 +32,11 @@ from supervisor_core.workers.status import WorkerStatus
 
 
 class SchedulerService(Service, ABC):
-    """The service that deals with what comes due."""
+    """The service that runs the chores."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Another program has written something: look now."""
+        """Check now, because another program has written to the ledger."""
 
     @abstractmethod
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
@@ -49,17 +49,17 @@ class SchedulerService(Service, ABC):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerDoors:
-    """What the scheduler is given of the daemon."""
+    """The parts of the daemon that the scheduler uses."""
 
     blocking: Blocking
     filed: Callable[[], None]
-    """To be called when commands have been filed."""
+    """Call it when commands have been filed."""
     look: Callable[[Collection[str]], Mapping[str, WatchedWorker]]
-    """How these workers are right now; it blocks."""
+    """Observes these workers now; it blocks."""
     resting: Callable[[], bool] = lambda: False
-    """Whether monitoring is paused."""
+    """True while monitoring is paused."""
     look_again: Callable[[], None] = lambda: None
-    """Have unwell workers looked at: to be called on the event loop, at each check."""
+    """Observe unhealthy workers: called on the event loop, at each check."""
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]
@@ -67,10 +67,10 @@ MakeScheduler = Callable[[SchedulerDoors], SchedulerService]
 T = TypeVar("T")
 
 MOMENT_SECONDS = 2.0
-"""A chore waits so long for the pieces that it has just begun: most end within it. It never waits for older ones."""
+"""Time that a chore waits for work that it has just started. It never waits for older work."""
 
 LOOK = timedelta(seconds=0.25)
-"""Between two looks for the end of the older ones."""
+"""Interval between checks for the end of older work."""
 
 AT_ONCE = 16
 
@@ -84,11 +84,11 @@ class SlowWork(Generic[T]):
 
     @property
     def under_way(self) -> bool:
-        """Whether something was begun whose end was not looked at."""
+        """True while some work has no known end."""
         return bool(self._under_way)
 
     def run(self, pieces: dict[Hashable, Callable[[], T]]) -> list[T]:
-        """Begin those that are not under way; the results of all that have ended, a moment later."""
+        """Start the work that isn't running; the results of all that has ended, a moment later."""
         new = {key: self._threads.submit(work) for key, work in pieces.items() if key not in self._under_way}
         self._under_way.update(new)
         wait(new.values(), timeout=MOMENT_SECONDS)
@@ -97,14 +97,14 @@ class SlowWork(Generic[T]):
 
 
 def looked_at(due_at: datetime | None, work: SlowWork[T]) -> datetime | None:
-    """When a chore looks again: at what is due, and for the end of what is under way, which is due all the time."""
+    """The time of a chore's next round: the next due row, or soon while work is running."""
     return datetime.now(UTC) + LOOK if work.under_way else due_at
 
 
 NAME = "scheduler"
 
 CHECK = "check"
-"""The loop of the APScheduler job, by its signs of life."""
+"""The name of the APScheduler job's loop in the health report."""
 
 SHORTEST_SECONDS = 0.05
 WORK_SECONDS = 60.0
@@ -117,19 +117,19 @@ log = logging.getLogger(__name__)
 
 
 class Chore(Protocol):
-    """One kind of row that comes due."""
+    """A kind of row with due times."""
 
     name: str
 
     def due_at(self) -> datetime | None:
-        """When its first row is due."""
+        """The time of its first due row."""
 
     def work(self, now: datetime) -> bool:
-        """Deal with what is due; whether commands were filed. It runs in a thread, and may be repeated at any time."""
+        """Handle the due rows; True if commands were filed. It runs in a thread and can be repeated at any time."""
 
 
 class ApprovalsChore:
-    """Approvals expire, are carried out, and end with their commands."""
+    """Expires approvals, runs them, and closes them with their commands."""
 
     name = "approvals"
 
@@ -138,11 +138,11 @@ class ApprovalsChore:
         self._executions: SlowWork[Approval] = SlowWork("approval")
 
     def due_at(self) -> datetime | None:
-        """When the first of them must be looked at."""
+        """The time of the next check of any approval."""
         return looked_at(self._approvals.due_at(), self._executions)
 
     def work(self, now: datetime) -> bool:
-        """Everything that is due. One whose remote doesn't answer holds up no other."""
+        """Handle all due approvals. One with a remote that doesn't answer doesn't delay the others."""
         self._approvals.settle(now)
         self._approvals.expire_due(now)
         ids = [approval.approval_id for approval in self._approvals.agreed(now)]
@@ -152,11 +152,11 @@ class ApprovalsChore:
 
 @dataclass(eq=False, slots=True)
 class _Lane:
-    """One chore. No other waits for it: carrying out what was approved may ask git and Slack, and take its time."""
+    """A chore and its rounds. Chores don't wait for each other: an approval can take long for git and Slack."""
 
     chore: Chore
     again: bool = False
-    """Whether it must look once more when its round ends."""
+    """True if another round must follow this one."""
     round: asyncio.Task[None] | None = None
     due_at: datetime | None = None
     problem: str = ""
@@ -221,7 +221,7 @@ class Scheduler(SchedulerService):
         self.wake()
 
     def problem(self) -> str:
-        """What can't be dealt with."""
+        """The reason for a chore's failure."""
         return "; ".join(lane.problem for lane in self._lanes if lane.problem)
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -259,7 +259,7 @@ class Scheduler(SchedulerService):
             await asyncio.wait(under_way)
 
     def _begin(self, lane: _Lane) -> None:
-        """Start a round of this chore, or have the one that is under way repeated."""
+        """Start a round of this chore, or repeat the current one."""
         lane.again = True
         stopping = self._stopping
         if stopping is not None and not stopping.is_set() and (lane.round is None or lane.round.done()):
@@ -267,7 +267,7 @@ class Scheduler(SchedulerService):
             lane.round.add_done_callback(self._ended)
 
     def _ended(self, round_: asyncio.Task[None]) -> None:
-        """What isn't a chore's failure is one of the service."""
+        """Report the end of a round. An unexpected error fails the service."""
         error = None if round_.cancelled() else round_.exception()
         if error is not None and self._broken is not None and not self._broken.done():
             self._broken.set_exception(error)
@@ -377,7 +377,7 @@ class Ticker:
 
 
 class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types
-    """Goes on checking when the wall clock is set back. APScheduler alone waits until it shows the old time again."""
+    """Keeps checking when the wall clock is set back. APScheduler alone would wait until the old time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(timezone=UTC)

@@ -49,13 +49,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TAKEN = 500
-"""Flags that one sweep takes; as many that an earlier one left behind."""
+"""Flags that one sweep takes, and as many that an earlier one left behind."""
 
 CLEARED = 700
 """Junk flags that one sweep clears."""
 
 FEW = 100
-"""More junk flags than that wait for another sweep than the one that files commands."""
+"""With more junk flags than this, a sweep that files commands leaves them to the next one."""
 
 WAITING = 1000
 """Commands from flags that may wait for one worker; more of them are rejected."""
@@ -63,13 +63,13 @@ WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The outcome of a look into the inbox."""
+    """The result of a sweep."""
 
     filed: tuple[Job, ...] = ()
     rejected: int = 0
     unripe: int = 0
     more: bool = False
-    """Whether there is more than one sweep takes."""
+    """True if there are more flags than one sweep takes."""
 
 
 class FlagIntake:
@@ -95,7 +95,7 @@ class FlagIntake:
         """The names of our flags at the last sweep, and whether each is in another case."""
 
     def sweep(self) -> SweepResult:
-        """Take what is ready, then clear junk. `DriveUnavailable` where the drive is away."""
+        """File the ready flags, then clear junk. `DriveUnavailable` if the drive is away."""
         call, inbox = self._host.drive.call, self._host.inbox
         self._host.drive.check()
         call(inbox.prepare)
@@ -114,7 +114,7 @@ class FlagIntake:
         return SweepResult(tuple(filed), rejected, found.unripe, more)
 
     def _left_behind(self) -> list[ClaimedFlag]:
-        """Flags of ours that were claimed and not finished."""
+        """Our flags that an earlier sweep claimed and didn't finish."""
         call, inbox = self._host.drive.call, self._host.inbox
         for name in self._ours(call(inbox.strays))[:TAKEN]:
             call(inbox.adopt, name, new_task_id(self._now()))
@@ -144,7 +144,7 @@ class FlagIntake:
         return [flag for flag in found if flag.name not in not_ours]
 
     def _of_others(self, in_another_case: Sequence[str]) -> set[str]:
-        """Those of these names that are of workers elsewhere, who are called exactly so."""
+        """The flags for workers of other hosts with exactly this name."""
         if not in_another_case:
             return set()
         folder = self._host.config.folder("state")
@@ -156,7 +156,7 @@ class FlagIntake:
         return [name for name in names if name not in self._immovable]
 
     def _claim(self, names: Sequence[str]) -> list[ClaimedFlag]:
-        """The flags that nobody else was faster to take, and that may be moved."""
+        """The flags that could be claimed."""
         claimed: list[ClaimedFlag] = []
         for batch in _batches(names):
             tokens = [(name, new_task_id(self._now())) for name in batch]
@@ -171,7 +171,7 @@ class FlagIntake:
         return claimed
 
     def _take(self, claimed: Sequence[ClaimedFlag]) -> tuple[list[Job], int]:
-        """Row by row, in as few transactions as there can be; then the files."""
+        """File the rows in as few transactions as possible, then delete the files."""
         filed: list[Job] = []
         rejections: list[Rejection] = []
         for batch in _batches(claimed):
@@ -234,7 +234,7 @@ class FlagIntake:
     def _file_once(
         self, connection: Connection, opened: FlagContent, new: jobs.NewJob, now: datetime
     ) -> Job | Rejection | None:
-        """The job that must still be done; for a task id that has its outcome, that outcome once more."""
+        """The job of a flag; for a command id that has already run, its outcome."""
         sightings.forget(connection, opened.flag.name)
         if holder := command_ids.id_holder(connection, new.task_id, DOOR):
             return _refused(opened, new, f"The command id {new.task_id} belongs to {holder}. Use a new one.")
@@ -269,5 +269,5 @@ def _refused(opened: FlagContent, new: jobs.NewJob, reason: str) -> Rejection:
 
 
 def _same(earlier: Job, new: jobs.NewJob) -> bool:
-    """Whether this is the same command again, whatever it is called."""
+    """True if it's the same command again, by either name of its handler."""
     return (earlier.handler, dict(earlier.params)) == (new.handler, dict(new.params))

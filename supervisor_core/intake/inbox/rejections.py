@@ -29,7 +29,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
 EACH = 20
-"""Rejections of one sweep that have a row of their own."""
+"""Rejections of one sweep with an audit row each."""
 
 EXAMPLES = 5
 UNKNOWN = Issuer("file:unknown", "unknown")
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A claimed flag that can't be followed, and why."""
+    """A claimed flag with the reason for its rejection."""
 
     flag: ClaimedFlag
     reason: str
@@ -52,7 +52,7 @@ class Rejection:
 
 
 class FlagRejections:
-    """Rejects what a sweep could not follow."""
+    """Records the rejected flags of a sweep and moves them aside."""
 
     def __init__(self, host: HostContext, ledger: Ledger, now: Callable[[], datetime]) -> None:
         self._host = host
@@ -61,11 +61,11 @@ class FlagRejections:
         self._told = 0
 
     def begin(self) -> None:
-        """A new sweep begins: its first rejections have a row each."""
+        """Start a sweep: its first rejections have an audit row each."""
         self._told = 0
 
     def reject(self, rejections: Sequence[Rejection]) -> None:
-        """Put them on record, then aside."""
+        """Record rejections, then move the files to `rejected`."""
         if not rejections:
             return
         own = max(EACH - self._told, 0)
@@ -76,7 +76,7 @@ class FlagRejections:
         self._host.drive.call(self._host.inbox.bound_rejected)
 
     def _first(self, rejections: Sequence[Rejection]) -> None:
-        """A row, a result and a reason for each of these."""
+        """Record each of these with an audit row, a result and a reason."""
         now = self._now()
         written = [self._ledger.submit(partial(self._refuse, rejection=each, now=now)) for each in rejections]
         for rejection, future in zip(rejections, written, strict=True):
@@ -87,7 +87,7 @@ class FlagRejections:
         self._ledger.write(lambda connection: sightings.forget_all(connection, names))
 
     def _refuse(self, connection: Connection, rejection: Rejection, now: datetime) -> None:
-        """An outcome like any other: in the trail and as a result, once."""
+        """Record a rejection in the audit trail and as a result, once."""
         flag, claims, owner = rejection.flag, rejection.claims, rejection.owner
         sightings.forget(connection, flag.name)
         if not sightings.mark(connection, flag.path.name, sightings.REJECTED, now):
@@ -119,7 +119,7 @@ class FlagRejections:
         record(connection, self._ledger.supervisor_id, entry, (message,), now)
 
     def _rest(self, rejections: Sequence[Rejection]) -> None:
-        """One row for all of these. The report has the name and the reason of each."""
+        """Record all of these in one audit row. A report has their names and reasons."""
         now = self._now()
         task_id = new_task_id(datetime.now(UTC))
         name = f"report_{task_id}.json"
@@ -159,8 +159,7 @@ class FlagRejections:
 
 
 def _id_of(connection: Connection, flag: ClaimedFlag, claims: FlagClaims) -> str:
-    """The id under which its rejection is told: its own, unless that is another command's, for which it must not
-    answer; then one that nobody waits for."""
+    """The command id of a rejection's result: its own, unless another command has it."""
     for task_id in filter(None, (claims.task_id, flag.token)):
         taken = is_reserved(task_id) or jobs.of_task(connection, task_id)
         if not taken and not command_ids.id_holder(connection, task_id, DOOR):

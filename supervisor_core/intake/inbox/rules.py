@@ -17,7 +17,7 @@ DOOR = "flag"
 
 
 class FlagRules:
-    """For the flags of these workers."""
+    """Checks the flags of these workers."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class FlagRules:
         self._now = now
 
     def understand(self, name: str, token: str, data: bytes) -> FlagCommand:
-        """The order in a flag; `FlagIncomplete` for what may yet become whole, `FlagRejected` with the reason."""
+        """The command in a flag; `FlagIncomplete` if the file may still be being written, else `FlagRejected`."""
         flag = parse_name(name)
         if flag is None:
             known = ", ".join(HANDLERS)
@@ -59,7 +59,7 @@ class FlagRules:
         return order
 
     def _check_rights(self, order: FlagCommand, name: str) -> None:
-        """Whoever holds the secret may name anybody. Only those count to whom the configuration gives the right."""
+        """Reject people without the right: the holder of the secret could name anybody."""
         named = [(order.issuer.id, Right.OPERATOR)] if order.issuer is not None else []
         named += [(str(vote["id"]), Right.APPROVER) for vote in order.approvals]
         for who, right in named:
@@ -67,7 +67,7 @@ class FlagRules:
                 raise FlagRejected(why, remedy="Groups and * don't count here.")
 
     def _check_agreed(self, order: FlagCommand, name: str) -> None:
-        """What needs an approval brings it along: those in a signed flag are people's, not the writer's."""
+        """Reject a command without the approvals that it needs. In a signed flag, they are those of people."""
         terms = self._config.slack.approvals
         asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)
         agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
