@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor_core.cli import audit_files
 from supervisor_core.cli.host import load_config, since_option
-from supervisor_core.cli.table import table, terminal_width
+from supervisor_core.cli.table import AMBER, GREEN, RED, folded_table, terminal_width, wants_colour
 from supervisor_core.code import change_plan as code
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import affected_in_words
@@ -155,21 +155,33 @@ def _heads(config: SupervisorConfig) -> list[ChainHead]:
 def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
     if not rows:
         return "No matching rows."
-    width = terminal_width()
-    lines = [
-        [
-            row["created_at"][:19].replace("T", " "),
-            command_in_words(row, details),
-            row["target_id"],
-            "DAMAGED" if DAMAGED in row else row["outcome"],
-            row["actor"],
-            " -- ".join(filter(None, (row["label"], note_in(details)))),
-            row["task_id"] or "",
-            "; ".join(filter(None, (_why(row), affected_in_words(row[AFFECTED], cause_of(row), about)))),
-        ]
-        for row, details in ((row, _details(row)) for row in reversed(rows))
-    ]
-    return table(("UTC", "ACTION", "TARGET", "OUTCOME", "ACTOR", "LABEL", "TASK", "WHY"), lines, width)
+    lines, colours, today = [], [], f"{datetime.now(UTC):%Y-%m-%d}" if terminal_width() else ""
+    for row in reversed(rows):
+        details = _details(row)
+        outcome = "damaged" if DAMAGED in row else row["outcome"]
+        more = (
+            str(details.get("label") or ""),
+            note_in(details),
+            affected_in_words(row[AFFECTED], cause_of(row), about),
+            _why(row),
+        )
+        words = "; ".join(filter(None, more))
+        if row["task_id"]:
+            words = f"{words} ({row['task_id']})".lstrip()
+        what = command_in_words(row, details)
+        lines.append([outcome, _time(row["created_at"], today), row["actor"], what, row["target_id"], words])
+        colours.append(_COLOURS.get(outcome, AMBER))
+    head = ("OUTCOME", "TIME (UTC)", "BY", "COMMAND", "TARGET", "DETAILS")
+    return folded_table(head, lines, terminal_width(), colours if wants_colour() else ())
+
+
+def _time(moment: str, today: str) -> str:
+    """The time of day on the day `today`, else the date with it."""
+    day, time = moment[:10], moment[11:19]
+    return time if day == today else f"{day} {time}"
+
+
+_COLOURS = {"success": GREEN, "failure": RED, "damaged": RED}
 
 
 def _details(row: dict[str, Any]) -> dict[str, Any]:

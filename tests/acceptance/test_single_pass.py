@@ -136,7 +136,7 @@ def test_a_configuration_that_is_right_and_would_not_work_is_said(home: Home) ->
     checked = home.supervisor("config", "check")
     assert checked.returncode == 0
     assert "Warning: nas.root" in checked.stdout
-    assert "there is no program nosuchprogram" in checked.stdout
+    assert "the program nosuchprogram doesn't exist" in checked.stdout
 
 
 def test_a_flag_for_what_needs_an_approval_is_rejected(tmp_path: Path) -> None:

@@ -168,7 +168,8 @@ def test_in_the_shell_a_damaged_row_is_shown_as_damaged_among_the_others(home: H
     assert put_cell(path, 2, column, value, as_text=isinstance(value, bytes))
     try:
         shown = home.supervisor("audit")
-        assert (shown.returncode, shown.stdout.count("DAMAGED"), shown.stdout.count("PAUSE")) == (0, 1, 3), shown.stderr
+        found = (shown.stdout.count("damaged  "), shown.stdout.count(" pause "))
+        assert (shown.returncode, found) == (0, (1, 3)), shown.stderr
         assert [row["audit_id"] for row in home.json("audit") if row.get("damaged")] == [2]
         assert home.supervisor("audit", "--csv").stdout.count("read\n") == 1
         verdict = home.supervisor("audit", "verify")

@@ -123,7 +123,7 @@ def test_passes_doctor_and_upgrade_say_so_and_touch_nothing(tmp_path: Path, data
         done = home.supervisor("db", "upgrade")
         assert done.returncode == 1
         assert "isn't the supervisor's" in done.stderr
-        assert "ledger " in done.stdout
+        assert "Ledger " in done.stdout
     assert picture(archive) == before
 
 
@@ -132,9 +132,9 @@ def test_db_upgrade_upgrades_the_ledger_and_the_shared_database(tmp_path: Path, 
         done = home.supervisor("db", "upgrade")
         assert done.returncode == 0, done.stderr
         ledger, shared = done.stdout.splitlines()
-        assert ledger.startswith("ledger ")
+        assert ledger.startswith("Ledger ")
         assert ledger.endswith(f"created (version {schema.HEAD})")
-        assert shared.startswith("shared database ")
+        assert shared.startswith("Shared database ")
         assert shared.endswith(f"created (version {schema.HEAD})")
         engine = create_engine(database_url, poolclass=NullPool)
         assert set(metadata.tables) <= set(inspect(engine).get_table_names())
@@ -151,7 +151,7 @@ def test_db_upgrade_fails_in_one_line_where_the_server_is_down(tmp_path: Path, s
     with a_shared_home(tmp_path / "home", f"{scheme}://anna:secret@127.0.0.1:1/x") as home:
         done = home.supervisor("db", "upgrade")
         assert done.returncode == 1
-        assert done.stdout.startswith("ledger "), "that was upgraded all the same"
+        assert done.stdout.startswith("Ledger "), "that was upgraded all the same"
         assert done.stderr.count("\n") == 1, done.stderr
         assert "can't be used" in done.stderr
         assert "secret" not in done.stderr
@@ -161,4 +161,4 @@ def test_db_upgrade_without_a_shared_database_says_that_there_is_none(tmp_path: 
     with a_home(tmp_path) as home:
         done = home.supervisor("db", "upgrade")
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[1] == "shared database: no shared database is configured (database.url)"
+        assert done.stdout.splitlines()[1] == "Shared database: no shared database is configured (database.url)"

@@ -51,7 +51,7 @@ def test_all_that_follows_two_hyphens_is_the_note(home: Home, words: tuple[str, 
         {"note": "it's broken, see #4711 --wait"},
     )
     (shown, *_) = [line for line in home.supervisor("audit").stdout.splitlines() if row["task_id"] in line]
-    assert " - hotfix -- it's broken, see #4711 --wait " in shown
+    assert "hotfix; it's broken, see #4711 --wait (" in shown
     assert " resume " in shown
     assert "RESUME" not in shown
 

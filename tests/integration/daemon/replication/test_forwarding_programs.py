@@ -83,7 +83,7 @@ def test_verify_looks_at_the_shared_database_as_well(database_url: str, tmp_path
         assert said.stdout.splitlines() == [
             "The trail is intact: 4 rows, none altered, none missing.",
             "In the shared database, the trail of 2 hosts is intact: 6 rows, none altered, none missing.",
-            "1 row of this host is not there yet.",
+            "1 row of this host isn't there yet.",
         ]
         with shared(database_url) as engine, engine.begin() as there:
             mine = (audit_log.c.supervisor_id == HOST) & (audit_log.c.audit_id == 2)
