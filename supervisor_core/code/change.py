@@ -155,11 +155,11 @@ def _stopped(host: HostContext, turn: WorkerRestart, ordered: str) -> WorkerRest
 
 
 def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
-    """Make the change, unless something happened to the code while its workers came to their end."""
+    """Make the change, unless the code has changed while its workers stopped."""
     before = ""
     try:
-        before = resolve_commit(site.git, "HEAD")
         check_unmoved(site, plan.head.hash, plan.changes, (*plan.files, *plan.on_the_way))
+        before = plan.head.hash
         return change.apply()
     except SupervisorError as error:
         words = str(error)
@@ -170,8 +170,9 @@ def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
         after = resolve_commit(site.git, "HEAD")
     except SupervisorError:
         return CodeResult({}, "The state of the code is unknown", words)
+    before = before or after
     said = describe_move("The code moved", before, after) if after != before else f"The code is still at {short(after)}"
-    return CodeResult({"before": before or after, "after": after}, said, words)
+    return CodeResult({"before": before, "after": after}, said, words)
 
 
 def _start_all(host: HostContext, turns: Sequence[WorkerRestart], why: str) -> list[WorkerRestart]:

@@ -78,7 +78,7 @@ def commit_environment(config: SupervisorConfig) -> dict[str, str]:
 def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeState:
     """How the checkout stands; `CodeRefused` where nothing may be changed in it as it is."""
     code, top = site.code, site.top
-    state = site.git.state(code.remote, code.branch)
+    state = site.git.state()
     if not state.head:
         raise CodeRefused(f"{top} has no commits yet.", remedy=f"Check workers.{site.worker.id}.code.path.")
     if state.under_way:

@@ -30,7 +30,7 @@ from supervisor_core.code.checkout import (
     check_free,
     has_nothing_on_top,
 )
-from supervisor_core.code.git.changes import fetch, merge, revert
+from supervisor_core.code.git.changes import fetch, try_merge, try_revert
 from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
@@ -265,10 +265,10 @@ def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
     try:
         with temporary_worktree(site.git, host.config.state_dir, plan.head.hash, paths) as there:
             if plan.merges:
-                merge(there, plan.target, MESSAGE)
+                try_merge(there, plan.target, MESSAGE)
             else:
                 for commit in plan.commits:
-                    revert(there, commit, MESSAGE)
+                    try_revert(there, commit)
     except (TrialError, GitLateError) as error:
         return TrialResult(problem=str(error))
     except SupervisorError as error:

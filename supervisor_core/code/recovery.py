@@ -91,14 +91,14 @@ def _settled(site: Checkout) -> CodeState:
     deadline = time.monotonic() + SETTLE_SECONDS
     while is_git_running(site.top) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
-    state = site.git.state(site.code.remote, site.code.branch)
+    state = site.git.state()
     if not state.head:
         raise GitError(f"{site.top} has no commits.")
     return state
 
 
 def _moved(site: Checkout, job: Job, before: str, state: CodeState) -> str:
-    head = f"{short(state.head)} {state.subject}"
+    head = commits(site.git, state.head, most=1, first_parents=True)[0]
     if not before:
         return f"Its code wasn't changed; it's at {head}."
     if before == state.head:

@@ -13,6 +13,7 @@ from supervisor_core.code.change_plan import (
     commits_json,
     count,
     describe_move,
+    new_paths,
     revert_message,
 )
 from supervisor_core.code.checkout import Checkout, checkout_of, sibling_outcome
@@ -67,14 +68,14 @@ class Rollback:
         git, job, plan = self.site.git, self.job, self.plan
         keep_commit(git, job.task_id, plan.head.hash)
         done: list[Commit] = []
+        after, new = plan.head.hash, new_paths((*plan.files, *plan.on_the_way))
         for number, commit in enumerate(plan.commits, 1):
             self.host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
             try:
-                revert(git, commit, revert_message(commit, job.audit_label, job.task_id))
+                after = revert(git, after, commit, revert_message(commit, job.audit_label, job.task_id), new)
             except SupervisorError as error:
                 return self._failed(done, commit, error)
             done.append(commit)
-        after = resolve_commit(git, "HEAD")
         what = f"Rolled back {self.site.names} by {count(len(done), 'commit')}"
         if plan.skipped:
             what += f", skipping {', '.join(map(str, plan.skipped))} without changes"

@@ -51,7 +51,7 @@ class Undo:
             before = f"commit {plan.target}"
             message = undo_message(plan.undone, plan.undone_task_id, before, job.audit_label, job.task_id)
             after = commit_tree(git, tree, message)
-            fast_forward(git, after)
+            fast_forward(git, plan.head.hash, after)
         whose = " and ".join(self.site.ids)
         words = f"Undid {plan.undone} {plan.undone_task_id} of {whose}"
         if after == plan.head.hash:

@@ -100,9 +100,9 @@ class Update:
                 self._kept["changes"] = keep_changes(git, job.task_id)
             self._reset()
         elif plan.kept:
-            merge(git, plan.target, _message(self.site, plan, job))
+            merge(git, plan.head.hash, plan.target, _message(self.site, plan, job))
         else:
-            fast_forward(git, plan.target)
+            fast_forward(git, plan.head.hash, plan.target)
         after = resolve_commit(git, "HEAD")
         what = (
             f"Updated {self.site.names} by {count(plan.commit_count, 'commit')}"
@@ -114,7 +114,7 @@ class Update:
 
     def _reset(self) -> None:
         try:
-            reset(self.site.git, self.plan.target)
+            reset(self.site.git, self.plan.head.hash, self.plan.target)
         except GitError as error:
             try:
                 self._restore()
@@ -135,7 +135,7 @@ class Update:
         """Have it so; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
         given_up = resolve_commit(git, "HEAD")
-        reset(git, head)
+        reset(git, given_up, head)
         self._restore()
         details = {**_details(self.plan, head, self.job), "tried": given_up}
         said = f"Restored the code of {self.site.names} to {short(head)}"

@@ -20,7 +20,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
     each_seconds = ALL_SECONDS / max(len(config.workers), 1)
     for worker in config.workers.values():
         try:
-            state = Git(worker.code.path).state(worker.code.remote, worker.code.branch, each_seconds)
+            state = Git(worker.code.path).state(each_seconds)
         except NoCheckoutError as error:
             if "path" in worker.code.model_fields_set:
                 remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."

@@ -11,7 +11,6 @@ from supervisor_core.code.change_plan import Commit, list_names, new_paths, shor
 from supervisor_core.code.git.history import (
     files_between,
     find_blocking_files,
-    git_folder,
     has_submodules,
     remotes,
     resolve_commit,
@@ -65,10 +64,11 @@ class ConflictError(GitError):
 
 
 def keep_commit(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
-    """Keep a commit from being forgotten, under the command's id; the ref's name. The first word on it stays."""
+    """Keep a commit under the command's id, and return the ref's name. A ref that exists is left as it is."""
     name = _kept_as(git, task_id, what)
-    if not resolve_commit(git, name):
-        _must(git, "update-ref", name, commit, "")
+    ran = _operation(git, "update-ref", name, commit, "")
+    if not ran.ok and not resolve_commit(git, name):
+        raise GitError(f"`git update-ref` failed: {_why(ran)}")
     return name
 
 
@@ -114,7 +114,7 @@ def delete_kept_ref(git: Git, name: str) -> bool:
 
 def _kept_as(git: Git, task_id: str, what: str = "") -> str:
     """The name of a ref. All worktrees of a repository share its refs, and one command may change several of them."""
-    place = git_folder(git)
+    place = git.places().own
     where = f"{IN_WORKTREE}{place.name}" if place.parent.name == "worktrees" else ""
     return f"{KEPT_REFS}{task_id}{where}{what}"
 
@@ -135,9 +135,9 @@ def fetch(git: Git, remote: str, branch: str) -> str:
     return resolve_commit(git, place)
 
 
-def fast_forward(git: Git, commit: str) -> None:
-    """Go forward to a commit that holds the head; nothing is changed where that is not possible."""
-    attempt = _Attempt(git, commit)
+def fast_forward(git: Git, head: str, commit: str) -> None:
+    """Fast-forward from the head to a commit. If that isn't possible, nothing changes."""
+    attempt = _Attempt.to(git, head, commit)
     ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
         attempt.take_back()
@@ -145,27 +145,30 @@ def fast_forward(git: Git, commit: str) -> None:
     attempt.bring_submodules_along()
 
 
-def merge(git: Git, commit: str, message: str) -> None:
-    """Merge a commit into the branch; `ConflictError`, and nothing changed, where the two do not fit together."""
-    attempt = _Attempt(git, commit)
-    how = ("--no-ff", "--no-squash", "--commit", "--no-edit", "--no-verify")  # whatever branch.NAME.mergeOptions says
-    ran = _operation(git, "merge", "--quiet", *how, "-m", message, commit)
-    if not ran.ok:
-        files = _in_conflict(git)
+def merge(git: Git, head: str, commit: str, message: str) -> None:
+    """Merge a commit into the head. On a conflict, nothing changes."""
+    attempt = _Attempt.to(git, head, commit)
+    try:
+        try_merge(git, commit, message)
+    except GitError:
         _operation(git, "merge", "--abort")
         attempt.take_back()
-        raise _failed(
-            f"The new commits (up to {short(commit)}) conflict with local commits",
-            f"Merging {short(commit)}",
-            ran,
-            files,
-        )
+        raise
     attempt.bring_submodules_along()
 
 
-def reset(git: Git, commit: str) -> None:
-    """Make the branch and all files exactly what they are in this commit; what is not committed is gone in any case."""
-    attempt = _Attempt(git, commit)
+def try_merge(git: Git, commit: str, message: str) -> None:
+    """Merge a commit. A failed merge is left as it is, for the caller or in a temporary worktree."""
+    how = ("--no-ff", "--no-squash", "--commit", "--no-edit", "--no-verify")  # whatever branch.NAME.mergeOptions says
+    ran = _operation(git, "merge", "--quiet", *how, "-m", message, commit)
+    if not ran.ok:
+        conflict = f"The new commits (up to {short(commit)}) conflict with local commits"
+        raise _failed(git, conflict, f"Merging {short(commit)}", ran)
+
+
+def reset(git: Git, head: str, commit: str) -> None:
+    """Reset the branch and all files from the head to a commit. Uncommitted changes are gone in any case."""
+    attempt = _Attempt.to(git, head, commit)
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
         attempt.take_back()
@@ -173,22 +176,32 @@ def reset(git: Git, commit: str) -> None:
     attempt.bring_submodules_along()
 
 
-def revert(git: Git, commit: Commit, message: str) -> str:
-    """Take one commit back with a new one; the hash of that. Where it fails, the checkout is as it was before it."""
-    attempt = _Attempt(git, commit.parents[0])
-    towards = ["-m", "1"] if commit.is_merge else []
-    ran = _operation(git, "revert", "--no-edit", *towards, commit.hash)
-    if not ran.ok:
-        files = _in_conflict(git)
+def revert(git: Git, head: str, commit: Commit, message: str, new: list[str]) -> str:
+    """Revert a commit on top of the head, and return the new commit. If that fails, the checkout is as before.
+
+    `new` are the paths that the revert may create. Nothing may lie there.
+    """
+    attempt = _Attempt(git, head, new, frozenset())
+    try:
+        try_revert(git, commit)
+    except GitError:
         _operation(git, "revert", "--abort")
         attempt.take_back()
-        raise _failed(f"Reverting {commit} conflicts with later commits", f"Reverting {commit}", ran, files)
-    # The commit is whole as it is; these words are for people, and for the undo. Git's own say what it takes back.
+        raise
+    # The commit is complete without this message, which is for people and for the undo.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
         log.warning("the revert of %s keeps git's default message: %s", commit.hash, git_message(worded))
     attempt.bring_submodules_along()
     return resolve_commit(git, "HEAD")
+
+
+def try_revert(git: Git, commit: Commit) -> None:
+    """Revert a commit. A failed revert is left as it is, for the caller or in a temporary worktree."""
+    towards = ["-m", "1"] if commit.is_merge else []
+    ran = _operation(git, "revert", "--no-edit", *towards, commit.hash)
+    if not ran.ok:
+        raise _failed(git, f"Reverting {commit} conflicts with later commits", f"Reverting {commit}", ran)
 
 
 def commit_tree(git: Git, tree: str, message: str) -> str:
@@ -228,19 +241,25 @@ def tidy(git: Git) -> None:
 
 
 class _Attempt:
-    """Going to another commit, and the way back where that fails half way.
+    """A move to another commit, and the way back if it fails partway.
 
-    Only for a checkout without changes of its own. What lay in the places of new files before is nobody's to remove.
+    Only for a checkout without uncommitted changes. Files that lay in the places of new ones are left alone.
     """
 
-    def __init__(self, git: Git, commit: str) -> None:
+    def __init__(self, git: Git, before: str, new: list[str], lay: frozenset[str]) -> None:
         self._git = git
-        self._before = resolve_commit(git, "HEAD")
-        self._new = new_paths(files_between(git, self._before, commit))
-        self._lay = set(find_blocking_files(git, self._new))
+        self._before = before
+        self._new = new
+        self._lay = lay
+
+    @classmethod
+    def to(cls, git: Git, before: str, commit: str) -> _Attempt:
+        """A move from this head to a commit, whose files are compared first."""
+        new = new_paths(files_between(git, before, commit))
+        return cls(git, before, new, frozenset(find_blocking_files(git, new)))
 
     def take_back(self) -> None:
-        """Have the checkout be exactly what it was before. Where not even that works, the words say so."""
+        """Restore the checkout exactly as it was; a `GitError` says how, if that fails too."""
         git, before = self._git, self._before
         left = [path for path in find_blocking_files(git, self._new) if path not in self._lay]
         if not left and resolve_commit(git, "HEAD") == before and _is_clean(git):
@@ -255,7 +274,7 @@ class _Attempt:
             )
 
     def bring_submodules_along(self) -> None:
-        """Have them at what is checked out now; where they can't be had, all is as it was before."""
+        """Update the submodules to the new commit; if that fails, take everything back."""
         ran = _submodules(self._git)
         if ran is not None and not ran.ok:
             self.take_back()
@@ -288,7 +307,7 @@ def _submodules(git: Git, *how: str) -> ProgramResult | None:
 
     Not by force on the way forward: a file that a submodule does not know must not be overwritten.
     """
-    if git.is_trial or not has_submodules(git):
+    if not has_submodules(git):
         return None
     words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", *how]
     return _operation(_with_own_ssh(git), *words)
@@ -299,8 +318,8 @@ def _in_conflict(git: Git) -> list[str]:
     return [path for path in ran.output.split("\0") if path] if ran.ok else []
 
 
-def _failed(conflict: str, what: str, ran: ProgramResult, files: list[str]) -> GitError:
-    if files:
+def _failed(git: Git, conflict: str, what: str, ran: ProgramResult) -> GitError:
+    if files := _in_conflict(git):
         return ConflictError(f"{conflict} in {list_names(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 

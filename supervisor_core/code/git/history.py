@@ -145,11 +145,6 @@ def remotes(git: Git) -> list[str]:
         return str(commands.remote(kill_after_timeout=GIT_SECONDS)).split()
 
 
-def git_folder(git: Git) -> Path:
-    """Where git keeps what belongs to this checkout alone."""
-    return Path(git.ask("rev-parse", "--absolute-git-dir").strip())
-
-
 def has_submodules(git: Git) -> bool:
     """Whether submodules are set up here, so that they must come along."""
     if not (git.folder / ".gitmodules").exists():

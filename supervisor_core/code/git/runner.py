@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
@@ -104,38 +105,50 @@ class GitLateError(GitError):
     """The total time for looking at a checkout is over."""
 
 
+class GitPlaces(NamedTuple):
+    """The folders of a checkout."""
+
+    own: Path
+    """Git's folder for this checkout alone."""
+    shared: Path
+    """The one that all worktrees of the repository share."""
+    top: Path
+    """The topmost folder of the checkout."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeState:
-    """How a checkout stands, as far as is known without asking its remote."""
+    """The state of a checkout, without its remote."""
 
     top: Path
     """Its topmost folder, which may lie above the one that was asked about."""
     head: str
     """The full hash; empty before the first commit."""
-    subject: str
-    committed_at: str
     branch: str
-    """Empty where no branch is checked out."""
+    """Empty without a branch."""
     changes: tuple[str, ...]
-    """Paths with changes that are not committed."""
+    """Paths with uncommitted changes."""
     untracked: tuple[str, ...]
     under_way: str
-    """`merge`, `revert`, `rebase` … where one was begun and not ended."""
-    compared_with: str
-    ahead: int | None
-    """Commits that the remote did not have when it was last fetched; None where that is not known."""
-    behind: int | None
+    """An unfinished operation: `merge`, `revert`, `rebase` …"""
     in_submodules: tuple[str, ...] = ()
-    """Those of the changes that lie within a submodule: nothing here could keep them."""
+    """The changes inside submodules, which can't be backed up here."""
     unmerged: tuple[str, ...] = ()
-    """Those of the changes that are conflicts which nobody has resolved."""
+    """The changes with unresolved conflicts."""
     lock: Path | None = None
-    """Git's own lock, where there is one."""
+    """Git's own lock, if there is one."""
 
     @property
     def dirty(self) -> bool:
-        """Whether something is there that no commit has. Files that git does not know count too."""
+        """True with uncommitted changes or untracked files."""
         return bool(self.changes or self.untracked)
+
+
+class RemoteDistance(NamedTuple):
+    """The distance of a checkout from its remote branch, as it was last fetched; None if it never was."""
+
+    ahead: int | None = None
+    behind: int | None = None
 
 
 class Git:
@@ -152,7 +165,8 @@ class Git:
         self.folder = folder
         self.deadline = deadline
         self.is_trial = False
-        """Whether nothing here is to last, so that nothing is fetched for it."""
+        """True in a temporary worktree, whose operations nobody needs in the log."""
+        self._places: GitPlaces | None = None
         self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
 
     def at(self, folder: Path, **extra: str) -> Git:
@@ -207,40 +221,34 @@ class Git:
             raise GitError(f"`git {name}` in {self.folder} printed more than can be read.")
         return ran.output
 
-    def state(self, remote: str, branch: str, seconds: float = GIT_SECONDS) -> CodeState:
-        """Look at the checkout, and compare it with what was last fetched of this remote branch."""
+    def state(self, seconds: float = GIT_SECONDS) -> CodeState:
+        """Read the state of the checkout, within so many seconds."""
         deadline = time.monotonic() + seconds
-
-        def left() -> float:
-            return max(deadline - time.monotonic(), 0.1)
-
-        git_folder, shared, top = self._places(left())
-        fields = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left()).split("\0")
+        own, shared, top = self.places(seconds)
+        left = max(deadline - time.monotonic(), 0.1)
+        fields = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left).split("\0")
         headers = dict(line[2:].split(" ", 1) for line in fields if line.startswith("# ") and line.count(" ") > 1)
-        born = headers.get("branch.oid") != "(initial)"
-        head, at, subject = self._newest(left()) if born else ("", "", "")
-        other = f"{remote}/{branch}"
-        ahead, behind = self._distance(f"refs/remotes/{other}", left()) if born else (None, None)
-        on = headers.get("branch.head", "")
-        locks = [git_folder / name for name in LOCKS] + [shared / name.format(branch=on) for name in SHARED_LOCKS]
+        head, on = headers.get("branch.oid", ""), headers.get("branch.head", "")
+        locks = [own / name for name in LOCKS] + [shared / name.format(branch=on) for name in SHARED_LOCKS]
         return CodeState(
             top=top,
-            head=head,
-            subject=subject,
-            committed_at=at,
+            head="" if head == "(initial)" else head,
             branch="" if on == "(detached)" else on,
             changes=tuple(path for line in fields if (path := _changed(line))),
             in_submodules=tuple(path for line in fields if _within_submodule(line) and (path := _changed(line))),
             unmerged=tuple(line.split(" ", 10)[-1] for line in fields if line.startswith("u ")),
             untracked=tuple(line[2:] for line in fields if line.startswith("? ")),
-            under_way=next((word for name, word in UNDER_WAY.items() if (git_folder / name).exists()), ""),
+            under_way=next((word for name, word in UNDER_WAY.items() if (own / name).exists()), ""),
             lock=next((lock for lock in locks if lock.exists()), None),
-            compared_with=other,
-            ahead=ahead,
-            behind=behind,
         )
 
-    def _places(self, timeout: float) -> tuple[Path, Path, Path]:
+    def places(self, timeout: float = GIT_SECONDS) -> GitPlaces:
+        """The folders of the checkout; git is asked once."""
+        if self._places is None:
+            self._places = self._find_places(timeout)
+        return self._places
+
+    def _find_places(self, timeout: float) -> GitPlaces:
         try:
             words = ("--absolute-git-dir", "--git-common-dir", "--show-toplevel")
             said = self.ask("rev-parse", *words, timeout=timeout)
@@ -251,19 +259,13 @@ class Git:
                 trust = f"To trust it: git config --global --add safe.directory {self.folder}"
                 raise GitError(f"{self.folder} is owned by another user, so git refuses it.", remedy=trust) from None
             raise
-        git_folder, shared, top = said.splitlines()[:3]
-        return Path(git_folder), (self.folder / shared).resolve(), Path(top)
+        own, shared, top = said.splitlines()[:3]
+        return GitPlaces(Path(own), (self.folder / shared).resolve(), Path(top))
 
-    def _newest(self, timeout: float) -> tuple[str, str, str]:
-        head, at, subject = self.ask("log", "-1", "--format=%H%x00%cI%x00%s", timeout=timeout).strip("\n").split("\0")
-        return head, at, one_line(subject, LONGEST_SUBJECT)
-
-    def _distance(self, other: str, timeout: float) -> tuple[int | None, int | None]:
-        ran = self.run("rev-list", "--left-right", "--count", f"HEAD...{other}", "--", timeout=timeout)
-        if not ran.ok:  # that branch was never fetched
-            return None, None
-        ahead, behind = ran.output.split()
-        return int(ahead), int(behind)
+    def distance(self, remote: str, branch: str) -> RemoteDistance:
+        """Compare the head with this remote branch, as it was last fetched."""
+        ran = self.run("rev-list", "--left-right", "--count", f"HEAD...refs/remotes/{remote}/{branch}", "--")
+        return RemoteDistance(*map(int, ran.output.split())) if ran.ok else RemoteDistance()
 
 
 def git_version() -> str:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from supervisor_core.code.git.changes import OPERATION_SECONDS
-from supervisor_core.code.git.history import git_folder
 from supervisor_core.code.git.runner import Git, GitError, git_message
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.locks import FileLock, LockedError
@@ -61,7 +60,10 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
                 git.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(place), commit, timeout=SECONDS)
             )
             if len(paths) <= MOST_PATHS and not any("\n" in path for path in paths):
-                patterns = git_folder(there) / "info" / "sparse-checkout"
+                own = Path(
+                    (place / ".git").read_text(encoding="utf-8", errors="surrogateescape")[len("gitdir: ") :].strip()
+                )
+                patterns = own / "info" / "sparse-checkout"
                 patterns.parent.mkdir(exist_ok=True)
                 patterns.write_text(
                     "".join(map(_pattern, (*ALWAYS, *paths))), encoding="utf-8", errors="surrogateescape"
@@ -77,7 +79,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
 def remove_stale_trials(git: Git, state_dir: Path) -> None:
     """Remove what programs left here that were killed, unless a trial is under way."""
     folder = state_dir / FOLDER
-    if not folder.is_dir() or not any(each.is_dir() for each in folder.iterdir()):
+    if not folder.is_dir():
         return
     with contextlib.suppress(LockedError), FileLock(folder / "lock", "a dry run").acquire():
         _clear(git, folder)
@@ -103,7 +105,9 @@ def _pattern(path: str) -> str:
 
 
 def _clear(git: Git, folder: Path) -> None:
-    """Remove our worktrees: the one in hand, and those of programs that were killed. Nobody else's is touched."""
+    """Remove our worktrees: the current one, and those of programs that were killed. No others are touched."""
+    if not any(each.is_dir() for each in folder.iterdir()):
+        return
     listed = git.run("worktree", "list", "--porcelain").output.splitlines()
     ours = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
     for place in ours:

@@ -291,23 +291,27 @@ def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The state of the worker's checkout. A worker without one is no failure."""
     told = {"path": str(worker.code.path), "version": git_version()}
     try:
-        state = Git(worker.code.path).state(worker.code.remote, worker.code.branch)
+        git, code = Git(worker.code.path), worker.code
+        state, distance = git.state(), git.distance(code.remote, code.branch)
     except NoCheckoutError as error:
         return {**told, "checkout": False, "message": error.message}
+    from supervisor_core.code.git.history import commits  # late, as GitPython is slow to import
+
+    newest = commits(git, state.head, most=1, first_parents=True)[0] if state.head else None
     return {
         **told,
         "checkout": True,
         "top": str(state.top),
         "branch": state.branch,
         "head": state.head,
-        "subject": state.subject,
-        "committed_at": state.committed_at,
+        "subject": newest.subject if newest else "",
+        "committed_at": to_text(newest.at) if newest else "",
         "dirty": state.dirty,
         "changed_count": len(state.changes),
         "untracked_count": len(state.untracked),
         "changes": [*state.changes, *state.untracked][:NAMED_CHANGES],
         "under_way": state.under_way,
-        "compared_with": state.compared_with,
-        "ahead": state.ahead,
-        "behind": state.behind,
+        "compared_with": f"{code.remote}/{code.branch}",
+        "ahead": distance.ahead,
+        "behind": distance.behind,
     }

@@ -107,7 +107,7 @@ def test_a_file_that_lay_there_before_a_merge_that_fails_is_not_removed(place: C
     code.checkout.git("fetch", "--quiet")
     site = checkout_of(place.host, place.config.worker("OrionMX"))
     with pytest.raises(GitError):
-        merge(site.git, code.colleague.head, "A merge that fails after its trial")
+        merge(site.git, head, code.colleague.head, "A merge that fails after its trial")
     assert (code.checkout.head, (code.checkout.folder / "kept.txt").read_text()) == (head, "of the worker\n")
     assert not (code.checkout.folder / "new.txt").exists()
 

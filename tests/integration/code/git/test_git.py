@@ -28,11 +28,10 @@ def git(folder: Path, *words: str, check: bool = True) -> str:
 
 
 def test_a_checkout_as_it_was_cloned_is_clean_and_level_with_its_remote(made: Repository) -> None:
-    state = Git(made.checkout).state("origin", "main")
-    assert (state.dirty, state.ahead, state.behind, state.under_way) == (False, 0, 0, "")
-    assert (state.branch, state.top, state.compared_with) == ("main", made.checkout, "origin/main")
+    state = Git(made.checkout).state()
+    assert (state.dirty, state.under_way, state.branch, state.top) == (False, "", "main", made.checkout)
     assert state.head == git(made.checkout, "rev-parse", "HEAD")
-    assert state.subject == git(made.checkout, "log", "-1", "--format=%s")
+    assert Git(made.checkout).distance("origin", "main") == (0, 0)
 
 
 def test_changes_and_files_that_git_does_not_know_are_named(made: Repository) -> None:
@@ -40,7 +39,7 @@ def test_changes_and_files_that_git_does_not_know_are_named(made: Repository) ->
     (made.checkout / "watcher.yaml").unlink()
     (made.checkout / "with space ü\nand line").write_text("")
     git(made.checkout, "mv", "requirements.txt", "moved.txt")
-    state = Git(made.checkout).state("origin", "main")
+    state = Git(made.checkout).state()
     assert set(state.changes) == {"watcher.py", "watcher.yaml", "requirements.txt", "moved.txt"}
     assert state.untracked == ("with space ü\nand line",)
     assert state.dirty
@@ -49,19 +48,18 @@ def test_changes_and_files_that_git_does_not_know_are_named(made: Repository) ->
 def test_ahead_and_behind_are_by_what_was_last_fetched(made: Repository) -> None:
     git(made.checkout, "reset", "--quiet", "--hard", "HEAD~2")
     git(made.checkout, "commit", "--quiet", "--allow-empty", "-m", "own")
-    state = Git(made.checkout).state("origin", "main")
-    assert (state.ahead, state.behind) == (1, 2)
-    other = Git(made.checkout).state("origin", "never-fetched")
-    assert (other.ahead, other.behind) == (None, None)
+    assert Git(made.checkout).distance("origin", "main") == (1, 2)
+    assert Git(made.checkout).distance("origin", "never-fetched") == (None, None)
 
 
 def test_no_branch_and_no_commit_are_no_errors(made: Repository, tmp_path: Path) -> None:
     git(made.checkout, "checkout", "--quiet", "--detach")
-    assert Git(made.checkout).state("origin", "main").branch == ""
+    assert Git(made.checkout).state().branch == ""
     (tmp_path / "empty").mkdir()
     git(tmp_path / "empty", "init", "--quiet", "--initial-branch=main")
-    state = Git(tmp_path / "empty").state("origin", "main")
-    assert (state.head, state.branch, state.dirty, state.ahead) == ("", "main", False, None)
+    state = Git(tmp_path / "empty").state()
+    assert (state.head, state.branch, state.dirty) == ("", "main", False)
+    assert Git(tmp_path / "empty").distance("origin", "main") == (None, None)
 
 
 def test_a_revert_that_was_not_ended_is_seen(made: Repository) -> None:
@@ -69,25 +67,25 @@ def test_a_revert_that_was_not_ended_is_seen(made: Repository) -> None:
     git(made.checkout, "commit", "--quiet", "--all", "-m", "different")
     git(made.checkout, "revert", "--no-edit", "HEAD~1", check=False)
     git(made.checkout, "revert", "--no-commit", "HEAD", check=False)
-    state = Git(made.checkout).state("origin", "main")
+    state = Git(made.checkout).state()
     assert (state.under_way, state.dirty) == ("revert", True)
 
 
 def test_a_folder_that_is_no_checkout_or_not_there_says_so(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(NoCheckoutError, match="isn't a git checkout"):
-            Git(folder).state("origin", "main")
+            Git(folder).state()
 
 
 def test_a_checkout_below_another_repository_tells_whose_it_is(made: Repository) -> None:
     (made.checkout / "inner").mkdir()
-    assert Git(made.checkout / "inner").state("origin", "main").top == made.checkout
+    assert Git(made.checkout / "inner").state().top == made.checkout
 
 
 def test_an_index_that_is_broken_is_an_error_in_gits_words(made: Repository) -> None:
     (made.checkout / ".git" / "index").write_bytes(b"nonsense")
     with pytest.raises(GitError, match=r"`git status` in .* failed: .*index"):
-        Git(made.checkout).state("origin", "main")
+        Git(made.checkout).state()
 
 
 def test_nothing_that_the_checkout_brings_along_is_run_and_nothing_is_written(made: Repository, tmp_path: Path) -> None:
@@ -100,14 +98,14 @@ def test_nothing_that_the_checkout_brings_along_is_run_and_nothing_is_written(ma
     index = made.checkout / ".git" / "index"
     (made.checkout / "watcher.py").touch()  # which makes an ordinary status write the index anew
     before = (index.read_bytes(), index.stat().st_mtime_ns)
-    Git(made.checkout).state("origin", "main")
+    Git(made.checkout).state()
     assert not ran.exists()
     assert (index.read_bytes(), index.stat().st_mtime_ns) == before
 
 
 def test_gits_own_variables_do_not_lead_it_astray(made: Repository, tmp_path: Path) -> None:
     environ = {**os.environ, "GIT_DIR": str(tmp_path), "GIT_WORK_TREE": "/", "GIT_CONFIG_COUNT": "nonsense"}
-    assert Git(made.checkout, environ).state("origin", "main").top == made.checkout
+    assert Git(made.checkout, environ).state().top == made.checkout
     assert not {name for name in git_environment({**environ, "MY_SECRET": "x"}) if name == "MY_SECRET"}
 
 
@@ -118,7 +116,7 @@ def test_a_git_that_hangs_is_given_up(made: Repository, tmp_path: Path) -> None:
     slow.chmod(0o755)
     environ = {**os.environ, "PATH": f"{slow.parent}{os.pathsep}{os.environ['PATH']}"}
     with pytest.raises(GitError, match=r"timed out after 0\.5 s"):
-        Git(made.checkout, environ).state("origin", "main", seconds=0.5)
+        Git(made.checkout, environ).state(0.5)
 
 
 def test_which_git_there_is_is_known() -> None:

@@ -25,11 +25,11 @@ LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock", "refs/heads/main.lock", "p
 @pytest.mark.parametrize("name", LOCKS)
 def test_each_lock_that_would_stop_a_change_is_seen(made: Clones, name: str) -> None:
     lock = made.checkout.folder / ".git" / name
-    assert Git(made.checkout.folder).state("origin", "main").lock is None
+    assert Git(made.checkout.folder).state().lock is None
     lock.touch()
-    assert Git(made.checkout.folder).state("origin", "main").lock == lock
+    assert Git(made.checkout.folder).state().lock == lock
     below = made.checkout.folder / "src"
-    assert Git(below).state("origin", "main").lock == lock
+    assert Git(below).state().lock == lock
 
 
 @pytest.mark.parametrize("name", ["refs/heads/side/way.lock", "packed-refs.lock"])
@@ -39,12 +39,12 @@ def test_a_lock_on_the_branch_of_a_worktree_lies_where_all_worktrees_have_their_
     made.checkout.git("worktree", "add", "--quiet", "-b", "side/way", str(tmp_path / "beside"))
     lock = made.checkout.folder / ".git" / name
     lock.touch()
-    assert Git(tmp_path / "beside").state("origin", "side/way").lock == lock
+    assert Git(tmp_path / "beside").state().lock == lock
 
 
 def test_a_lock_on_another_branch_stops_nobody(made: Clones) -> None:
     (made.checkout.folder / ".git" / "refs" / "heads" / "other.lock").touch()
-    assert Git(made.checkout.folder).state("origin", "main").lock is None
+    assert Git(made.checkout.folder).state().lock is None
 
 
 class Releases(logging.Handler):

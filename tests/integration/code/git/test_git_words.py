@@ -67,6 +67,7 @@ def test_a_subject_can_not_clear_the_screen_either(made: Clones) -> None:
     message = made.checkout.folder / "message"
     message.write_bytes(b"Clear \x1b[2J \xff\n")
     made.checkout.git("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", "--file", str(message))
-    subject = Git(made.checkout.folder).state("origin", "main").subject
+    (commit,) = commits(Git(made.checkout.folder), "HEAD", most=1)
+    subject = commit.subject
     assert subject.startswith("Clear \\x1b[2J ")
     assert subject.isprintable()

@@ -305,7 +305,7 @@ def test_a_python_without_pip_is_told_how_to_get_one(place: Place) -> None:
 
 def test_a_python_that_is_none_or_is_not_there_is_told(place: Place, tmp_path: Path) -> None:
     missing = Packages(str(tmp_path / "python"), place.checkout)
-    with pytest.raises(PackagesError, match=r"no program .*python here\. Set workers\.ID\.python to the worker's own"):
+    with pytest.raises(PackagesError, match=r"python isn't installed\. Set workers\.ID\.python to the worker's own"):
         missing.snapshot()
     with pytest.raises(PackagesError, match="doesn't behave like a Python with pip"):
         Packages("true", place.checkout).snapshot()
