@@ -1,4 +1,4 @@
-"""Changing code under its workers: all who run from it are stopped, the change is made, and all are started again."""
+"""Changes the code of workers: stops all that run from the checkout, makes the change, and starts them again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """What came of a change of the code, before anybody runs it."""
+    """The result of a code change, before the workers run it."""
 
     details: Mapping[str, Any]
     message: str
@@ -48,36 +48,36 @@ class CodeResult:
 
 
 class CodeOperation(Protocol):
-    """What a command does to a checkout while nobody runs from it."""
+    """The change that a command makes to a checkout while its workers are stopped."""
 
     def apply(self) -> CodeResult:
-        """Do it. A `SupervisorError` says that nothing was changed."""
+        """Make the change. A `SupervisorError` means that nothing was changed."""
 
     def take_back(self) -> Callable[[str], CodeResult] | None:
-        """How to have what was before, for a worker that lived then and does not live with it; None: it is left."""
+        """The way back for a worker that fails with the new version; None if the change stays anyway."""
 
     def afterwards(self, made: CodeResult) -> CodeResult:
-        """What may be done once the workers run again, and fails nothing."""
+        """Finish once the workers run again. A failure here doesn't fail the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRestart:
-    """How one worker went through it."""
+    """The stop and start of one worker during a code change."""
 
     worker: WorkerSettings
     old_pid: int | None
     stopped: StopReport | None = None
     new_pid: int | None = None
     rests: str = ""
-    """Why it was not started again: paused, quarantined, not enabled."""
+    """Why it wasn't started again: paused, quarantined or not enabled."""
     error: str = ""
-    by_itself: bool = False
-    """Whether the error is that it did not live, and not that something kept us from starting it."""
+    exited: bool = False
+    """True if the worker itself exited, and nothing else kept it from starting."""
 
     @property
     def died(self) -> bool:
-        """Whether it ran before, and does not live now."""
-        return bool(self.old_pid and self.error and self.by_itself)
+        """True if it ran before, and fails with the new version."""
+        return bool(self.old_pid and self.error and self.exited)
 
     def as_json(self) -> dict[str, Any]:
         """For results."""
@@ -87,15 +87,15 @@ class WorkerRestart:
 
 
 def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, change: CodeOperation) -> Outcome:
-    """Stop, look again, change, start. Whatever comes of it, the workers are started again unless they rest."""
+    """Stop the workers, check the code again, change it, and start the workers, even after a failure."""
     turns = _look(host, site)
     _check_startable(host, turns)
     why = stop_reason(job)
     turns = _each(turns, lambda turn: _stop(host, turn, why))
     if kept := [turn for turn in turns if not turn.stopped]:
-        return _not_stopped(job, kept, _start_all(host, turns, why))
+        return _not_stopped(job, kept, _each(turns, lambda turn: start_again(host, turn, why)))
     made = _apply(site, plan, change)
-    turns = _start_all(host, turns, why)
+    turns = _each(turns, lambda turn: start_again(host, turn, why))
     dead, take_back = [turn for turn in turns if turn.died], change.take_back()
     if dead and take_back and made.error is None:
         made, turns = _without_it(host, take_back, made, turns, dead, why)
@@ -106,7 +106,7 @@ def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, cha
 
 
 def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[WorkerRestart]) -> Outcome:
-    """Somebody still runs from there, or may: the code is not changed under them, and the others run again."""
+    """The outcome if a worker couldn't be stopped: the code isn't changed, and the others run again."""
     details = {"workers": _told(turns), "label": job.label}
     survived = [turn.stopped for turn in kept if turn.stopped is not None]
     if survived:
@@ -128,7 +128,7 @@ def _look(host: HostContext, site: Checkout) -> list[WorkerRestart]:
 
 
 def _check_startable(host: HostContext, turns: Iterable[WorkerRestart]) -> None:
-    """A worker that works is not stopped where it is plain that it could not be started again."""
+    """Raise `CodeRefused` if a running worker couldn't be started again afterwards."""
     for turn in turns:
         if turn.old_pid is None or _why_at_rest(host, turn.worker):
             continue
@@ -141,15 +141,11 @@ def _check_startable(host: HostContext, turns: Iterable[WorkerRestart]) -> None:
 
 
 def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
-    if turn.old_pid:
+    """Stop one worker. A failure is kept in its entry, so that the others are started again all the same."""
+    if turn.old_pid and turn.stopped is None:
         host.progress(f"stopping {turn.worker.id} (pid {turn.old_pid})")
-    return _stopped(host, turn, why)
-
-
-def _stopped(host: HostContext, turn: WorkerRestart, ordered: str) -> WorkerRestart:
-    """The worker at rest; else why not, which must keep nobody else from being started again."""
     try:
-        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, ordered), error="")
+        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, why), error="")
     except (SupervisorError, OSError) as error:
         return replace(turn, stopped=None, error=str(error))
 
@@ -175,12 +171,8 @@ def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
     return CodeResult({"before": before, "after": after}, said, words)
 
 
-def _start_all(host: HostContext, turns: Sequence[WorkerRestart], why: str) -> list[WorkerRestart]:
-    return _each(turns, lambda turn: start_again(host, turn, why))
-
-
 def start_again(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
-    """Start one worker for this command, unless it rests or runs."""
+    """Start one worker for this command, unless it's running, paused or quarantined."""
     worker = turn.worker
     if rests := _why_at_rest(host, worker):
         return replace(turn, rests=rests, new_pid=None, error="")
@@ -193,7 +185,7 @@ def start_again(host: HostContext, turn: WorkerRestart, why: str) -> WorkerResta
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker, trial=why)
     except LaunchError as error:
-        return replace(turn, new_pid=None, error=str(error), by_itself=True)
+        return replace(turn, new_pid=None, error=str(error), exited=True)
     except (SupervisorError, OSError) as error:
         return replace(turn, new_pid=None, error=str(error))
     return replace(turn, new_pid=started.pid, error="")
@@ -212,10 +204,10 @@ def _without_it(
     dead: Sequence[WorkerRestart],
     ordered: str,
 ) -> tuple[CodeResult, list[WorkerRestart]]:
-    """What lived before does not live with the change: have what was before, and start all with that."""
+    """Restore the previous version, with which the failing workers ran, and start all of them again."""
     why = " ".join(f"{turn.worker.id} fails with the new version: {turn.error}" for turn in dead)
     host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
-    stopped = _each(turns, lambda turn: _stopped(host, turn, ordered))
+    stopped = _each(turns, lambda turn: _stop(host, turn, ordered))
     if all(turn.stopped for turn in stopped):
         try:
             made = take_back(why)
@@ -225,11 +217,13 @@ def _without_it(
             log.exception("restoring the previous version failed unexpectedly")
             made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too: {describe(error)}.")
     failed = {turn.worker.id: turn.error for turn in dead}
-    return replace(made, details={**made.details, "failed": failed}), _start_all(host, stopped, ordered)
+    return replace(made, details={**made.details, "failed": failed}), _each(
+        stopped, lambda turn: start_again(host, turn, ordered)
+    )
 
 
 def _each(turns: Iterable[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:
-    """Do the same for all of them at once: each has its own time to end, and to come up."""
+    """Do the same for all of them at once, since each takes its own time to stop and start."""
     turns = list(turns)
     if len(turns) == 1:
         return [work(turns[0])]
@@ -251,7 +245,7 @@ def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerR
 
 
 def _in_words(made: CodeResult, turns: Sequence[WorkerRestart], dead: Sequence[WorkerRestart], job: Job) -> str:
-    """What matters most comes first: what does not run, then what went wrong with the code."""
+    """The error, with what matters most first: which workers are down, then what went wrong with the code."""
     if not dead:
         return f"{sentence(made.error or '')} {_how_they_are(turns)}."
     names = ", ".join(turn.worker.id for turn in dead)
@@ -282,7 +276,7 @@ def _told(turns: Iterable[WorkerRestart]) -> dict[str, Any]:
 
 
 def undo_words(job: Job) -> str:
-    """The command that takes this one back; an undo can't be undone itself, but is a commit like any other."""
+    """The command that reverses this one. An undo can't be undone, but it's a commit like any other."""
     if job.handler == "undo_code":
         return f"rollback {job.worker_id} 1"
     return f"undo {job.worker_id} {job.task_id}"

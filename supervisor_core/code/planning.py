@@ -124,7 +124,7 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
     skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
     reverted = [commit for commit in newest if commit not in skipped]
     files = files_between(git, state.head, before[-1].hash)
-    on_the_way = [change for commit in reverted for change in _taken_back(git, commit)]
+    on_the_way = [change for commit in reverted for change in files_between(git, commit.hash, commit.parents[0])]
     check_free(site, on_the_way)
     return CodePlan(
         command="rollback",
@@ -207,10 +207,6 @@ def _packages_stay(site: Checkout, files: Sequence[FileChange]) -> Iterator[str]
     named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
     for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
         yield f"{name} changes, but the installed packages don't. To install it: update-deps."
-
-
-def _taken_back(git: Git, commit: Commit) -> list[FileChange]:
-    return files_between(git, commit.hash, commit.parents[0])
 
 
 def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:

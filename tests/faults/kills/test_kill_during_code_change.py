@@ -355,7 +355,7 @@ def test_a_checkout_that_was_left_half_changed_is_named_with_a_way_out_that_work
     checkout = result["details"]["checkout"]
     assert not checkout["clean"]
     assert checkout["lock"] == str(home.top / ".git" / "index.lock")
-    (lock, commands) = re.findall(r"delete (\S+), then: (git -C .*?) Look at it", result["error"])[0]
+    (lock, commands) = re.findall(r"delete (\S+), then run: (git -C .*?) Check the worker", result["error"])[0]
     Path(lock).unlink()
     subprocess.run(commands, shell=True, check=True, stdout=subprocess.DEVNULL)
     assert home.clones.checkout.status() == ""
