@@ -102,7 +102,7 @@ async def test_what_never_came_is_not_gone_and_what_one_does_not_see_cannot_be_p
 
 
 def test_a_playground_that_has_not_started_says_so():
-    with pytest.raises(PlaygroundError, match="has not started"):
+    with pytest.raises(PlaygroundError, match="hasn't started"):
         _ = Playground().api_url
 
 

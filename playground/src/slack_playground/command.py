@@ -1,4 +1,4 @@
-"""The program `slack-playground`: serves one local Slack until it is interrupted."""
+"""The program `slack-playground`: serves a local Slack until it's interrupted."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options; another program may offer them in a subcommand of its own."""
-    parser.add_argument("--port", type=int, default=0, metavar="P", help="where to listen on this machine; else any")
-    parser.add_argument("--manifest", metavar="FILE", help="the app's manifest; else ./manifest.yml, else any app")
-    parser.add_argument("--journal", metavar="FILE", help="write everything that happens there, as JSON lines")
-    parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits as well")
+    """Add the options; another program can offer them in a subcommand."""
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="port of the page; any free port by default")
+    parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
+    parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
+    parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run `slack-playground`; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="slack-playground", description="A local Slack in the browser, to try and to test any bot with."
+        prog="slack-playground", description="Runs a local Slack in the browser, to try and test any bot."
     )
     configure(parser)
     return run(parser.parse_args(args))
 
 
 def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
-    """Serve; returns the exit code. Errors are printed under the name of the program."""
+    """Serve; returns the exit code. Errors start with the program's name."""
     journal = options.journal
     try:
         app = _app(options.manifest)
@@ -61,7 +61,7 @@ def _app(path: str | None) -> App:
 
 
 def _settle(world: World) -> None:
-    """The people whom everybody meets here, from the beginning and after each reset."""
+    """Add the first users, also after a reset."""
     for name in PEOPLE:
         world.add_user(name)
     world.add_user("guest", is_restricted=True)

@@ -79,7 +79,7 @@ class Server:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            words = f"Port {self._port} can't be used: {error.strerror}. Another --port, or 0 for any free one, helps."
+            words = f"Port {self._port} can't be used: {error.strerror}. Try another --port, or 0 for any free port."
             raise PlaygroundError("port", words, status=HTTPStatus.INTERNAL_SERVER_ERROR) from error
         host, port = self._runner.addresses[0][:2]
         self.world.base_url = f"http://{host}:{port}"

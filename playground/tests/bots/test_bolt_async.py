@@ -48,7 +48,7 @@ async def test_a_button_with_confirm_asks_first_and_a_no_does_nothing(slack: Pla
 
     async with apps.running(slack, app):
         card = await slack.user("operator").slash("/deploy web")
-        with pytest.raises(NotSeen, match="asks first"):
+        with pytest.raises(NotSeen, match="asks for confirmation"):
             await card.button("Deny").click()
         await card.button("Deny").click(confirm=False)
         await card.shows("Deploy web?")

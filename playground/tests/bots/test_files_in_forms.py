@@ -76,8 +76,8 @@ async def test_over_http_a_file_is_uploaded_and_named_in_the_submission(slack: P
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (("a.txt", "b.txt", "c.txt"), "takes 2 files at most, not 3"),
-        (("a.pdf",), "takes txt, jpg; a.pdf is none of them"),
+        (("a.txt", "b.txt", "c.txt"), "takes at most 2 files, not 3"),
+        (("a.pdf",), "takes txt, jpg; a.pdf isn't one of them"),
     ],
 )
 async def test_what_a_field_does_not_take_is_refused_in_words(slack: Playground, names: Any, words: str):
@@ -93,6 +93,6 @@ async def test_nobody_hands_in_what_another_uploaded(slack: Playground):
     async with form_open(slack) as got:
         foreign = slack.user("peter").uploads("a.txt", b"x")
         modal = await slack.user("operator").modal()
-        with pytest.raises(AssertionError, match="operator has uploaded no file"):
+        with pytest.raises(AssertionError, match="operator has not uploaded the file"):
             await modal.fill("Papers", [foreign])
         assert got == []

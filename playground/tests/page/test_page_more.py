@@ -305,7 +305,7 @@ def test_a_file_of_a_wrong_kind_and_one_too_many_are_refused_in_words(page: Page
     say(page, "/hand-in")
     dialog = page.get_by_role("dialog", name="A form")
     papers(page, "picture.png")
-    page.get_by_role("alert").get_by_text("picture.png is none of them").wait_for()
+    page.get_by_role("alert").get_by_text("picture.png isn't one of them").wait_for()
     dialog.get_by_role("listitem").wait_for(state="detached")
     papers(page, "a.txt", "b.txt", "c.txt")
     page.get_by_role("alert").get_by_text("You can choose at most 2 files").wait_for()

@@ -44,12 +44,12 @@ class _Markdown:
         if isinstance(value, str):
             before, report.markdown = report.markdown, report.markdown + len(value)
             if before <= MARKDOWN_TEXT < report.markdown and before:
-                report.add(path, f"at most {MARKDOWN_TEXT} characters in all markdown blocks together")
+                report.add(path, f"at most {MARKDOWN_TEXT} characters in all markdown blocks")
 
 
 def _collapsed_only_if_collapsible(value: Mapping[str, object], path: str, report: Report) -> None:
     if value.get("default_collapsed") is True and value.get("is_collapsible") is not True:
-        report.add(join(path, "default_collapsed"), "only a container with is_collapsible can be collapsed at first")
+        report.add(join(path, "default_collapsed"), "requires is_collapsible")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ContextPart:
         if tag == "image":
             elements.IMAGE.check(value, path, report)
         elif isinstance(value, Mapping) and tag not in ("plain_text", "mrkdwn"):
-            report.add(join(path, "type"), "a context block holds texts (plain_text, mrkdwn) and images, nothing else")
+            report.add(join(path, "type"), "a context block can only have plain_text, mrkdwn and image elements")
         else:
             Text(3000).check(value, path, report)
 

@@ -26,7 +26,7 @@ from slack_playground.blockkit.richtext import RICH_TEXT, TEXT
 from slack_playground.blockkit.shapes import FLAG, Needed, Rule, Shape, in_order, join, not_together, one_of, shape
 
 _CLOCK = String(pattern=r"([01]\d|2[0-3]):[0-5]\d", form="a time such as 09:30")
-_DECIMAL = String(pattern=r"-?\d{1,30}(\.\d{1,30})?", form="a number in a text, such as '3'")
+_DECIMAL = String(pattern=r"-?\d{1,30}(\.\d{1,30})?", form="a number as text, such as '3'")
 _STYLE = choice("primary", "danger")
 _PLACEHOLDER = plain(150)
 _IDS = ListOf(IDENTIFIER)
@@ -60,7 +60,7 @@ def _real_date(value: Mapping[str, object], path: str, report: Report) -> None:
         except ValueError:
             ok = False
         if not ok:
-            report.add(join(path, "initial_date"), f"a date such as 2026-02-05 was expected, not {day[:40]!r}")
+            report.add(join(path, "initial_date"), f"expected a date such as 2026-02-05, not {day[:40]!r}")
 
 
 def _offered(value: Mapping[str, object]) -> list[object]:
@@ -79,18 +79,18 @@ def _initial_offered(value: Mapping[str, object], path: str, report: Report) -> 
     """The initial choice must be one of the options, exactly as it is listed."""
     offered = _offered(value)
     if "initial_option" in value and value["initial_option"] not in offered:
-        report.add(join(path, "initial_option"), "this is not one of the options, exactly as it stands there")
+        report.add(join(path, "initial_option"), "must be equal to one of the options")
     chosen = value.get("initial_options")
     if isinstance(chosen, (list, tuple)):
         for index, each in enumerate(chosen):
             if each not in offered:
                 where = f"{join(path, 'initial_options')}[{index}]"
-                report.add(where, "this is not one of the options, exactly as it stands there")
+                report.add(where, "must be equal to one of the options")
 
 
 def _choices_given(value: Mapping[str, object], path: str, report: Report) -> None:
     if "options" not in value and "option_groups" not in value:
-        report.add(join(path, "options"), "a static menu needs its options or its option_groups")
+        report.add(join(path, "options"), "a static menu needs options or option_groups")
     not_together("options", "option_groups")(value, path, report)
 
 
@@ -99,7 +99,7 @@ def _whole_where_asked(value: Mapping[str, object], path: str, report: Report) -
         for key in ("initial_value", "min_value", "max_value"):
             given = value.get(key)
             if isinstance(given, str) and "." in given:
-                report.add(join(path, key), "a whole number was expected, since is_decimal_allowed is false")
+                report.add(join(path, key), "expected a whole number, because is_decimal_allowed is false")
 
 
 def _not_too_many_chosen(value: Mapping[str, object], path: str, report: Report) -> None:
@@ -108,7 +108,7 @@ def _not_too_many_chosen(value: Mapping[str, object], path: str, report: Report)
         return
     for key, chosen in value.items():
         if str(key).startswith("initial_") and isinstance(chosen, (list, tuple)) and len(chosen) > most:
-            report.add(join(path, key), f"at most {most} may be chosen (max_selected_items); {len(chosen)} are")
+            report.add(join(path, key), f"at most {most} items (max_selected_items), not {len(chosen)}")
 
 
 BUTTON = _element(
@@ -172,7 +172,7 @@ def _select(kind: str, one: str, initial: Kind, *rules: Rule, extra: Mapping[str
     return [
         _element(f"a {kind} menu", f"{kind}_select", single, *rules, focus=True),
         _element(
-            f"a {kind} menu for several",
+            f"a {kind} multi-select menu",
             f"multi_{kind}_select",
             several,
             *rules,
@@ -251,10 +251,10 @@ PLAIN_TEXT_INPUT = _typed(
     },
     in_order("min_length", "max_length"),
 )
-EMAIL_INPUT = _typed("an email field", "email_text_input", {"initial_value": String(most=3000)})
-URL_INPUT = _typed("an address field", "url_text_input", {"initial_value": String(most=3000)})
+EMAIL_INPUT = _typed("an email input", "email_text_input", {"initial_value": String(most=3000)})
+URL_INPUT = _typed("a URL input", "url_text_input", {"initial_value": String(most=3000)})
 NUMBER_INPUT = _typed(
-    "a number field",
+    "a number input",
     "number_input",
     {
         "is_decimal_allowed": Needed(FLAG),
@@ -268,10 +268,10 @@ NUMBER_INPUT = _typed(
     _whole_where_asked,
 )
 RICH_TEXT_INPUT = _typed(
-    "a rich text field",
+    "a rich text input",
     "rich_text_input",
     {
-        "initial_value": one_of("the first value of a rich text field", RICH_TEXT, TEXT),
+        "initial_value": one_of("the initial value of a rich text input", RICH_TEXT, TEXT),
         "min_lines": Number(least=1),
         "max_lines": Number(least=1),
     },
@@ -290,7 +290,7 @@ def no_dispatch_of_files(value: Mapping[str, object], path: str, report: Report)
     """A rule of the input block: a file field sends no actions."""
     element = value.get("element")
     if value.get("dispatch_action") is True and isinstance(element, Mapping) and element.get("type") == "file_input":
-        report.add(join(path, "dispatch_action"), "a file field sends no actions; leave dispatch_action out")
+        report.add(join(path, "dispatch_action"), "a file input can't dispatch actions")
 
 
 _ANYWHERE = (*SELECTS, *MULTI_SELECTS, CHECKBOXES, RADIO_BUTTONS, DATEPICKER, TIMEPICKER)

@@ -52,16 +52,16 @@ class String:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, str):
-            report.add(path, f"text was expected here, not {name_of(value)}")
+            report.add(path, f"expected text, not {name_of(value)}")
             return
         if self.counted:
             report.count(value)
         if len(value) < self.least:
-            report.add(path, "this may not be empty" if self.least == 1 else f"at least {self.least} characters")
+            report.add(path, "must not be empty" if self.least == 1 else f"must have at least {self.least} characters")
         elif self.most is not None and len(value) > self.most:
-            report.add(path, f"at most {self.most} characters; this has {len(value)}")
+            report.add(path, f"at most {self.most} characters, not {len(value)}")
         elif self.pattern is not None and not re.fullmatch(self.pattern, value):
-            report.add(path, f"{self.form} was expected, not {value[:40]!r}")
+            report.add(path, f"expected {self.form}, not {value[:40]!r}")
 
 
 IDENTIFIER = String(most=255, least=1)
@@ -70,7 +70,7 @@ IDENTIFIER = String(most=255, least=1)
 def url(most: int = 3000, *, web: bool = True) -> String:
     """An address: of the web (http or https), or of any scheme."""
     scheme = r"(?i:https?)://" if web else r"[A-Za-z][A-Za-z0-9+.-]*:"
-    words = "an address that starts with https:// or http://" if web else "an address with its scheme, like https://"
+    words = "a URL that starts with https:// or http://" if web else "a URL with a scheme, such as https://"
     return String(most=most, least=1, pattern=scheme + r"[^\s]+", form=words)
 
 
@@ -80,7 +80,7 @@ class Boolean:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, bool):
-            report.add(path, f"true or false was expected here, not {name_of(value)}")
+            report.add(path, f"expected true or false, not {name_of(value)}")
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class Number:
     def check(self, value: object, path: str, report: Report) -> None:
         kind = "a whole number" if self.whole else "a number"
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not self._fits(value):
-            report.add(path, f"{kind} was expected here, not {name_of(value)}")
+            report.add(path, f"expected {kind}, not {name_of(value)}")
         elif self.least is not None and value < self.least:
-            report.add(path, f"{kind} of at least {self.least:g} was expected, not {value}")
+            report.add(path, f"expected {kind} of at least {self.least:g}, not {value}")
         elif self.most is not None and value > self.most:
-            report.add(path, f"{kind} of at most {self.most:g} was expected, not {value}")
+            report.add(path, f"expected {kind} of at most {self.most:g}, not {value}")
         elif self.above is not None and value <= self.above:
-            report.add(path, f"{kind} above {self.above:g} was expected, not {value}")
+            report.add(path, f"expected {kind} above {self.above:g}, not {value}")
 
     def _fits(self, value: float) -> bool:
         return isinstance(value, int) if self.whole else math.isfinite(value)
@@ -116,7 +116,7 @@ class Choice:
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, str) or value not in self.words:
             shown = repr(value[:40]) if isinstance(value, str) else name_of(value)
-            report.add(path, f"one of {', '.join(self.words)} was expected, not {shown}")
+            report.add(path, f"expected one of {', '.join(self.words)}, not {shown}")
 
 
 def choice(*words: str) -> Choice:
@@ -135,7 +135,7 @@ class ListOf:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, (list, tuple)):
-            report.add(path, f"a list was expected here, not {name_of(value)}")
+            report.add(path, f"expected a list, not {name_of(value)}")
             return
         self.check_length(value, path, report)
         for index, item in enumerate(value):
@@ -145,9 +145,9 @@ class ListOf:
     def check_length(self, value: Sequence[object], path: str, report: Report) -> None:
         """The bounds alone."""
         if len(value) < self.least:
-            report.add(path, f"at least {self.least} of these, not {len(value)}")
+            report.add(path, f"at least {self.least} items, not {len(value)}")
         elif self.most is not None and len(value) > self.most:
-            report.add(path, f"at most {self.most} of these; there are {len(value)}")
+            report.add(path, f"at most {self.most} items, not {len(value)}")
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class AnyObject:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, Mapping):
-            report.add(path, f"an object was expected here, not {name_of(value)}")
+            report.add(path, f"expected an object, not {name_of(value)}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ TEXT_OF_BLOCKS = 13_200  # not published; where Slack has been seen to refuse
 ATTACHMENTS = 100
 
 _WEBHOOK = ("response_type", "replace_original", "delete_original")
-_COLOR = String(pattern=r"good|warning|danger|#?[0-9A-Fa-f]{6}|#?[0-9A-Fa-f]{3}", form="a colour such as #2eb886")
+_COLOR = String(pattern=r"good|warning|danger|#?[0-9A-Fa-f]{6}|#?[0-9A-Fa-f]{3}", form="a color such as #2eb886")
 _TEXT = String()
 _FIELD = shape("a field of an attachment", {"title": _TEXT, "value": _TEXT, "short": Boolean()})
 _SHOWN = ("blocks", "fallback", "text", "pretext", "title", "author_name", "fields", "image_url", "thumb_url", "footer")
@@ -45,7 +45,7 @@ def check_message(payload: Mapping[str, object], *, update: bool = False) -> lis
     `delete_original`) may repeat a block_id and carry any object as metadata, and one that deletes needs no content.
     """
     if name_of(payload) != "an object":
-        return [Problem("", f"a message is an object, not {name_of(payload)}", "invalid_arguments")]
+        return [Problem("", f"a message must be an object, not {name_of(payload)}", "invalid_arguments")]
     webhook = any(key in payload for key in _WEBHOOK)
     report = Report(MESSAGE, "invalid_blocks", unique_blocks=not webhook)
     _check_text(payload, report, TEXT_OF_UPDATE if update else TEXT_OF_POST)
@@ -58,7 +58,7 @@ def check_message(payload: Mapping[str, object], *, update: bool = False) -> lis
     if _given(payload, "metadata"):
         _check_metadata(payload["metadata"], report, webhook=webhook)
     if not _has_content(payload) and payload.get("delete_original") is not True:
-        report.add("text", "a message needs a text, blocks or attachments", "no_text")
+        report.add("text", "a message needs text, blocks or attachments", "no_text")
     return report.problems
 
 
@@ -73,9 +73,9 @@ def _has_content(payload: Mapping[str, object]) -> bool:
 def _check_text(payload: Mapping[str, object], report: Report, most: int) -> None:
     text = payload.get("text")
     if text is not None and not isinstance(text, str):
-        report.add("text", f"text was expected here, not {name_of(text)}", "invalid_arguments")
+        report.add("text", f"expected text, not {name_of(text)}", "invalid_arguments")
     elif text is not None and len(text) > most:
-        report.add("text", f"at most {most} characters; this has {len(text)}", "msg_too_long")
+        report.add("text", f"at most {most} characters, not {len(text)}", "msg_too_long")
 
 
 def _check_markdown(payload: Mapping[str, object], report: Report) -> None:
@@ -83,30 +83,30 @@ def _check_markdown(payload: Mapping[str, object], report: Report) -> None:
     if text is None:
         return
     if payload.get("text") or payload.get("blocks"):
-        report.add("markdown_text", "this goes alone, without text and blocks", "markdown_text_conflict")
+        report.add("markdown_text", "can't be used together with text or blocks", "markdown_text_conflict")
     if not isinstance(text, str):
-        report.add("markdown_text", f"text was expected here, not {name_of(text)}", "invalid_arguments")
+        report.add("markdown_text", f"expected text, not {name_of(text)}", "invalid_arguments")
     elif len(text) > MARKDOWN_TEXT:
-        report.add("markdown_text", f"at most {MARKDOWN_TEXT} characters; this has {len(text)}", "msg_too_long")
+        report.add("markdown_text", f"at most {MARKDOWN_TEXT} characters, not {len(text)}", "msg_too_long")
 
 
 def _check_blocks(blocks: object, report: Report, path: str = "blocks") -> None:
     if not is_list(blocks):
-        report.add(path, f"a list of blocks was expected here, not {name_of(blocks)}", "invalid_blocks_format")
+        report.add(path, f"expected a list of blocks, not {name_of(blocks)}", "invalid_blocks_format")
         return
     check_blocks(blocks, path, report, BLOCKS_OF_MESSAGE)
     if report.text > TEXT_OF_BLOCKS:
-        words = f"at most {TEXT_OF_BLOCKS} characters in all texts of the blocks; there are {report.text}"
+        words = f"at most {TEXT_OF_BLOCKS} characters in all blocks, not {report.text}"
         report.add(path, words, "msg_blocks_too_long")
 
 
 def _check_attachments(attachments: object, report: Report) -> None:
     if not isinstance(attachments, (list, tuple)):
-        words = f"a list of attachments was expected here, not {name_of(attachments)}"
+        words = f"expected a list of attachments, not {name_of(attachments)}"
         report.add("attachments", words, "invalid_attachments")
         return
     if len(attachments) > ATTACHMENTS:
-        words = f"at most {ATTACHMENTS} attachments; there are {len(attachments)}"
+        words = f"at most {ATTACHMENTS} attachments, not {len(attachments)}"
         report.add("attachments", words, "too_many_attachments")
     for index, each in enumerate(attachments):
         _check_attachment(each, f"attachments[{index}]", report)
@@ -119,7 +119,7 @@ def _check_number_of_blocks(payload: Mapping[str, object], report: Report) -> No
     lists = [each.get("blocks") for each in holders if isinstance(each, Mapping)]
     counts = [len(blocks) for blocks in lists if isinstance(blocks, (list, tuple))]
     if sum(counts) > BLOCKS_OF_MESSAGE >= max(counts):
-        words = f"at most {BLOCKS_OF_MESSAGE} blocks in a message and its attachments; there are {sum(counts)}"
+        words = f"at most {BLOCKS_OF_MESSAGE} blocks in a message and its attachments, not {sum(counts)}"
         report.add("attachments", words)
 
 
@@ -130,14 +130,14 @@ def _check_attachment(attachment: object, path: str, report: Report) -> None:
         legacy = {key: value for key, value in attachment.items() if key not in ("blocks", "ts")}
     _ATTACHMENT.check(legacy, path, report)
     if isinstance(attachment, Mapping) and not any(attachment.get(key) for key in _SHOWN):
-        report.add(path, "an attachment needs blocks, a text or a fallback")
+        report.add(path, "an attachment needs blocks, text or a fallback")
     report.code = outer
     if not isinstance(attachment, Mapping):
         return
     if "ts" in attachment and (
         isinstance(attachment["ts"], bool) or not isinstance(attachment["ts"], (int, float, str))
     ):
-        report.add(join(path, "ts"), "the seconds since 1970 were expected here", "invalid_attachments")
+        report.add(join(path, "ts"), "expected a Unix timestamp", "invalid_attachments")
     if "blocks" in attachment:
         before, report.text = report.text, 0
         with report.own_blocks():
@@ -148,17 +148,19 @@ def _check_attachment(attachment: object, path: str, report: Report) -> None:
 def _check_metadata(metadata: object, report: Report, *, webhook: bool) -> None:
     code = "invalid_metadata_format"
     if not isinstance(metadata, Mapping):
-        report.add("metadata", f"an object was expected here, not {name_of(metadata)}", code)
+        report.add("metadata", f"expected an object, not {name_of(metadata)}", code)
         return
     if webhook or not metadata:  # {} takes the metadata away
         return
     for key in metadata:
         if key not in ("event_type", "event_payload", "entities"):
-            report.add(join("metadata", str(key)), "metadata has event_type, event_payload and entities", code)
+            report.add(
+                join("metadata", str(key)), "metadata can only have event_type, event_payload and entities", code
+            )
     if not isinstance(metadata.get("event_type"), str) or not metadata["event_type"]:
-        report.add("metadata.event_type", "the name of the event was expected here", code)
+        report.add("metadata.event_type", "expected the name of the event", code)
     if not isinstance(metadata.get("event_payload", {}), Mapping):
-        report.add("metadata.event_payload", "an object was expected here", code)
+        report.add("metadata.event_payload", "expected an object", code)
 
 
 def check_options(answer: Mapping[str, object]) -> list[Problem]:

@@ -25,12 +25,12 @@ class Text:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, Mapping):
-            report.add(path, f"a text object was expected here, not {name_of(value)}")
+            report.add(path, f"expected a text object, not {name_of(value)}")
             return
         tag = value.get("type")
         if not isinstance(tag, str) or tag not in self.types:
             shown = repr(tag[:40]) if isinstance(tag, str) else name_of(tag)
-            report.add(join(path, "type"), f"the text here is {' or '.join(self.types)}, not {shown}")
+            report.add(join(path, "type"), f"the type must be {' or '.join(self.types)}, not {shown}")
         self._check_fields(value, path, report)
 
     def _check_fields(self, value: Mapping[str, object], path: str, report: Report) -> None:
@@ -102,7 +102,7 @@ DISPATCH = shape(
 
 def _one_reference(value: Mapping[str, object], path: str, report: Report) -> None:
     if ("id" in value) == ("url" in value):
-        report.add(path, "a Slack file is named by its id or by its url, by exactly one of them")
+        report.add(path, "a Slack file needs either an id or a url")
 
 
 SLACK_FILE = shape("a Slack file", {"id": IDENTIFIER, "url": url()}, rules=(_one_reference,))
@@ -150,5 +150,5 @@ IMAGE_FIELDS: dict[str, Kind | Needed] = {
 def one_image(value: Mapping[str, object], path: str, report: Report) -> None:
     """A rule: an image has its address or its Slack file, exactly one of them."""
     if "image_url" not in value and "slack_file" not in value:
-        report.add(path, "an image needs its image_url or its slack_file")
+        report.add(path, "an image needs either an image_url or a slack_file")
     not_together("image_url", "slack_file")(value, path, report)

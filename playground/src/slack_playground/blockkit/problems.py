@@ -17,7 +17,7 @@ _STEP = re.compile(r"\[(\d+)\]")
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that Slack would refuse: where it stands, what was expected, and Slack's own word for it."""
+    """One reason for Slack to refuse a payload: the place, what's expected there, and Slack's error code."""
 
     path: str  # blocks[2].elements[0].text
     what: str
@@ -30,7 +30,7 @@ class Problem:
         return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps if step)
 
     def __str__(self) -> str:
-        return f"{self.path or 'the whole'}: {self.what}"
+        return f"{self.path or 'payload'}: {self.what}"
 
 
 @dataclass
@@ -61,13 +61,13 @@ class Report:
         """Note a block_id, which only one block of a message or view may have."""
         first = self._blocks.setdefault(block_id, path)
         if first != path and self.unique_blocks:
-            self.add(path, f"a block_id stands once in a message or view; {block_id[:40]!r} is at {first} already")
+            self.add(path, f"a block_id must be unique; {first} already has {block_id[:40]!r}")
 
     def claim_action(self, action_id: str, path: str) -> None:
         """Note an action_id, which only one element of a block may have."""
         first = self._actions.setdefault(action_id, path)
         if first != path:
-            self.add(path, f"an action_id stands once in a block; {action_id[:40]!r} is at {first} already")
+            self.add(path, f"an action_id must be unique in its block; {first} already has {action_id[:40]!r}")
 
     @contextmanager
     def block(self) -> Iterator[None]:

@@ -36,12 +36,12 @@ class Shape:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, Mapping):
-            report.add(path, f"{self.name} was expected here, which is an object, not {name_of(value)}")
+            report.add(path, f"expected {self.name} (an object), not {name_of(value)}")
             return
         if self.tag is not None:
             self._check_tag(value, path, report)
         if report.surface not in self.places:
-            report.add(path, f"{self.name} may stand in {_and(sorted(self.places))}, not in a {report.surface}")
+            report.add(path, f"{self.name} is allowed in {_and(sorted(self.places))}, not in a {report.surface}")
         if self.block:
             with report.block():
                 self._check_fields(value, path, report)
@@ -51,7 +51,7 @@ class Shape:
     def _check_tag(self, value: Mapping[str, object], path: str, report: Report) -> None:
         tag = value.get("type")
         if tag != self.tag and not (self.tag_optional and "type" not in value):
-            report.add(join(path, "type"), f"the type of {self.name} is {self.tag!r}")
+            report.add(join(path, "type"), f"the type of {self.name} must be {self.tag!r}")
 
     def _check_fields(self, value: Mapping[str, object], path: str, report: Report) -> None:
         for key in value:
@@ -106,7 +106,7 @@ class OneOf:
 
     def check(self, value: object, path: str, report: Report) -> None:
         if not isinstance(value, Mapping):
-            report.add(path, f"{self.what} was expected here, which is an object, not {name_of(value)}")
+            report.add(path, f"expected {self.what} (an object), not {name_of(value)}")
             return
         tag = value.get("type")
         found = self.shapes.get(tag) if isinstance(tag, str) else None
@@ -120,8 +120,8 @@ class OneOf:
         near = get_close_matches(tag[:60], known, n=1) if isinstance(tag, str) else []
         shown = repr(tag[:40]) if isinstance(tag, str) else ("missing" if tag is None else name_of(tag))
         if near:
-            return f"{self.what} has another type than {shown}; did you mean {near[0]!r}?"
-        return f"{self.what} has one of the types {', '.join(known)}; this one is {shown}"
+            return f"{self.what} can't have the type {shown}; did you mean {near[0]!r}?"
+        return f"{self.what} must have one of the types {', '.join(known)}, not {shown}"
 
 
 def one_of(what: str, *shapes: Shape) -> OneOf:
@@ -139,7 +139,7 @@ def at_least_one(*keys: str) -> Rule:
 
     def rule(value: Mapping[str, object], path: str, report: Report) -> None:
         if not any(key in value for key in keys):
-            report.add(path, f"one of {', '.join(keys)} is needed here")
+            report.add(path, f"one of {', '.join(keys)} is required")
 
     return rule
 
@@ -149,18 +149,18 @@ def not_together(first: str, second: str) -> Rule:
 
     def rule(value: Mapping[str, object], path: str, report: Report) -> None:
         if first in value and second in value:
-            report.add(join(path, second), f"{first} and {second} exclude each other; give one of them")
+            report.add(join(path, second), f"{first} and {second} can't be used together")
 
     return rule
 
 
 def in_order(low: str, high: str) -> Rule:
-    """A rule: the one number may not be above the other; they may come as text, as Slack's number inputs have them."""
+    """A rule: one number must not be greater than the other; either may be text, as in number inputs."""
 
     def rule(value: Mapping[str, object], path: str, report: Report) -> None:
         least, most = _number(value.get(low)), _number(value.get(high))
         if least is not None and most is not None and least > most:
-            report.add(join(path, low), f"{low} may not be above {high}")
+            report.add(join(path, low), f"{low} must not be greater than {high}")
 
     return rule
 

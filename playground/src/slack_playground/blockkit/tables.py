@@ -25,7 +25,7 @@ def _even_rows(value: Mapping[str, object], path: str, report: Report) -> None:
     for index, row in enumerate(rows):
         if len(row) != len(rows[0]):
             where = f"{join(path, 'rows')}[{index}]"
-            report.add(where, f"each row has as many cells as the first, {len(rows[0])}; this one has {len(row)}")
+            report.add(where, f"every row must have as many cells as the first ({len(rows[0])}), not {len(row)}")
 
 
 def _settings_fit(value: Mapping[str, object], path: str, report: Report) -> None:
@@ -33,7 +33,7 @@ def _settings_fit(value: Mapping[str, object], path: str, report: Report) -> Non
     if isinstance(settings, (list, tuple)) and rows and len(settings) != len(rows[0]):
         report.add(
             join(path, "column_settings"),
-            f"one for each of the {len(rows[0])} columns (null for one without); there are {len(settings)}",
+            f"expected one entry for each of the {len(rows[0])} columns, or null, not {len(settings)} entries",
         )
 
 
@@ -52,13 +52,13 @@ def texts_of(cell: object) -> Iterator[str]:
 def _not_too_much(value: Mapping[str, object], path: str, report: Report) -> None:
     total = sum(len(text) for row in _rows(value) for cell in row for text in texts_of(cell))
     if total > DATA_TABLE_TEXT:
-        report.add(join(path, "rows"), f"at most {DATA_TABLE_TEXT} characters in all cells; there are {total}")
+        report.add(join(path, "rows"), f"at most {DATA_TABLE_TEXT} characters in all cells, not {total}")
 
 
 def _header_column(value: Mapping[str, object], path: str, report: Report) -> None:
     index, rows = value.get("row_header_column_index"), _rows(value)
     if isinstance(index, int) and not isinstance(index, bool) and rows and index >= len(rows[0]):
-        report.add(join(path, "row_header_column_index"), f"there are {len(rows[0])} columns, counted from 0")
+        report.add(join(path, "row_header_column_index"), f"must be less than {len(rows[0])}, the number of columns")
 
 
 TABLE = shape(

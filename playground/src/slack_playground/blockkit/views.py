@@ -59,18 +59,18 @@ _VIEWS: Mapping[str, Shape] = {
 def check_view(view: Mapping[str, object]) -> list[Problem]:
     """Problems for which Slack would refuse a modal or a home tab; empty where it may be shown."""
     if name_of(view) != "an object":
-        return [Problem("", f"a view is an object, not {name_of(view)}", "invalid_arguments")]
+        return [Problem("", f"a view must be an object, not {name_of(view)}", "invalid_arguments")]
     kind = view.get("type")
     if not isinstance(kind, str) or kind not in _VIEWS:
         shown = repr(kind[:40]) if isinstance(kind, str) else name_of(kind)
-        return [Problem("type", f"a view has the type 'modal' or 'home', not {shown}", "invalid_arguments")]
+        return [Problem("type", f"the type of a view must be 'modal' or 'home', not {shown}", "invalid_arguments")]
     report = Report(kind, "invalid_arguments")
     _VIEWS[kind].check(view, "", report)
     for place in report.focused[1:]:
-        report.add(place, f"one element of a view can have the focus; {report.focused[0]} asked first")
+        report.add(place, f"only one element of a view can have the focus; {report.focused[0]} already has it")
     size = _size(view)
     if size > SIZE_OF_VIEW:
-        report.add("", f"a view has at most {SIZE_OF_VIEW} bytes; this one has {size}", "view_too_large")
+        report.add("", f"a view can have at most {SIZE_OF_VIEW} bytes, not {size}", "view_too_large")
     return report.problems
 
 

@@ -81,7 +81,7 @@ class PersonHttp:
     async def _submit(self, user: User, body: Json) -> Json:
         values = body.get("values") or {}
         if not isinstance(values, dict) or not all(isinstance(each, dict) for each in values.values()):
-            raise PlaygroundError("bad_values", "`values` is {block_id: {action_id: value}}.")
+            raise PlaygroundError("bad_values", "`values` must be {block_id: {action_id: value}}.")
         return await self._acting.submit(user, body.get("view_id"), values)
 
     async def _close(self, user: User, body: Json) -> Json:
@@ -134,7 +134,7 @@ class PersonHttp:
     async def _join(self, user: User, body: Json) -> Json:
         channel = self._world.workspace.channel(body.get("channel"))
         if channel.kind != "public":
-            raise PlaygroundError("not_public", "Only public channels can be joined; somebody inside can invite.")
+            raise PlaygroundError("not_public", "You can join public channels only. Ask a member to invite you.")
         self._world.join(channel, user)
         return {"ok": True}
 
@@ -157,4 +157,4 @@ def _content(body: Json) -> bytes:
     try:
         return base64.b64decode(str(body.get("content") or ""), validate=True)
     except binascii.Error as error:
-        raise PlaygroundError("bad_content", "`content` is the file in base64.") from error
+        raise PlaygroundError("bad_content", "`content` must be the file in base64.") from error

@@ -35,7 +35,9 @@ async def only_here(
 ) -> web.StreamResponse:
     """Refuse what another page in the browser sends us, and names that only pretend to be this machine."""
     if not _is_local(request):
-        return _refused(HTTPStatus.FORBIDDEN, "forbidden", "The playground answers its own page on this machine only.")
+        return _refused(
+            HTTPStatus.FORBIDDEN, "forbidden", "The playground only accepts requests from its own page on this machine."
+        )
     try:
         return await handler(request)
     except PlaygroundError as error:
@@ -104,9 +106,9 @@ class PageHttp:
         try:
             body = await request.json()
         except (ValueError, LookupError):
-            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "A JSON object was expected.")
+            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "The body must be a JSON object.")
         if not isinstance(body, dict):
-            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "A JSON object was expected.")
+            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "The body must be a JSON object.")
         name = request.match_info["action"]
         try:
             if name in self._things.actions:

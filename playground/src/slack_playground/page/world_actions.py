@@ -36,7 +36,7 @@ class WorldHttp:
     async def _users(self, body: Json) -> Json:
         name = _word(body, "name").removeprefix("@")
         if not name:
-            raise PlaygroundError("no_name", "`name` says who.")
+            raise PlaygroundError("no_name", "`name` is required.")
         fields = {key: value for key, value in body.items() if key in TEXTS + FLAGS}
         wrong = [key for key, value in fields.items() if not isinstance(value, str if key in TEXTS else bool)]
         if wrong:
@@ -51,7 +51,7 @@ class WorldHttp:
     async def _channels(self, body: Json) -> Json:
         name = _word(body, "name").removeprefix("#")
         if not name:
-            raise PlaygroundError("no_name", "`name` says which.")
+            raise PlaygroundError("no_name", "`name` is required.")
         space = self._world.workspace
         members = body.get("members")
         ids = None if members is None else [space.user(word).id for word in names(members, "members")]
@@ -68,7 +68,7 @@ class WorldHttp:
     async def _usergroups(self, body: Json) -> Json:
         handle = str(body.get("handle") or "").removeprefix("@")
         if not handle:
-            raise PlaygroundError("no_handle", "`handle` says which group.")
+            raise PlaygroundError("no_handle", "`handle` is required.")
         users = [self._world.workspace.user(word).id for word in names(body.get("users"), "users")]
         group = self._world.set_group(handle, str(body.get("name") or ""), users)
         return {"ok": True, "usergroup": group.to_json()}
@@ -76,7 +76,7 @@ class WorldHttp:
     async def _faults(self, body: Json) -> Json:
         words = {key: value for key, value in body.items() if key not in ("id", "struck")}
         if "kind" not in words:
-            raise PlaygroundError("no_kind", "`kind` says which fault.")
+            raise PlaygroundError("no_kind", "`kind` is required.")
         fault = self._world.faults.add(str(words.pop("kind")), str(words.pop("method", "*")), **words)
         self._world.journal.write("fault", fault=fault.to_json())
         return {"ok": True, "id": fault.id, "faults": self._world.faults.to_json()}
@@ -119,7 +119,7 @@ class WorldHttp:
         if await self._world.feed.until(fits, timeout):
             return {"ok": True, "messages": found()}
         missed = "no message" if absent else f"{count} messages" if count is not None else "a message"
-        words = f"{timeout:g} s went by without {missed} with {text!r} in #{channel.name or channel.id}."
+        words = f"Expected {missed} with {text!r} in #{channel.name or channel.id} within {timeout:g} s."
         conversation = "\n".join(transcript.conversation(channel, viewer, space))
         raise PlaygroundError("not_seen", words, status=HTTPStatus.CONFLICT, conversation=conversation)
 

@@ -53,9 +53,9 @@ class People:
             raise PlaygroundError("messages_tab_disabled", "Sending messages to this app has been turned off.")
         parent = channel.messages.get(thread_ts)
         if thread_ts and parent is None:
-            raise PlaygroundError("message_not_found", f"There is no message {thread_ts} to answer to.", status=404)
+            raise PlaygroundError("message_not_found", f"There is no message {thread_ts} to reply to.", status=404)
         if not text.strip() and not files:
-            raise PlaygroundError("no_text", "There is nothing to say.")
+            raise PlaygroundError("no_text", "The message is empty.")
         fields: Json = {"user": user.id, "team": user.team_id, "text": to_markup(text, self._world.workspace)}
         fields |= {"client_msg_id": self._world.fresh(), "files": files, "upload": True if files else None}
         if parent:

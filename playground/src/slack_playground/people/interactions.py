@@ -51,7 +51,7 @@ class InteractionPlace:
 
 
 class Acting:
-    """Uses elements and views as any user."""
+    """Lets any user use elements and views."""
 
     def __init__(self, world: World, grants: Grants, sockets: Sockets, people: People) -> None:
         self._world, self._sockets, self._people = world, sockets, people
@@ -84,7 +84,7 @@ class Acting:
         """Use an element."""
         element, block, world = found.element, found.block, self._world
         if "confirm" in element and not confirmed:
-            words = "This asks for confirmation first."
+            words = "This element asks for confirmation."
             raise PlaygroundError("confirm_needed", words, confirm=element["confirm"])
         state = self._state(place.user, element, value)
         values = place.values()
@@ -95,7 +95,7 @@ class Acting:
         if block["type"] == "input" and not block.get("dispatch_action"):
             return Outcome("none", "")
         if not world.app.interactive:
-            raise PlaygroundError("not_interactive", "This app is not configured to handle interactive responses.")
+            raise PlaygroundError("not_interactive", "This app isn't configured to handle interactive responses.")
         payload = self._on(place, "block_actions", found)
         payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
@@ -128,7 +128,7 @@ class Acting:
         if missing:
             view["errors"] = missing
             self._world.set_modals(user.id, self._world.workspace.modals[user.id])
-            raise PlaygroundError("required", "Something that is required is empty.", errors=missing)
+            raise PlaygroundError("required", "A required field is empty.", errors=missing)
         view.pop("errors", None)
         self._people.note(user, "submit", view_id=view["id"], values=view["state"]["values"])
         payload = self._payloads.in_view("view_submission", user, view)
@@ -170,7 +170,7 @@ class Acting:
     def _wrong(self, user: User, view: Json, errors: object) -> Json:
         inputs = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
         if not isinstance(errors, dict) or not errors or not all(isinstance(word, str) for word in errors.values()):
-            raise SlackError("invalid_arguments", "errors maps the block_id of inputs to words")
+            raise SlackError("invalid_arguments", "errors must map block_ids of inputs to text")
         strange = [block_id for block_id in errors if block_id not in inputs]
         if strange:
             raise SlackError("invalid_arguments", f"there is no input block {strange[0]!r} in this view")

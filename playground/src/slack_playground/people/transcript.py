@@ -180,7 +180,7 @@ def conversation(channel: Channel, viewer: User | None, space: Workspace) -> lis
         for reply in shown:
             if reply.get("thread_ts") == message["ts"] and reply is not message:
                 lines += _with_author(reply, space, "    ")
-    return lines if len(lines) > 1 else [*lines, "(nothing was said)"]
+    return lines if len(lines) > 1 else [*lines, "(no messages)"]
 
 
 def _with_author(message: Json, space: Workspace, indent: str) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Sockets:
         """Serve one connection until it ends."""
         if not self._grants.redeem(request.query.get("ticket", "")):
             self._world.journal.write("connection", connection=0, event="refused", reason="ticket")
-            raise web.HTTPForbidden(text="This ticket is not good: it was used, is too old, or never was.")
+            raise web.HTTPForbidden(text="This ticket is invalid, expired or already used.")
         socket = web.WebSocketResponse(autoping=False, autoclose=False)
         await socket.prepare(request)
         debug = request.query.get("debug_reconnects") == "true"

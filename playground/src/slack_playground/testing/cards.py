@@ -1,4 +1,4 @@
-"""Cards in a channel, modals and the Home as tests use them, and the elements on them."""
+"""Messages, modals and App Home as tests use them, and their elements."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """Something with elements on it, as one user sees it."""
+    """A message or view with elements, as one user sees it."""
 
     def __init__(self, slack: Playground, user: User) -> None:
         self._slack, self._user = slack, user
 
     async def surface(self, user: User) -> Surface:
-        """Its place, for the user who acts."""
+        """The message or view, for the user who acts."""
         raise NotImplementedError
 
     def lines(self) -> list[str]:
-        """The lines that it shows now; none while it isn't there."""
+        """The lines that it shows now; empty while it isn't there."""
         raise NotImplementedError
 
     @property
@@ -38,19 +38,19 @@ class Shown:
         return "\n".join(self.lines())
 
     async def shows(self, text: str) -> None:
-        """This text stands there; waits for it."""
+        """Wait until it shows this text."""
         __tracebackhide__ = True
         await self._slack.eventually(
             lambda: text in self.text, f"{self} did not show {text!r}", viewer=self._user, now=lambda: self.text
         )
 
     async def becomes(self, text: str) -> None:
-        """It is changed until this text stands there."""
+        """Wait until it changes to show this text."""
         __tracebackhide__ = True
         await self.shows(text)
 
     async def lacks(self, text: str) -> None:
-        """This text does not stand there, or not any more; waits for it."""
+        """Wait until it no longer shows this text."""
         await self._slack.eventually(
             lambda: self.lines() and text not in self.text,
             f"{self} still shows {text!r}",
@@ -72,7 +72,7 @@ class Shown:
 
 
 class Card(Shown):
-    """The first message that the bot shows this user after what they did; it may come later than the ack."""
+    """The first message that the bot shows this user after an action; it may arrive after the ack."""
 
     def __init__(
         self, slack: Playground, user: User, channel: Channel, mark: str, *, ts: str = "", said: str = ""
@@ -100,7 +100,7 @@ class Card(Shown):
         return self._find()
 
     async def message(self) -> Json:
-        """The message itself, as the Web API has it; waits for it."""
+        """Wait for the message; returns it as the Web API has it."""
         message: Json = await self._slack.eventually(self._find, f"{self} did not come", viewer=self._user)
         return message
 
@@ -116,23 +116,23 @@ class Card(Shown):
         return Surface(user, elements.message_blocks(message), channel, message)
 
     async def came(self) -> None:
-        """It is there, or was; waits for it."""
+        """Wait until the message has arrived."""
         if not self._ts:
             await self.message()
 
     async def is_private(self) -> None:
-        """Only this user sees it."""
+        """Check that only this user sees it."""
         message = await self.message()
         if message.get("ephemeral_for") != self._user.id:
             raise self._slack.failure(f"{self} is seen by everybody", viewer=self._user)
 
     async def is_gone(self) -> None:
-        """It came and was deleted; waits for both."""
+        """Wait until the message has arrived and has been deleted."""
         await self.came()
         await self._slack.eventually(lambda: self._find() is None, f"{self} is still there", viewer=self._user)
 
     async def thread_shows(self, text: str) -> None:
-        """A reply under it has this text; waits for it."""
+        """Wait until a reply in its thread shows this text."""
         message = await self.message()
         space = self._slack.server.world.workspace
         channel, parent = space.channels[message["channel"]], message.get("thread_ts") or message["ts"]
@@ -144,7 +144,7 @@ class Card(Shown):
         await self._slack.eventually(there, f"no reply under {self} shows {text!r}", viewer=self._user)
 
     async def has_reaction(self, name: str) -> None:
-        """Somebody reacted to it so; waits for it. Where the user said something, on that."""
+        """Wait for this reaction on it, or on what the user said."""
 
         def there() -> bool:
             message = self._channel.messages.get(self.said) if self.said else self._find()
@@ -154,7 +154,7 @@ class Card(Shown):
 
 
 class View(Shown):
-    """A modal or a Home."""
+    """A modal or App Home."""
 
     def _view(self) -> Json | None:
         raise NotImplementedError
@@ -168,7 +168,7 @@ class View(Shown):
         return Surface(user, view["blocks"], view=view)
 
     async def fill(self, name: str, value: object) -> None:
-        """Type or choose in the input of this label; what it dispatches is waited for."""
+        """Type or choose in the input with this label and wait for the action that it dispatches."""
         await Element(self._slack, self, name, self._user).use(value)
 
 
@@ -186,7 +186,7 @@ class Modal(View):
         return self._slack.server.world.workspace.view(self.view_id)
 
     async def submit(self, *, expect: str = ACKED) -> Json:
-        """Submit it; gives back what came of it, with `errors` where the bot refused."""
+        """Submit it; returns the result, with `errors` if the bot rejected it."""
         try:
             answer = await self._slack.server.acting.submit(self._user, self.view_id, {})
         except PlaygroundError as error:
@@ -197,16 +197,16 @@ class Modal(View):
         return answer
 
     async def close(self, *, everything: bool = False) -> None:
-        """Close it, or all."""
+        """Close it, or all modals."""
         await self._slack.server.acting.close(self._user, self.view_id, everything=everything)
 
     async def is_closed(self) -> None:
-        """It is gone; waits for it."""
+        """Wait until it's closed."""
         await self._slack.eventually(lambda: self._view() is None, "the modal is still open", viewer=self._user)
 
 
 class Home(View):
-    """The app's Home of a user."""
+    """App Home of one user."""
 
     def __str__(self) -> str:
         return "the Home"
@@ -216,17 +216,17 @@ class Home(View):
 
 
 class Element:
-    """One element; looked up anew at each use, because cards change."""
+    """One element; each use looks it up again, because messages change."""
 
     def __init__(self, slack: Playground, shown: Shown, name: str, user: User) -> None:
         self._slack, self._shown, self._name, self._user = slack, shown, name, user
 
     async def click(self, as_: Person | None = None, *, confirm: bool | None = None, expect: str = ACKED) -> None:
-        """Press it. Where a dialog asks first, `confirm` says what is answered."""
+        """Click it. If it asks for confirmation, `confirm` is the answer."""
         await self.use(None, as_, confirm=confirm, expect=expect)
 
     async def choose(self, value: object, as_: Person | None = None, *, expect: str = ACKED) -> None:
-        """Choose an option by its value or text, a user, a channel, a date; a list where several are chosen."""
+        """Choose an option by its value or text, a user, a channel or a date; a list for several."""
         await self.use(value, as_, expect=expect)
 
     async def types(self, text: str, as_: Person | None = None) -> None:
@@ -234,15 +234,15 @@ class Element:
         await self.use(text, as_)
 
     async def offers(self, query: str = "") -> list[str]:
-        """The texts of the options that an external select offers for these words."""
+        """The options that an external select offers for this query."""
         surface, found = await self._there(self._user)
         answer = await self._slack.server.acting.options(surface, found, query)
         if answer["outcome"] != ACKED or not answer["ok"]:
-            raise self._slack.failure(f"{self._name!r} offered nothing: {answer}", viewer=self._user)
+            raise self._slack.failure(f"{self._name!r} offered no options: {answer}", viewer=self._user)
         return [option["text"]["text"] for option in elements.options(answer)]
 
     async def is_gone(self) -> None:
-        """It is not there any more; waits for it, and first for the card that it should have been on."""
+        """Wait for the message, then until this element is gone from it."""
         if isinstance(self._shown, Card):
             await self._shown.came()
 
@@ -259,10 +259,12 @@ class Element:
         surface, found = await self._there(user)
         asked = found.element.get("confirm")
         if asked and confirm is None:
-            words = f"{self._name!r} asks first: {asked['title']['text']!r}. Say confirm=True or confirm=False"
+            words = (
+                f"{self._name!r} asks for confirmation: {asked['title']['text']!r}. Pass confirm=True or confirm=False"
+            )
             raise self._slack.failure(words, viewer=user)
         if not asked and confirm is not None:
-            raise self._slack.failure(f"{self._name!r} does not ask first", viewer=user)
+            raise self._slack.failure(f"{self._name!r} doesn't ask for confirmation", viewer=user)
         if asked and not confirm:
             return
         try:
@@ -291,7 +293,7 @@ class Element:
 
 
 def _answers_to(found: Found, name: str) -> bool:
-    """True if people, or the bot, call this element by this name."""
+    """True if this is the element's text, placeholder, label or id."""
     element, block = found.element, found.block
     words = [element["action_id"], block["block_id"], element.get("accessibility_label")]
     words += [(element.get(key) or {}).get("text") for key in ("text", "placeholder")]

@@ -27,7 +27,7 @@ class NotSeen(AssertionError):
 
 
 class Playground:
-    """A local Slack. Point a bot at `api_url` with `bot_token` and `app_token`, then act and look as people do."""
+    """A local Slack. Point a bot at `api_url` with `bot_token` and `app_token`, then act as its users."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Playground:
 
     @staticmethod
     def in_thread(manifest: str | Path | Json | None = None, **options: Any) -> AbstractContextManager[Any]:  # noqa: ANN401
-        """The same without await, for tests that are plain functions: `with Playground.in_thread() as slack:`."""
+        """The same without `await`, for plain test functions: `with Playground.in_thread() as slack:`."""
         from slack_playground.testing.threads import in_thread
 
         return in_thread(lambda: Playground(manifest, **options))
@@ -76,11 +76,11 @@ class Playground:
 
     @property
     def api_url(self) -> str:
-        """The Web API, as `base_url` of Slack's own client."""
+        """The address of the Web API, the `base_url` of Slack's client."""
         if not self.server.world.base_url:
             # Slack's client would try an empty address for ever.
             words = (
-                "This playground has not started: use it inside `async with`, or in the test itself, not in a fixture."
+                "This playground hasn't started. Use it inside `async with`, or in the test itself, not in a fixture."
             )
             raise PlaygroundError("not_started", words)
         return f"{self.server.world.base_url}/api/"
@@ -102,14 +102,14 @@ class Playground:
         return names | {"SLACK_APP_TOKEN": self.app_token}
 
     async def connected(self, connections: int = 1) -> None:
-        """The bot has opened so many connections; waits for it."""
+        """Wait until the bot has this many connections."""
         count = self.server.world.connections
         await self.eventually(lambda: count() == connections, f"there were {count()} connections, not {connections}")
 
     # People and places
 
     def user(self, name: str, **about: object) -> Person:
-        """The user of this name, made on first mention: `user("guest", is_restricted=True)`."""
+        """The user with this name, created on first use: `user("guest", is_restricted=True)`."""
         world = self.server.world
         user = world.workspace.find_user(name)
         if user is None:
@@ -119,7 +119,7 @@ class Playground:
         return Person(self, user)
 
     def channel(self, name: str, *, private: bool = False, members: list[Person] | None = None) -> ChannelView:
-        """The channel of this name, made on first mention; everybody and the bot are members, unless it is said."""
+        """The channel with this name, created on first use, by default with everyone and the bot as members."""
         world = self.server.world
         channel = world.workspace.find_channel(name)
         if channel is None:
@@ -128,13 +128,13 @@ class Playground:
         return ChannelView(self, channel)
 
     def group(self, handle: str, *people: Person) -> str:
-        """A user group of these people; gives back its id."""
+        """Create a user group of these people; returns its id."""
         return self.server.world.set_group(handle, handle, [person.id for person in people]).id
 
     # What goes wrong, and time
 
     def fault(self, kind: str, method: str = "*", *, times: int = 1, after: int = 0, **parameters: object) -> Fault:
-        """Set a fault: `fault("ratelimited", "chat.postMessage", times=2, after=1, retry_after=3)`."""
+        """Add a fault: `fault("ratelimited", "chat.postMessage", times=2, after=1, retry_after=3)`."""
         return self.server.world.faults.add(kind, method, times=times, after=after, **parameters)
 
     async def disconnect(self, do: str = "refresh", connection: int | None = None) -> None:
@@ -142,11 +142,11 @@ class Playground:
         await self.server.sockets.control(do, connection)
 
     def revoke_token(self, *, revoked: bool = True) -> None:
-        """Take the bot's tokens away, or give them back."""
+        """Revoke the bot's tokens, or restore them."""
         self.server.world.revoked = revoked
 
     def advance(self, seconds: float) -> None:
-        """Put the clock forward, by which triggers, response_urls and schedules age."""
+        """Advance the clock for triggers, response URLs and scheduled messages."""
         self.server.world.clock.ahead += seconds
 
     # What happened
@@ -156,11 +156,11 @@ class Playground:
         return [entry for entry in self.server.world.journal.select(kind="api") if entry["method"] == method]
 
     def journal(self, kind: str | None = None) -> list[Json]:
-        """The entries of the journal, all or of one kind."""
+        """The journal's entries, all or of one kind."""
         return self.server.world.journal.select(kind=kind)
 
     def story(self) -> str:
-        """All conversations and open views, as people saw them."""
+        """All conversations and open views, as users saw them."""
         world = self.server.world
         space = world.workspace
         lines: list[str] = []
@@ -177,7 +177,7 @@ class Playground:
                 lines += [f"    {line}" for line in transcript.message_lines(message, space)]
             for view in [*space.modals.get(user.id, []), *([space.homes[user.id]] if user.id in space.homes else [])]:
                 lines += [f"{user.name}:", *transcript.view_lines(view, space)]
-        return "\n".join(lines) or "(nothing was said)"
+        return "\n".join(lines) or "(no messages)"
 
     # Underneath
 
@@ -194,7 +194,7 @@ class Playground:
         channel: Channel | None = None,
         now: Callable[[], str] | None = None,
     ) -> Any:  # noqa: ANN401 -- the condition's first true answer
-        """The first true answer of the condition, or a failure in these words."""
+        """The condition's first true result; fails with this text if there is none in time."""
         __tracebackhide__ = True
         answer = await self.server.world.feed.until(condition, self.patience)
         if not answer:
@@ -203,13 +203,13 @@ class Playground:
         return answer
 
     def check(self, what: str, outcome: str, expect: str, *, viewer: User | None = None) -> None:
-        """Fail unless the outcome is the expected one."""
+        """Fail unless this is the expected outcome."""
         __tracebackhide__ = True
         if outcome != expect:
-            raise self.failure(f"{what} came to {outcome}, not {expect}", viewer=viewer)
+            raise self.failure(f"{what} resulted in {outcome}, not {expect}", viewer=viewer)
 
     def failure(self, words: str, *, viewer: User | None = None, channel: Channel | None = None) -> NotSeen:
-        """An error that shows what people saw, and what went wrong on the wire."""
+        """An error that shows what users saw and which calls Slack refused."""
         space = self.server.world.workspace
         shown = "\n".join(transcript.conversation(channel, viewer, space)) if channel else self.story()
         refused = [e for e in self.server.world.journal.select(kind="api") if e["answer"] and not e["answer"]["ok"]]

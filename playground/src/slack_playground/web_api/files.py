@@ -70,18 +70,18 @@ def choose(world: World, user: User, element: Json, value: object) -> list[Json]
     wanted = list(dict.fromkeys(map(str, names(value, "value"))))
     most = element.get("max_files", MOST_IN_FIELD)
     if len(wanted) > most:
-        raise PlaygroundError("too_many_files", f"This field takes {most} files at most, not {len(wanted)}.")
+        raise PlaygroundError("too_many_files", f"This field takes at most {most} files, not {len(wanted)}.")
     return [for_bot(world, _own(world, user, element, each)) for each in wanted]
 
 
 def _own(world: World, user: User, element: Json, file_id: str) -> File:
     file = world.workspace.files.get(file_id)
     if file is None or not file.ready or file.user != user.id:
-        words = f"{user.name} has uploaded no file {file_id!r}; `file` does that first."
+        words = f"{user.name} has not uploaded the file {file_id!r}. Use `file` first."
         raise PlaygroundError("file_not_found", words, status=404)
     types = [_SAME_TYPE.get(each.lower(), each.lower()) for each in element.get("filetypes") or []]
     if types and _SAME_TYPE.get(file.filetype, file.filetype) not in types:
-        raise PlaygroundError("wrong_file_type", f"This field takes {', '.join(types)}; {file.name} is none of them.")
+        raise PlaygroundError("wrong_file_type", f"This field takes {', '.join(types)}; {file.name} isn't one of them.")
     return file
 
 

@@ -162,7 +162,7 @@ def state(element: Json, value: object, workspace: Workspace) -> Json:
         value = _id(kind, value, workspace)
     form = _FORMS.get(kind)
     if form and value is not None and not re.fullmatch(form, str(value)):
-        raise PlaygroundError("bad_value", f"{value!r} is no value for a {kind}.")
+        raise PlaygroundError("bad_value", f"{value!r} isn't a value of a {kind}.")
     if kind == "datetimepicker" and value is not None:
         value = int(str(value))
     return {"type": kind, key: value}

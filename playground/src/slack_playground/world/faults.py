@@ -19,7 +19,7 @@ PARAMETERS = {"retry_after": 1, "status": 500, "error": "internal_error", "secon
 
 @dataclass
 class Fault:
-    """One fault that waits for its calls."""
+    """One fault and the calls that it strikes."""
 
     id: str
     kind: str
@@ -39,7 +39,7 @@ class Fault:
 
 
 class Faults:
-    """All faults that are set, in their order; the first that fits a call strikes it."""
+    """All active faults, in order; the first that matches a call strikes it."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -82,14 +82,14 @@ class Faults:
         return None
 
     def clear(self, fault_id: str | None = None) -> None:
-        """Take back one, or all."""
+        """Remove one fault, or all."""
         if fault_id and not any(fault.id == fault_id for fault in self._all):
             raise PlaygroundError("no_such_fault", f"There is no fault {fault_id!r} now.", status=404)
         self._all = [fault for fault in self._all if fault_id and fault.id != fault_id]
         self._told()
 
     def to_json(self) -> list[Json]:
-        """All that are set."""
+        """All active faults."""
         return [fault.to_json() for fault in self._all]
 
     def _told(self) -> None:

@@ -58,7 +58,7 @@ def read(path: Path | str) -> App:
     except (OSError, yaml.YAMLError) as error:
         raise PlaygroundError("manifest", f"The manifest {path} can't be read: {error}") from error
     if not isinstance(document, dict):
-        raise PlaygroundError("manifest", f"The manifest {path} is no mapping; see `manifest.yml` of this project.")
+        raise PlaygroundError("manifest", f"The manifest {path} must be a mapping.")
     return parse(document)
 
 

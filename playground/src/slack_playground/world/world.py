@@ -72,7 +72,7 @@ class World:
         self.add_channel("ops")
 
     def reset(self) -> None:
-        """Forget everything that was said and set; the app stays connected."""
+        """Delete all messages and settings; the app stays connected."""
         self.scheduled.clear()
         self.faults.clear()
         self.revoked = False
@@ -169,7 +169,7 @@ class World:
     # Messages
 
     def post(self, channel: Channel, message: Json) -> Json:
-        """Put a message into a channel: it gets its ts, its ids, and everybody is told."""
+        """Post a message: give it a ts and ids, and publish it."""
         # A copy: what is filled in must not show in the journal as if the bot had sent it.
         message = copy.deepcopy({"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message})
         message = {key: value for key, value in message.items() if value not in (None, [], "") or key == "text"}
@@ -188,7 +188,7 @@ class World:
         return message
 
     def change(self, channel: Channel, message: Json, *, by: str | None = None, **fields: object) -> None:
-        """Change a message; with `by` it is an edit, which the bot hears of and people see."""
+        """Change a message; with `by`, it's marked as edited and the bot gets an event."""
         before = copy.deepcopy(message)
         message.update(copy.deepcopy(fields))
         for key in [key for key, value in fields.items() if value in (None, [])]:
@@ -202,7 +202,7 @@ class World:
             self.send_event(event_payloads.of_change(message, before, channel))
 
     def delete(self, channel: Channel, message: Json) -> None:
-        """Take a message away."""
+        """Delete a message."""
         del channel.messages[message["ts"]]
         if message["ts"] in channel.pins:
             channel.pins.remove(message["ts"])
@@ -215,7 +215,7 @@ class World:
             self.send_event(event_payloads.of_deletion(message, channel, self.workspace.new_ts()))
 
     def react(self, channel: Channel, message: Json, user: User, name: str, *, remove: bool = False) -> bool:
-        """Add or take away a reaction; false where that was so already."""
+        """Add or remove a reaction; False if nothing changed."""
         reactions: list[Json] = [dict(r, users=list(r["users"])) for r in message.get("reactions") or []]
         mine = next((r for r in reactions if r["name"] == name), None)
         if (mine is not None and user.id in mine["users"]) is not remove:
@@ -234,7 +234,7 @@ class World:
         return True
 
     def notice(self, user: User, channel: Channel, text: str) -> None:
-        """Slack itself tells one user something."""
+        """Show one user a message from Slackbot."""
         self.journal.write("notice", user=user.id, channel=channel.id, text=text)
         self.post(
             channel,
@@ -243,7 +243,7 @@ class World:
         )
 
     def read(self, channel: Channel, user: str, ts: str) -> None:
-        """This user has seen the channel up to there."""
+        """Mark the channel as read by this user up to this message."""
         if ts > channel.last_read.get(user, ""):
             channel.last_read[user] = ts
             self.feed.publish("read", channel=channel.id, user=user, ts=ts)
