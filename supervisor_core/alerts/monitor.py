@@ -327,5 +327,12 @@ def _log(decisions: Iterable[AlertDecision]) -> None:
         level = logging.WARNING if loud else logging.INFO
         words = "alert %s (%s): %s is %s: %s"
         log.log(
-            level, words, alert.alert_id, decision.reason, alert.target.id, alert.condition, alert.reason, extra=about
+            level,
+            words,
+            alert.alert_id,
+            decision.reason,
+            alert.target.id,
+            alert.condition.word,
+            alert.reason,
+            extra=about,
         )

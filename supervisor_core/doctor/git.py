@@ -16,6 +16,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
     """A worker whose code is in no checkout is no failure, unless the configuration says that there is one."""
     version = git_version()
     troubles: list[tuple[str, str]] = []
+    without: list[str] = []
     remarks = [f"git {version}"]
     each_seconds = ALL_SECONDS / max(len(config.workers), 1)
     for worker in config.workers.values():
@@ -26,7 +27,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
                 remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
                 troubles.append((f"{worker.id}: {error.message}", remedy))
             else:
-                remarks.append(f"{worker.id} doesn't run from a checkout, so it can't be updated or rolled back")
+                without.append(worker.id)
             continue
         except GitError as error:
             troubles.append((f"{worker.id}: {error.message}", error.remedy or "Check it with git."))
@@ -34,6 +35,8 @@ def check_git(config: SupervisorConfig) -> CheckResult:
         found, said = _seen(worker, state)
         troubles += found
         remarks += said
+    if without:
+        remarks.append(f"no checkout, so no update or rollback: {', '.join(without)}")
     if troubles:
         return CheckResult(NAME, False, "; ".join(said for said, _ in troubles), troubles[0][1])
     return CheckResult(NAME, True, "; ".join(remarks))

@@ -246,7 +246,7 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
 
 
 def _paragraph(told: History) -> str:
-    first, *rest = (printable(sentence(plain(phrase))) for phrase in history_text(told))
+    first, *rest = (printable(sentence(plain(phrase, told.until))) for phrase in history_text(told))
     return "\n".join([first, *(f"- {line}" for line in rest)])
 
 

@@ -108,7 +108,7 @@ class ConfigService(Service):
             return ""
         first, *more = self._bad.splitlines()
         others = f" (and {len(more)} more)" if more else ""
-        return f"the configuration can't be used: {first}{others}; {stays}"
+        return f"{first}{others}; {stays}"
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The control door's `config`: what this daemon would do with the file at `path`, read by the daemon itself.

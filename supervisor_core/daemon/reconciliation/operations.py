@@ -30,7 +30,7 @@ from supervisor_core.workers.planning import Why
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.limits import TooManyStarts, note_start
-from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide, exit_in_words
 
 LOOK_HOLDS_SECONDS = 0.2
 """The search that an end was judged by also serves the start that follows within this time."""
@@ -245,8 +245,7 @@ class WorkerOperations:
         code = self._exit_code(identity)
         ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
         if history.ended(found.record, code, now, ago) is not None:
-            known = "unknown" if code is None else code
-            log.warning("%s (pid %d) exited, code %s", self._worker_id, identity.pid, known)
+            log.warning("%s (pid %d) %s", self._worker_id, identity.pid, exit_in_words(code))
         return True
 
     def _recent_search(self) -> FoundWorker | None:

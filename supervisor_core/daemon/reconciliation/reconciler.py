@@ -35,6 +35,7 @@ from supervisor_core.workers.conditions.rules import changes_at
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.planning import ActionKind, Why, plan
+from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.status import Snapshot, WorkerStatus
 
 log = logging.getLogger(__name__)
@@ -349,9 +350,9 @@ class Reconciler(Service):
 
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, an observation will tell, and what follows, the plan."""
-        code = "unknown" if ended.exit_code is None else ended.exit_code
         about = {"worker_id": ended.worker_id}
-        log.info("a process of %s (pid %d) exited, code %s", ended.worker_id, ended.identity.pid, code, extra=about)
+        words = exit_in_words(ended.exit_code)
+        log.info("a process of %s (pid %d) %s", ended.worker_id, ended.identity.pid, words, extra=about)
         if ended.worker_id in self.managed:
             self.managed[ended.worker_id].note_end(ended)
             self.plan_again(ended.worker_id)

@@ -190,7 +190,7 @@ RULES = (
     ),
     Rule(
         Cause.NOT_STARTABLE,
-        lambda s: s.down and s.facts.start_error,
+        lambda s: s.down and s.facts.start_error and not s.facts.given_up,
         "{name} can't be started: {start_problem.}",
         "Fix the error above. It retries automatically.",
         RESTART,

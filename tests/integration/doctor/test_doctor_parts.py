@@ -53,7 +53,7 @@ def test_another_branch_and_a_lock_fail_for_then_nothing_can_be_updated(made: Re
 
 def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:
     check = git.check_git(configured(tmp_path))
-    assert (check.ok, "can't be updated or rolled back" in check.message) == (True, True)
+    assert (check.ok, "no update or rollback: OrionMX" in check.message) == (True, True)
     check = git.check_git(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
     assert (check.ok, "isn't a git checkout" in check.message) == (False, True)
     assert "workers.OrionMX.code.path" in check.remedy

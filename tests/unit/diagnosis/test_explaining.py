@@ -154,6 +154,12 @@ def test_what_is_more_fundamental_comes_first() -> None:
     assert explain(replace(running(), disks=(FULL,))).cause is Cause.WELL, "a full disk alone makes no worker unwell"
 
 
+def test_a_quarantined_worker_whose_start_failed_is_not_said_to_retry() -> None:
+    told = explain(replace(TROUBLES["quarantined"], start_error="OrionMX exited (code 1) within 2 s of its start."))
+    assert told.cause is Cause.QUARANTINED
+    assert "retries automatically" not in plain(told.found.todo)
+
+
 def test_only_what_came_before_is_told_as_such_and_the_newest_of_it() -> None:
     asked = tuple(job("pause" if number % 2 else "resume", 1000 - number) for number in range(9))
     told = explain(down(life(137), jobs=(*asked, job("restart_watcher", 30)), lines=()))
