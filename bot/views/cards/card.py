@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.views.blocks import LONGEST, Content, Json, actions, card, code_block, context, fields, join_lines, section
 from bot.views.cards.changes import commit_lines, commit_ref, files_text, size_text, sizes
 from bot.views.cards.headlines import degraded_worker, headline, line_of, look
-from bot.views.cards.next_steps import CardContext, next_steps, undoable
+from bot.views.cards.next_steps import CardContext, is_degraded, is_undone, next_steps, undoable
 from bot.views.cards.outcome import (
     changed_code,
     details_of,
@@ -54,21 +54,17 @@ VOTERS = 20
 def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command."""
     one = jobs[0] if len(jobs) == 1 else None
-    blocks = [section(each) for each in join_lines(_lines(jobs, about), LONGEST)] if one is None else []
-    if one is not None and not has_ended(jobs) and (steps := checklist(one)):
-        blocks.append(section(steps))
-    if has_ended(jobs):
-        blocks += _failures(jobs)
-    if one is not None and has_ended(jobs):
-        blocks += fields(_facts(one, now, about))
-        blocks += _changes(one)
-    if one is None and (fact := watch_fact(about.bakes, now)):
-        blocks += fields(fact)
-    degraded = degraded_worker(jobs, about)
-    if notes := [*watch_lines(about.bakes, now, degraded), *_notes(jobs, about)]:
-        blocks.append(section("\n".join(notes[:WORKERS])))
-    if has_ended(jobs) and (len(tried(jobs)) > ERRORS or any(map(is_cut, tried(jobs)))):
-        blocks.append(context("The full error is in the thread."))
+    notes = [*watch_lines(about.bakes, now, degraded_worker(jobs, about)), *_notes(jobs, about)]
+    said = [section("\n".join(notes[:WORKERS]))] if notes else []
+    if one is None:
+        blocks = [section(each) for each in join_lines(_lines(jobs, about), LONGEST)]
+        blocks += [*_failures(jobs), *fields(watch_fact(about.bakes, now)), *said]
+    elif has_ended(jobs):
+        blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said]
+        if is_degraded(one, about):  # then the reason matters most
+            blocks = [*said, *blocks[: -len(said)]]
+    else:
+        blocks = [section(steps)] if (steps := checklist(one)) else []
     elements = next_steps(jobs, about)
     blocks += [actions("next", elements)] if elements else []
     if (others := len(undoable(jobs, about)) - len(elements)) > 0:
@@ -82,7 +78,7 @@ def _lines(jobs: Sequence[Job], about: CardContext) -> list[str]:
 
 
 def _failures(jobs: Sequence[Job]) -> list[Json]:
-    """The errors, where the headline or the line of the worker doesn't say all of it."""
+    """The errors of ended jobs, where the headline or the line of the worker doesn't say all of it."""
     blocks: list[Json] = []
     for job in tried(jobs)[:ERRORS]:
         errors = worker_errors(job)
@@ -118,13 +114,14 @@ def _facts(job: Job, now: datetime, about: CardContext) -> dict[str, str]:
     if not changed_code(job):
         return watch_fact(about.bakes, now)
     page = details.get("commit_page")
-    took = format_span(seconds_of([job], now))
+    seconds = seconds_of([job], now)
+    took = format_span(seconds)
     size = size_text(*sizes(details))
     verb = {"rollback_code": "Reverted", "undo_code": "Undone"}.get(job.handler, "Added")
     return {
         "Version": f"{commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}",
         verb: size,
-        "Took": f"{took}, {format_span(down)} down" if down else took,
+        "Took": f"{took}, {format_span(min(down, seconds))} down" if down else took,
         **watch_fact(about.bakes, now),
         "Packages": shorten([inert(str(each), LINE) for each in _packages(job)], 3),
     }
@@ -136,9 +133,9 @@ def _packages(job: Job) -> list[str]:
     return list(dict.fromkeys(str(each) for changed in found if isinstance(changed, list) for each in changed))
 
 
-def _changes(job: Job) -> list[Json]:
-    """The first commits and files of a change of code."""
-    if has_failed(job):
+def _changes(job: Job, about: CardContext) -> list[Json]:
+    """The first commits and files of a change of code, while it's in force."""
+    if has_failed(job) or is_undone(job, about):
         return []
     details = details_of(job)
     number, total = sizes(details)
@@ -193,7 +190,8 @@ def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list
     if agreed := [mention(vote.voter) for vote in votes if vote.choice is Choice.APPROVE]:
         people += f", approved by {', '.join(first_lines(agreed, VOTERS, 'and {} more'))}"
     said = [people]
-    paused = first.handler == "pause" and has_ended(jobs) and not tried(jobs)
+    failed = tried(jobs)
+    paused = first.handler == "pause" and has_ended(jobs) and not failed
     if first.label and not paused:
         said.append(f"label: {inert(first.label, LINE)}")
     if note := first.params.get(NOTE_KEY):
@@ -208,4 +206,6 @@ def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list
             said.append(f"pid {pid}")
         if details.get("report_path") and len(jobs) == 1:
             said.append(f"report: {in_span(str(details['report_path']), LINE)}")
+        if failed and (len(failed) > ERRORS or any(map(is_cut, failed))):
+            said.append("full error in the thread")
     return [*said, f"`{first.task_id}`"]
