@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from slack_sdk import WebClient
 
@@ -20,7 +20,11 @@ from tests.support.golden import FOLDER
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-LOOKS = {"light": (1000, "light"), "dark": (1000, "dark"), "phone": (390, "light")}
+LOOKS: Mapping[str, tuple[int, Literal["light", "dark"]]] = {
+    "light": (1000, "light"),
+    "dark": (1000, "dark"),
+    "phone": (390, "light"),
+}
 CARDS = 6  # on a picture; the page shows so many of the longest at once
 
 
