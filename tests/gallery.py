@@ -1,4 +1,4 @@
-"""`python -m tests.gallery [FOLDER]`: every message of the golden files as a picture, light, dark and as wide as a phone.
+"""`python -m tests.gallery [FOLDER]`: every golden message as a picture, light, dark and as wide as a phone.
 
 The pictures go to a folder of their own (`build/gallery`), a few cards on each, to be looked at after a change.
 """
