@@ -102,11 +102,18 @@ def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 LONGEST = (
     "test_two_hundred_rounds",
+    "test_a_form_is_denied_and_a_rollback_approved",
     "test_a_minute_without_a_network",
     "test_however_changes_forwards_and_failures_follow",
     "test_the_tour_prints",
     "test_each_of_500_flags",
-    "test_a_frozen_server_holds_nobody_up[postgresql]",
+    "test_a_frozen_server_holds_nobody_up",
+    "test_a_configuration_cut_off_by_kill_9",
+    "test_what_people_see_of_a_day",
+    "test_the_first_sentence_names_the_true_cause",
+    "test_why_names_the_cause_and_offers",
+    "test_pages_are_turned_approvals_decided",
+    "test_a_frozen_worker_is_noticed",
 )
 """What takes a quarter of a minute and more: begun first, so that no process is left with one when all else is done."""
 

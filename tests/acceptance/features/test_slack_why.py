@@ -25,8 +25,10 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.playground(patience=20)
 
 DIES = "import time; print('reading'); time.sleep(0.5); raise ValueError('no such archive <!channel>')"
+LIVES = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 WORKERS: dict[str, Any] = {
-    "North": {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10},
+    "North": LIVES,
+    "West": LIVES,
     "South": {
         "command": ["{python}", "-IS", "-u", "-c", DIES, "--worker-id", "{worker_id}"],
         "start_grace_seconds": 0.1,
@@ -45,6 +47,8 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
+    (pid,) = home.running_copies("West")
+    os.kill(pid, signal.SIGSTOP)  # that it's frozen is known ten seconds later
     operator, viewer = slack.user("operator"), slack.user("viewer")
     await asyncio.to_thread(wait_until, lambda: home.worker("South")["quarantined"], 20, "it is given up")
 
@@ -64,12 +68,10 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
     told = await operator.slash("/supervisor why North")
     await told.button("Resume").click(confirm=True)
     await slack.channel("ops").shows("North resumed")
-    (pid,) = home.running_copies("North")
-    os.kill(pid, signal.SIGSTOP)
-    await asyncio.to_thread(wait_until, lambda: home.worker("North")["health"] == "frozen", 20, "it is frozen")
+    await asyncio.to_thread(wait_until, lambda: home.worker("West")["health"] == "frozen", 20, "it is frozen")
     everybody = await operator.slash("/supervisor why all")
-    await everybody.shows("2 of 2 workers need attention")
-    await everybody.shows("North is frozen")
+    await everybody.shows("2 of 3 workers need attention")
+    await everybody.shows("West is frozen")
     await everybody.shows(f"kill -CONT {pid}")
     os.kill(pid, signal.SIGCONT)
 
@@ -104,7 +106,7 @@ async def test_history_is_a_picture_for_the_asker_and_for_everybody_once_it_is_s
     refused = await viewer.slash("/supervisor history North 7d")
     await refused.shows("history is limited to operators")
     direct = await operator.says("history all 7d", in_=operator.dm())
-    await direct.shows("2 workers in the last 7 days")
+    await direct.shows("3 workers in the last 7 days")
 
 
 def files_in(slack: Playground, messages: dict[str, Any]) -> list[Any]:

@@ -147,7 +147,7 @@ async def test_a_frozen_connection_is_replaced_and_the_channel_hears_of_the_gap_
 # Slack asks us to wait, or answers nothing useful for a while.
 
 
-WAIT_ASKED = 3
+WAIT_ASKED = 2
 UNDER_WAY_SECONDS = 0.3
 """What is looked up for two people at once is called before the first of them hears of the 429."""
 

@@ -101,11 +101,11 @@ def home(tmp_path: Path) -> Iterator[CodeHome]:
 
 def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) -> None:
     home.start_daemon()
+    os.kill(home.worker("Frozen")["pid"], signal.SIGSTOP)  # that it's frozen is known ten seconds later
     for words in ("rollback Code 1", "pause Rests the new disk"):
         done = home.supervisor("send", words, "--wait")
         assert done.returncode == 0, done.stderr
     os.kill(home.worker("Killed")["pid"], signal.SIGKILL)
-    os.kill(home.worker("Frozen")["pid"], signal.SIGSTOP)
     ended = ("Code", "Memory", "Disk", "Killed", "Done")
     wait_until(lambda: all(home.worker(each)["pid"] is None for each in ended), 20, "they have ended")
     wait_until(lambda: home.worker("Twice")["quarantined"], 20, "it is given up")
