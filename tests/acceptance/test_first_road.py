@@ -135,7 +135,7 @@ def test_bad_grammar_queues_nothing_and_says_what_was_expected(home: Home) -> No
     for text, expected in {
         "puase OrionMX": "pause OrionMX",
         "rollback 11": "1 to 10",
-        "pause orionmx": "OrionMX",
+        "pause orinmx": "OrionMX",
         "pause hot/fix": "/",
     }.items():
         sent = home.supervisor("send", text, "--wait")

@@ -123,7 +123,7 @@ def test_every_form_is_drawn_with_a_field_for_each_of_its_parts(page: Page) -> N
 
 def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: Page) -> None:
     form = picked(page, "rollback")
-    form.get_by_text("an approver must agree").wait_for()
+    form.get_by_text("until an approver agrees").wait_for()
     form.get_by_role("button", name="Post in").get_by_text("general").wait_for()
     form.get_by_role("button", name="Worker").click()
     page.get_by_role("option", name="team:archive").click()

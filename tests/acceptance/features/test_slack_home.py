@@ -49,7 +49,7 @@ async def test_a_page_follows_what_happens_on_the_host_and_its_buttons_open_the_
     assert time.monotonic() - begun < LATE_SECONDS
 
     await page.button("Resume… South").click()
-    modal = await operator.modal("Resumes a paused worker")
+    modal = await operator.modal("Resume a paused worker")
     await modal.shows("South")
     await modal.shows("Post in: [#ops]")
     await modal.submit()
@@ -89,7 +89,7 @@ async def test_pages_are_turned_approvals_decided_and_all_of_it_outlasts_an_outa
     await page.shows("No worker needs attention")
 
     await page.button("Pause…").click()
-    modal = await operator.modal("Nothing runs until an approver agrees")
+    modal = await operator.modal("nothing runs until an approver agrees")
     await modal.menu("Worker").choose("North")
     await modal.shows("Post in: [#ops]")
     await modal.submit()
