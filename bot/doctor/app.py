@@ -207,7 +207,7 @@ KIND = "interactive"
 
 
 def check_interactivity(ledger: Path) -> CheckResult:
-    """Never a failure: where nobody has clicked lately, nothing is known, and it is said where to look."""
+    """Check interactivity. It never fails: without recent clicks, the state is unknown."""
     came = envelope_times(ledger, KIND)
     if came is not None:
         first, last = (to_text(moment)[:16].replace("T", " ") for moment in came)

@@ -33,7 +33,7 @@ def configured_channels(config: SupervisorConfig) -> dict[str, list[str]]:
 
 
 async def check_channels(asking: SlackQueries, config: SupervisorConfig, bot: str) -> list[CheckResult]:
-    """One line where all is well, else one for each channel with a trouble."""
+    """Return one line if all channels are fine, else one for each problem."""
     wanted = configured_channels(config)
     if not wanted:
         return [CheckResult(NAME, True, "none configured, so alerts and announcements aren't posted")]

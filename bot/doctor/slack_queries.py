@@ -113,7 +113,7 @@ class SlackQueries:
 
 
 def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:
-    """Slack's word, the status and the headers; an answer that is no JSON has no word."""
+    """Return Slack's error code, the status and the headers; a response that isn't JSON has no code."""
     response: Any = error.response
     data = getattr(response, "data", None)
     word = str(data.get("error") or "") if isinstance(data, dict) else ""

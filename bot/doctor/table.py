@@ -62,7 +62,7 @@ def _daemon_state(config: SupervisorConfig) -> DaemonState:
 
 
 class _SlackChecks:
-    """Runs the checks that call Slack. Results are kept at once, so that an end by the clock loses none."""
+    """Runs the checks that call Slack. Each result is kept immediately, so a timeout loses none."""
 
     def __init__(self, config: SupervisorConfig, credentials: SlackCredentials, daemon: DaemonState) -> None:
         self._config = config

@@ -116,7 +116,7 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
 
 
 def reply_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    """A reply in the thread of an alert; None once it has recovered: its message says so."""
+    """Build a reply in an alert's thread; None once the alert has recovered, because its message says so."""
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state is AlertState.CLOSED:
         return None
@@ -181,7 +181,7 @@ def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | No
 
 
 def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Content | None:
-    """Nobody is called for an alert that has recovered or that somebody looks after."""
+    """Notify nobody about a recovered or acknowledged alert."""
     alert = alerts.find(connection, str(payload["alert_id"]))
     if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
         return None

@@ -48,13 +48,13 @@ MOMENT_SECONDS, SHORT_MOMENT_SECONDS = 1.0, 0.1
 """All others wait so long for one call; the short one while another call of the same method is left behind."""
 
 UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
-"""Calls that are left behind, in all and of one method. Further ones of it wait for the first of those to end."""
+"""Abandoned calls, in total and of one method. More calls of that method wait for the first to end."""
 
 LAST_SECONDS = 2.0
 """For pending calls when the service stops; the next run sends their rows."""
 
 SHUT_SECONDS = 60.0
-"""The pause of a channel that refuses our posts: somebody must invite the bot first."""
+"""The pause of a channel that refuses posts: somebody must invite the bot first."""
 
 DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
 """After so many tries a message that meets nothing but bad weather is blamed itself: at the first where others got
@@ -123,7 +123,7 @@ class Delivery:
         self._woken.set()
 
     def back(self) -> None:
-        """Slack was just heard of: what waited because it was away need not wait longer."""
+        """Note that Slack is reachable: messages that waited for it are due now."""
         self._pace.well(EVERYTHING)
         self._woken.set()
 
@@ -148,7 +148,7 @@ class Delivery:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _safe_round(self, stopping: asyncio.Event) -> float:
-        """The edge of a round: where the ledger can't be read or written, that is said, and tried again soon."""
+        """Run one round; report a ledger error and retry soon."""
         try:
             return await self.round(stopping)
         except SupervisorError as error:
@@ -199,7 +199,7 @@ class Delivery:
         return Wait(LOOK_SECONDS, "", holds=True)
 
     def _end_late(self, task: asyncio.Task[Wait | None]) -> None:
-        """Whoever waited for it is looked at now."""
+        """Check the messages that waited for it now."""
         self._pending.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._problem = str(error)

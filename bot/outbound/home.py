@@ -41,7 +41,7 @@ AGAIN_SECONDS = 1.0
 """Between two orders, however much happens: each is a transaction."""
 
 FORGOTTEN = timedelta(days=7)
-"""After so long without a visit nobody expects to be where they were."""
+"""After so long without a visit, App Home opens on its first page."""
 
 CHANGED_WITH = (CARD, ASKED, ALERT)
 """Kinds of messages whose content pages show, too."""
@@ -57,7 +57,7 @@ def order_opened_page(payload: Mapping[str, Any] | None, user: str, at: datetime
 
 
 def order_page(user: str, at: datetime, place: HomePosition) -> Message:
-    """The order for a page on which somebody has just done something."""
+    """Order a page that its viewer just used."""
     return Message(HOME, user, {"user": user, "at": to_text(at), "page": place.page, "only": place.only})
 
 
@@ -74,7 +74,7 @@ def follows_until(payload: Mapping[str, Any]) -> datetime:
 
 
 def forget_old(connection: Connection, now: datetime) -> int:
-    """Let go of the pages that nobody has opened for long; how many were let go."""
+    """Forget pages that weren't opened for long; return how many."""
     pages = outbox.payloads(connection, HOME)
     return outbox.forget(connection, HOME, [user for user, payload in pages.items() if now - _at(payload) > FORGOTTEN])
 
@@ -133,7 +133,7 @@ class HomeRefresher:
             self.wake()
 
     def order_all(self) -> None:
-        """Order all pages that somebody may be looking at. It blocks."""
+        """Order all pages that may be open. It blocks."""
         since = self._clock() - KEPT
         pages = self._ledger.read(partial(outbox.payloads, kind=HOME))
         kept = [user for user, payload in pages.items() if _at(payload) > since]

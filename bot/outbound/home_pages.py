@@ -187,8 +187,9 @@ class HomePublisher:
         return {"hash": view_hash, "mark": mark, "at": message.payload.get("at")}
 
     async def _publish_view(self, message: PendingMessage, view: Mapping[str, Any]) -> str:
-        """Publish in the place of the page before, so that a slow call never replaces a newer one; its hash. After a
-        crash ours may not be the last hash, and this page is the newest all the same."""
+        """Publish the page over its predecessor, so that a slow call never replaces a newer page; return its hash.
+
+        After a crash the stored hash may be old, but this page is still the newest."""
         self._pace.used(home_gates(message))
         crashpoints.reach("home.publish:before")
         try:

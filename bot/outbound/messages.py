@@ -115,7 +115,7 @@ def _file_of(subject: str, about: str) -> str:
 
 
 def with_thread(connection: Connection, message: PendingMessage) -> PendingMessage:
-    """The same message with its channel and thread; without them where the message above it stands nowhere."""
+    """Add the channel and thread to the message; none if its parent was never posted."""
     above = message.payload.get("below")
     if not above:
         return message

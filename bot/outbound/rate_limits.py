@@ -13,7 +13,7 @@ FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.5, 30.0
 """Between two tries while Slack is away; it doubles."""
 
 KEPT_GATES = 1000
-"""More than are ever in use; beyond them, those whose time has passed are let go."""
+"""More than are ever in use; beyond that, expired ones are removed."""
 
 
 class HeldError(Exception):
@@ -43,7 +43,7 @@ class Pace:
         self._failures: dict[Hashable, int] = {}
 
     def wait(self, gates: Iterable[Gate], *holds: Hashable) -> float:
-        """Seconds until all of these let a call through; 0 for at once."""
+        """Return the seconds until all limits allow a call; 0 for now."""
         now = self._clock()
         times = [self._next.get(gate.key, now) - gate.seconds * (gate.burst - 1) for gate in gates]
         times += [self._held.get(key, now) for key in holds]
@@ -86,12 +86,12 @@ RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # by the address of a reque
 UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
 
 HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
-"""views.publish: 100. Of all pages together no more than 20 in any minute, however much happens: a burst, and then one
-in so many seconds. The last three of the burst are for whoever opens their page or turns it over."""
+"""Slack allows 100 views.publish a minute. All pages together use at most 20: a burst, then one in so many seconds. The
+last three of the burst are for people who open or turn their page."""
 
 HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
-"""A restart is several changes within two seconds: the first is shown at once, then how it is when they are over. Who
-turns their page over does not wait for that."""
+"""A restart is several changes within two seconds: the first is shown immediately, then the final state. Turning a page
+doesn't wait for that."""
 
 
 def method(message: PendingMessage) -> str:

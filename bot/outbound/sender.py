@@ -1,4 +1,4 @@
-"""Sending one message: edited where it stands, else posted; whispered to one person; or uploaded as a file."""
+"""Sends one message: edits or posts it, shows it to one person only, or uploads a file."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class MessageSender:
         self._on_refusal = on_refusal
 
     async def send(self, message: PendingMessage) -> None:
-        """Bring one message to where it belongs, with its current content; or drop it where nobody waits for it."""
+        """Deliver one message with its current content, or drop it if nobody is waiting for it."""
         try:
             if message.kind == WHISPER:
                 await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
@@ -296,7 +296,7 @@ class MessageSender:
     async def _share(
         self, message: PendingMessage, file: Attachment, channel: str, thread: str | None
     ) -> Mapping[str, Any]:
-        """Upload to one place. Nobody sees the file before it is shared, so only sharing is recorded."""
+        """Upload to one place. A file is invisible until it is shared, so only sharing is recorded."""
         place = await self._channel_id(channel)
         file_id = await self._slack.upload(file)
         await self._attempt(message, "upload", partial(self._slack.share, file_id, file), place, thread, file=file_id)
@@ -311,8 +311,9 @@ class MessageSender:
         return replace(report, content=cut(await slow(self._read_report, str(path), digest)))
 
     def _destinations(self, message: PendingMessage) -> list[tuple[str, str | None]]:
-        """Channels and threads to try, the right one first. A person stands for their direct messages; a reply whose
-        thread is closed goes beside it."""
+        """Return the channels and threads to try, the best first.
+
+        A person stands for their direct messages; a reply to a closed thread goes to its channel."""
         home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
         person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self._fallback
         beside = [home] if message.payload.get("below") else []

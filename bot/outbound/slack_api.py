@@ -1,4 +1,4 @@
-"""The one door through which anything is said in Slack: post, edit, whisper, upload, and look for what was said."""
+"""The only module that writes to Slack: post, edit, show to one person, upload, and find posted messages."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class SlackApi:
     async def post(
         self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
     ) -> Address:
-        """A new message; where it stands. It carries its subject, by which it can be found again. With `broadcast` one
-        in a thread is shown in the channel as well."""
+        """Post a message and return its place. It carries its subject, by which it can be found again.
+
+        With `broadcast`, a thread reply is also shown in the channel."""
         metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
         answer = await self._client.chat_postMessage(
             channel=channel,
@@ -59,8 +60,8 @@ class SlackApi:
         await self._client.chat_update(channel=address["channel"], ts=address["ts"], **_whole(content))
 
     async def direct(self, user: str) -> str:
-        """The channel in which the bot and somebody are alone. Without `im:write` their id must do: then what was
-        posted there can't be looked for."""
+        """Return the direct-message channel of a person. Without `im:write`, the person's id is used, and messages
+        posted there can't be found again."""
         try:
             answer = await self._client.conversations_open(users=user)
         except SlackApiError as error:
@@ -85,7 +86,7 @@ class SlackApi:
         await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **_whole(content))
 
     async def upload(self, file: Attachment) -> str:
-        """Bring a file to Slack; its id. Nobody sees it before it is shared."""
+        """Upload a file and return its id. It is invisible until it is shared."""
         asked = {"alt_txt": file.alt} if file.alt else {}
         data = file.data
         answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
@@ -110,15 +111,15 @@ class SlackApi:
         )
 
     async def publish(self, user: str, view: Mapping[str, Any], before: str | None) -> str:
-        """Show somebody their page; its hash. With the hash of the one before, only in the place of that one."""
+        """Publish a person's page and return its hash. With the previous hash, it only replaces that page."""
         answer = await self._client.views_publish(user_id=user, view=dict(view), hash=before)
         return str(answer["view"]["hash"])
 
     async def find(
         self, channel: str, thread_ts: str | None, subject: str, since: float, file_id: str = ""
     ) -> Address | None:
-        """The message of this subject, or with this file, that we posted there; `LookupError` where too much was said
-        since to be sure."""
+        """Find the message with this subject or file that the bot posted there; raise `LookupError` if too many
+        messages followed to be sure."""
         asked: dict[str, Any] = {"channel": channel, "oldest": f"{since:.6f}", "limit": PAGE}
         cursor = ""
         for _ in range(PAGES):

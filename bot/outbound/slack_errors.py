@@ -97,10 +97,10 @@ MALFORMED = frozenset(
 )
 
 SHORTEST_WAIT_SECONDS = 1.0
-"""Whatever a 429 says: a call that was too much is not made again at once."""
+"""The shortest wait after a 429, whatever it asks for."""
 
 PATIENT_SECONDS = 30.0
-"""For a 429 that does not say how long, or says what makes no sense."""
+"""The wait after a 429 without a valid Retry-After."""
 
 LONGEST_WAIT_SECONDS = 60.0
 """Whatever a 429 says: after so long the method is tried again, and Slack may repeat itself."""
@@ -120,16 +120,16 @@ def failure_text(error: Exception) -> str:
 
 
 def error_code(error: SlackApiError) -> str:
-    """Slack's own word for what is wrong; the status where there is none."""
+    """Return Slack's error code, else the HTTP status."""
     data = getattr(error.response, "data", None)
     word = data.get("error") if isinstance(data, dict) else None
     return str(word or f"HTTP {_status(error)}")
 
 
 def method_of(error: SlackApiError) -> str:
-    """The method that was called, as `chat.update`; empty where it was none of the Web API.
+    """Return the called method, such as `chat.update`; empty outside the Web API.
 
-    The address of somebody's answer ends in a secret, which must not become a name in a log.
+    A response URL ends in a secret, which must not appear in a log.
     """
     before, _, name = str(getattr(error.response, "api_url", "")).rpartition("/")
     return name if before.endswith("/api") else ""
@@ -141,8 +141,7 @@ def is_temporary(error: SlackApiError) -> bool:
 
 
 def retry_after(error: SlackApiError) -> float | None:
-    """For how many seconds that method isn't called again, at most `LONGEST_WAIT_SECONDS`; None where Slack does not
-    ask for that."""
+    """Return the seconds to wait for that method, at most `LONGEST_WAIT_SECONDS`; None without a rate limit."""
     if _status(error) != TOO_MANY_REQUESTS and error_code(error) not in ("ratelimited", "rate_limited"):
         return None
     value = str(error.response.headers.get("Retry-After", ""))
@@ -156,9 +155,9 @@ def retry_after(error: SlackApiError) -> float | None:
 
 
 def _status(error: SlackApiError) -> int:
-    """The SDK calls it `status_code`; where it could not read the answer it hands over aiohttp's, with `status`.
+    """Return the HTTP status: `status_code` of the SDK, or `status` of aiohttp if the SDK couldn't read the response.
 
-    An answer that is no JSON comes from something between Slack and us, whatever its status.
+    A response that isn't JSON comes from something between Slack and us, whatever its status.
     """
     status = getattr(error.response, "status_code", None)
     return SERVER_ERROR if status is None else int(status)

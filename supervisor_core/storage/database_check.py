@@ -1,7 +1,7 @@
 """The verification of a database: reachable, tables readable, session in UTC.
 
-A server that is frozen accepts and never answers, and no driver gives up by itself everywhere. So each question runs in
-a thread of its own; when its time is over, its connection is cut, which ends the thread as well.
+A frozen server accepts connections and never responds, and not every driver has a timeout. So each query runs in a
+thread of its own; at its timeout the connection is cut, which also ends the thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from supervisor_core.storage.engine import CONNECT_SECONDS, shared_engine
 T = TypeVar("T")
 
 OF_THE_TIME_ALLOWED = 0.9
-"""MariaDB is told to give up a little before we stop listening, so that it can still say so."""
+"""MariaDB's timeout is a little shorter than ours, so that its error still arrives."""
 
 ZERO = "+00:00"
 NAMES_OF_UTC = frozenset({ZERO, "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "GMT", "Etc/GMT", "<+00>-00"})
@@ -127,7 +127,7 @@ WHOLE_SECONDS = 45.0
 """For all questions together: `send --wait` waits for a minute."""
 
 GRACE_SECONDS = 0.5
-"""A server that gives up by itself, in time, can still say so."""
+"""A server-side timeout, so that its error still arrives."""
 
 CLOSING_SECONDS = 1.0
 
@@ -136,7 +136,7 @@ LONGEST_WORDS = 300  # characters of what a driver says
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCheck:
-    """One question, and what came of it."""
+    """One check and its result."""
 
     name: str
     passed: bool
@@ -151,7 +151,7 @@ class DatabaseCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """All that was asked, in order, and what the database said of itself."""
+    """All checks in order, and the session's properties."""
 
     asked: tuple[DatabaseCheck, ...]
     session: Session | None
@@ -264,7 +264,7 @@ class _Questions:
         self._open.clear()
 
     def close(self) -> None:
-        """Let go of the connections; closing one that hangs must keep nobody."""
+        """Close the connections; a hanging one must not block."""
         if self._engine is not None:
             closing = _start(self._engine.dispose)
             with contextlib.suppress(Exception):
@@ -272,7 +272,7 @@ class _Questions:
 
 
 def _start(work: Callable[[], Any]) -> Future[Any]:
-    """Have it done in a thread that keeps nobody, not even the end of the program."""
+    """Run it in a daemon thread, which doesn't delay the end of the program."""
     future: Future[Any] = Future()
 
     def run() -> None:

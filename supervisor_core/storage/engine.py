@@ -144,7 +144,7 @@ class LongText(TypeDecorator[str]):
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware moment in UTC, to the microsecond. What is naive does not get in.
+    """An aware moment in UTC, to the microsecond. Naive values are rejected.
 
     SQLite keeps text of fixed width, which sorts as the moments do; MariaDB a DATETIME(6) that is UTC because the
     session's zone is pinned; PostgreSQL a timestamp that knows its zone.

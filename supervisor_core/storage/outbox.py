@@ -1,7 +1,7 @@
-"""The outbox: messages, files and replies as rows that wait until they are delivered.
+"""The outbox: messages, files and replies as rows that wait for delivery.
 
-A reply is ordered in the transaction of the change that it describes, and only where there is a message to reply to. It
-is delivered once that message stands, never before.
+A reply is ordered in the transaction of the change that it describes, and only if there is a message to reply to. It is
+delivered after that message, never before.
 """
 
 from __future__ import annotations
@@ -130,14 +130,14 @@ def payloads(connection: Connection, kind: str) -> dict[str, Mapping[str, Any]]:
 
 
 def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
-    """The newest payload for this subject; None where there is none."""
+    """Return the newest payload for this subject; None without one."""
     query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
     text = connection.execute(query).scalar()
     return json.loads(text) if text else None
 
 
 def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
-    """Let go of these, but of none that waits; how many were let go."""
+    """Delete these unless they are pending; return how many."""
     old = (outbox.c.kind == kind) & outbox.c.subject.in_(tuple(subjects)) & (outbox.c.state != PENDING)
     return connection.execute(delete(outbox).where(old)).rowcount
 
@@ -158,7 +158,7 @@ def _message(row: RowMapping) -> PendingMessage:
 
 
 def mark_sent(message: PendingMessage, now: datetime, address: Mapping[str, Any] | None = None) -> Step:
-    """pending → sent, with where it stands; unless it was ordered anew meanwhile: then it stays pending."""
+    """The step pending → sent, with the place; a message that was ordered again meanwhile stays pending."""
     values: dict[str, Any] = {"sent_at": now, "last_error": None}
     if address is not None:
         values["address_json"] = canonical_json(address)
@@ -166,7 +166,7 @@ def mark_sent(message: PendingMessage, now: datetime, address: Mapping[str, Any]
 
 
 def mark_dropped(message: PendingMessage, reason: str, now: datetime) -> Step:
-    """pending → dropped: it can't be told to anybody any more, and the row says why."""
+    """The step pending → dropped: it can't be delivered any more, and the row says why."""
     return Step(outbox, _this(message), (PENDING,), DROPPED, {"sent_at": now, "last_error": reason})
 
 
@@ -184,7 +184,7 @@ def store_address(connection: Connection, message: PendingMessage, address: Mapp
 def postpone(
     connection: Connection, message: PendingMessage, error: str, now: datetime, seconds: float | None = None
 ) -> None:
-    """Retry later, with growing delays, or when the other side said."""
+    """Retry later, with growing delays or after the requested time."""
     delay = (
         seconds
         if seconds is not None
@@ -202,39 +202,39 @@ def postpone(
 
 
 CARD = "card"
-"""The kind of outbox row that becomes the one message of a command, edited as the command goes on. It is ordered once,
-by whoever knows where it belongs, with the task id as its subject; each step then has it told anew."""
+"""The kind of the one message of a command, edited as the command proceeds. It is ordered once, with its place and the
+command id as its subject; each step then updates it."""
 
 APPROVAL_REQUEST = "approval"
 """The kind of outbox row that asks for an approval in a channel of its own, beside the command's card."""
 
 DETAILS = "details"
-"""The kind of outbox row that becomes a reply below a card or a question. What it says is made from the rows when it is
-told; where it would add nothing to the message above it, it is dropped."""
+"""The kind of a reply below a card or a question. Its content is built at delivery; it is dropped if it adds nothing
+to the message above it."""
 
 FILE = "file"
-"""The kind of outbox row that becomes a file: in a thread, in a channel, or with one person alone. Told once."""
+"""The kind of a file: in a thread, in a channel, or for one person. Sent once."""
 
 OUTCOME, PREVIEW = "outcome", "preview"
 """The subject of a reply."""
 
 REPORTS = 5
-"""Reports of one command that are brought to its thread; where more workers were asked, it is said where they are."""
+"""The most reports of one command in its thread; with more workers, the reply names the places instead."""
 
 
 def reply_place(kind: str, subject: str) -> Mapping[str, Any]:
-    """The place below a message: in its thread, wherever it stands by the time when this is told."""
+    """The place below a message: its thread at the time of delivery."""
     return {"below": {"kind": kind, "subject": subject}}
 
 
 def details_reply(about: str, kind: str, task_id: str, by: str = "") -> Message:
-    """A reply below one of a command's messages. `by`: who has just ended it, and need not be told."""
+    """Build a reply below a command's message. `by` just ended the command and isn't notified."""
     content = {**reply_place(kind, task_id), "task_id": task_id, "about": about, "by": by}
     return Message(DETAILS, f"{task_id}/{about}/{kind}", content)
 
 
 def order_replies(connection: Connection, supervisor_id: str, task_id: str, now: datetime, by: str = "") -> None:
-    """Order what is said in the threads of a command that has come to its end."""
+    """Order the replies in the threads of a finished command."""
     messages = [
         details_reply(OUTCOME, kind, task_id, by)
         for kind in _ordered_kinds(connection, (CARD, APPROVAL_REQUEST), task_id)

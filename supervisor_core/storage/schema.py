@@ -87,7 +87,7 @@ def check_ours(connection: Connection) -> str | None:
 
 
 def ensure(engine: Engine) -> None:
-    """Bring the database to our version. Any number of processes may do this at once; one of them does the work."""
+    """Upgrade the database. Any number of processes may call this at the same time; one does the work."""
     with engine.connect() as connection:
         if current_revision(connection) == HEAD:
             return

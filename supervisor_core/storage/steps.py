@@ -1,7 +1,7 @@
 """`step`, the one mechanism that changes a state.
 
-A compare-and-set on a row, its audit row and its outbox rows, in one transaction. Whoever finds the row in another
-state than expected has lost the race, changes nothing, and is told so.
+A compare-and-set on a row, its audit row and its outbox rows, in one transaction. A caller that finds an unexpected
+state lost the race: nothing changes, and it gets False.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _ANEW = _AGAIN.values(payload_json=bindparam("payload_json"))
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that must happen outside after the step: a result file now, a card in Slack later.
+    """An external effect after the step, such as a result file or a Slack message.
 
-    There is one row for each kind and subject. Its version rises with each order, so that whoever sends one never
-    takes a newer one for sent.
+    There is one row for each kind and subject. Its version rises with each order, so a sender never marks a newer
+    version as sent.
     """
 
     kind: str
     subject: str
     payload: Mapping[str, Any] | None
-    """None: whatever it was; tell anew what has been ordered before, and nothing where nothing was."""
+    """None keeps the content and only updates a message that was ordered before."""
     delay_seconds: float = 0
 
 
@@ -100,7 +100,7 @@ def record(
 
 
 def _order(connection: Connection, message: Message, now: datetime) -> None:
-    """Order a message; one of the same kind and subject is told anew, and what waited of it need not be told first."""
+    """Order a message. One with the same kind and subject is updated, and its pending version is skipped."""
     connection.info.setdefault(ORDERED, set()).add(message.kind)
     content: dict[str, Any] = {
         "state": PENDING,

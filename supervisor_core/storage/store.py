@@ -108,7 +108,7 @@ class Ledger:
         return self._damage or self._writer.trouble
 
     def check(self, seconds: float) -> None:
-        """Look through the file for damage, for so long; what is found is a `trouble` from then on."""
+        """Check the file for damage within a time limit; a finding becomes `trouble`."""
         try:
             damage = ledger_file.file_state(self.path, seconds).damage
         except sqlite3.Error as error:
@@ -118,7 +118,7 @@ class Ledger:
             self._damage = LedgerDamaged(self.path, " ".join(damage.split())) if damage else self._damage
 
     def step(self, step: steps.Step, now: datetime | None = None) -> bool:
-        """Change one row's state with all that follows from it; False where somebody else was first."""
+        """Change one row's state with its effects; False if another process was first."""
         moment = now or datetime.now(UTC)
         crashpoints.reach(f"{step.name}:before")
         taken = self.write(lambda connection: steps.take(connection, self.supervisor_id, step, moment))
@@ -147,10 +147,10 @@ class Ledger:
         self.close()
 
     def _new_head(self, connection: Connection) -> ChainHead | None:
-        """The head that this transaction made, unless the chain no longer holds the one that was kept before it.
+        """Return the new head of this transaction, unless the chain no longer contains the saved head.
 
-        Then the trail has been altered. Its head stays where it was, so that `audit verify` finds the place; a
-        command is not refused for it.
+        In that case the trail was altered. The saved head stays, so that `audit verify` finds the place; commands
+        still run.
         """
         if not connection.info.pop(audit.APPENDED, False):
             return None

@@ -30,7 +30,7 @@ from supervisor_core.storage.store import Transactions
 from supervisor_core.storage.tables import supervisors
 
 MOST_MISSED = 3
-"""Heartbeats that may fail to come: one is a busy host, two a slow network, the third is due when somebody looks."""
+"""Heartbeats that may be missing: one for a busy host, two for a slow network, the third may be due now."""
 
 
 class SupervisorStatus(StrEnum):
@@ -120,13 +120,13 @@ HOSTNAME = 255
 
 @dataclass(frozen=True, slots=True)
 class SupervisorRow:
-    """A supervisor as its row tells of it. What the process really does, only a look at it can say."""
+    """A supervisor by its row. Only a check of the process shows its real state."""
 
     supervisor_id: str
     life: str
     status: SupervisorStatus
     paused: bool
-    """Monitoring rests, or will as soon as it is up: somebody asked for it and nobody has ended it."""
+    """True if monitoring is paused, or will be after the start."""
     heartbeat_seconds: float
     hostname: str
     pid: int
@@ -195,7 +195,7 @@ def move(
     now: datetime,
     **also: Any,  # noqa: ANN401 (values of the other columns)
 ) -> Step:
-    """One move of this life, a sign of it as well. No audit row: the trail tells of commands, and this is none."""
+    """A move of this run, which also counts as a heartbeat. It has no audit row, because it isn't a command."""
     if to in ALIVE and row.heartbeat_seconds > 0:
         also["last_heartbeat_at"] = now
     return _step(row, (begun,), to, {"changed_at": now, **also})
@@ -223,7 +223,7 @@ def take_moves(
 
 
 def beat(connection: Connection, row: SupervisorRow, now: datetime) -> bool:
-    """This life is still there; False where the row is no longer its own, or the life is over."""
+    """Record a heartbeat; False if the row belongs to another run or this run has ended."""
     mine = (supervisors.c.supervisor_id == row.supervisor_id, supervisors.c.life == row.life)
     alive = supervisors.c.status.in_(sorted(ALIVE))
     done = connection.execute(update(supervisors).where(*mine, alive).values(last_heartbeat_at=now))

@@ -30,11 +30,11 @@ class _Job:
 
 
 class Writer:
-    """A thread that takes writes in the order in which they came, and commits all that wait together.
+    """A thread that executes writes in order and commits all waiting ones together.
 
-    Each write is a savepoint of its own: one that raises is undone alone, and the others of its group stay.
-    `before_commit` sees each transaction last; what it returns is given to `after_commit`, before anybody is told,
-    for what must never lag behind what people saw.
+    Each write is a savepoint of its own: a failing one is undone alone, and the others of its group stay.
+    `before_commit` sees each transaction last. Its result goes to `after_commit` before any caller returns, for
+    state that must never lag behind what people saw.
     """
 
     def __init__(
