@@ -174,7 +174,7 @@ async def test_people_are_asked_in_the_channel_for_it_and_the_card_stays_where_t
         await question.button("Approve").is_gone()
         await settled(home)
         asked, told = slack.channel("approvals").messages()
-        assert (told["thread_ts"], told["text"]) == (asked["ts"], "<@U0APPROVER> OrionMX rolled back.")
+        assert (told["thread_ts"], told["text"]) == (asked["ts"], "<@U0APPROVER> OrionMX rolled back 1 commit.")
 
 
 async def test_it_expires_across_a_restart_and_a_vote_after_that_changes_nothing(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from slack_playground.values import Timings
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
@@ -44,7 +45,7 @@ async def was_done_once(home: SlackHome, slack: Playground, *actions: str) -> No
     assert [(row["action"], row["outcome"]) for row in home.trail()] == [(action, "success") for action in actions]
     assert len({row["task_id"] for row in home.trail()}) == len(actions)
     assert len(home.rows("select * from jobs_t")) == len(actions)
-    cards = [message for message in slack.channel("ops").messages() if "task_" in str(message.get("blocks"))]
+    cards = [message for message in slack.channel("ops").messages() if "task_" in str(blocks_of(message))]
     assert len(cards) == len(actions), slack.story()
 
 
