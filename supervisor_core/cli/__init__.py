@@ -14,38 +14,38 @@ SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 GROUPS = {
     "Workers": {
-        "pause, resume": "Stop a worker and keep it stopped; start it again",
+        "pause, resume": "Stop a worker until it's resumed",
         "restart": "Restart a worker",
         "mute, unmute": "Keep alerts about a worker quiet for a while",
         "schedule": "Run a command at set times",
         "monitoring": "Pause or resume monitoring of all workers",
     },
     "Code": {
-        "update, update-deps": "Update a worker's code, or its code and packages",
+        "update, update-deps": "Update a worker's code, or its packages too",
         "rollback": "Revert the newest commits",
         "undo": "Reverse one update or rollback",
     },
     "Look": {
         "status, top": "Show the workers and their health, once or live",
-        "logs": "Show a worker's output, or the supervisor's own events",
-        "why": "Explain why a worker is in trouble, and what to do",
+        "logs": "Show a worker's output or the daemon's events",
+        "why": "Explain what's wrong with a worker",
         "history": "Show a worker's last 24 hours or 7 days",
-        "alerts, approvals": "List open alerts or waiting approvals, and act on them",
+        "alerts, approvals": "List and act on alerts and approvals",
         "teams": "List the teams and their workers",
         "audit": "Search, verify or export the audit trail",
         "diagnostics, verify-db": "Write a report about a worker or its database",
     },
     "Daemon": {
-        "daemon": "Start, stop or restart the supervisor on this host",
+        "daemon": "Start, stop or restart the daemon",
         "once": "Run a single pass without a daemon",
         "send": "Send a command as one text, exactly as in Slack",
     },
     "Set up": {
         "config": "Check the configuration",
-        "doctor": "Check the installation, and say how to fix each problem",
+        "doctor": "Check the installation and suggest fixes",
         "db": "Upgrade the tables of the databases",
-        "completion": "Complete commands and worker names in bash, zsh or fish",
-        "demo, playground": "Try everything, or only a local Slack, in the browser",
+        "completion": "Print a completion script for your shell",
+        "demo, playground": "Try it in the browser, or run a local Slack",
     },
 }
 """The subcommands of the overview, each with a line of help. One line may cover several."""
@@ -89,9 +89,10 @@ def overview() -> str:
             "",
             *lines,
             "",
-            "`supervisor COMMAND --help` shows the options and an example. The configuration is --config FILE,",
-            "$SUPERVISOR_CONFIG or ./config.yaml. Exit codes: 0 success, 1 failed or unhealthy, 2 usage or",
-            "configuration error, 130 interrupted.",
+            "Run `supervisor COMMAND --help` for the options and an example.",
+            "Configuration: --config FILE, else $SUPERVISOR_CONFIG, else ./config.yaml.",
+            "Exit codes: 0 success, 1 failed or unhealthy, 2 usage or configuration error,",
+            "130 interrupted.",
         ]
     )
 

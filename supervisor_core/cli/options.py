@@ -86,7 +86,7 @@ def previewing(parser: ArgumentParser) -> None:
 def audit(parser: ArgumentParser) -> None:
     """The options of `audit`."""
     what = "verify: check that no row was altered or removed. export: write all rows to a file. archive: move old rows "
-    what += "to a file. Without it: search"
+    what += "to a file. By default: search"
     parser.add_argument("what", nargs="?", choices=["verify", "export", "archive"], help=what)
     parser.add_argument("--worker", metavar="ID", help="only rows about this worker, team:NAME, a pattern or all")
     parser.add_argument("--issuer", metavar="WHO", help="only rows of this person: cli:anna, U0OPER or a display name")
@@ -104,7 +104,7 @@ def audit(parser: ArgumentParser) -> None:
 
 def approvals(parser: ArgumentParser) -> None:
     """The options of `approvals`."""
-    what = "decide about one; without it: list what is waiting"
+    what = "decide about one; by default: list what is waiting"
     parser.add_argument("what", nargs="?", choices=["approve", "deny", "cancel"], help=what)
     parser.add_argument("approval", nargs="?", metavar="ID", help="the approval's id, or the command's id")
     parser.add_argument(
@@ -115,7 +115,7 @@ def approvals(parser: ArgumentParser) -> None:
 
 def alerts(parser: ArgumentParser) -> None:
     """The options of `alerts`."""
-    what = "act on one; without it: list the open alerts"
+    what = "act on one; by default: list the open alerts"
     parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze"], help=what)
     parser.add_argument("alert", nargs="?", metavar="ID", help="the alert's id")
     uptime = "show each worker's uptime over 24 hours, 7 days and 30 days"
@@ -207,14 +207,14 @@ class Subcommand:
 
 
 _START = Subcommand(
-    "lifecycle:run_start", start, "Start the supervisor in the background, and wait until it's up.", "daemon start"
+    "lifecycle:run_start", start, "Start the daemon in the background, and wait until it's up.", "daemon start"
 )
-_STOP = Subcommand("lifecycle:run_stop", stop, "Stop the supervisor. Its workers keep running.", "daemon stop")
+_STOP = Subcommand("lifecycle:run_stop", stop, "Stop the daemon. Its workers keep running.", "daemon stop")
 _RESTART = Subcommand(
-    "lifecycle:run_restart", nothing, "Restart the supervisor. Its workers keep running.", "daemon restart"
+    "lifecycle:run_restart", nothing, "Restart the daemon. Its workers keep running.", "daemon restart"
 )
-_RUN = Subcommand("run:run_run", run, "Run the supervisor in the foreground.", "daemon run --quiet")
-_EVENTS = Subcommand("logs:run", events, "Show what the supervisor did, newest last.", "daemon logs -f --level warning")
+_RUN = Subcommand("run:run_run", run, "Run the daemon in the foreground.", "daemon run --quiet")
+_EVENTS = Subcommand("logs:run", events, "Show the daemon's events, newest last.", "daemon logs -f --level warning")
 
 SUBCOMMANDS = {
     "status": Subcommand(
@@ -222,7 +222,7 @@ SUBCOMMANDS = {
     ),
     "top": Subcommand("top:run", top, "Show the workers live, with their current CPU and memory. `q` quits.", "top"),
     "logs": Subcommand(
-        "logs:run", logs, "Show a worker's output, or without a target the supervisor's own events.", "logs OrionMX -f"
+        "logs:run", logs, "Show a worker's output, or without a target the daemon's events.", "logs OrionMX -f"
     ),
     "alerts": Subcommand("alerts:run", alerts, "List the open alerts, or act on one.", "alerts acknowledge al_7f3k"),
     "approvals": Subcommand(
@@ -234,7 +234,7 @@ SUBCOMMANDS = {
         "Search the audit trail: who did what, when, and the outcome.",
         "audit --worker OrionMX --since 2d",
     ),
-    "daemon": Subcommand("", daemon, "Start, stop or restart the supervisor on this host.", "daemon restart"),
+    "daemon": Subcommand("", daemon, "Start, stop or restart the daemon, or show its events.", "daemon restart"),
     "daemon start": _START,
     "daemon stop": _STOP,
     "daemon restart": _RESTART,

@@ -10,6 +10,7 @@ import textwrap
 
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule, Tier
+from supervisor_core.commands.manual import argument_rows
 from supervisor_core.commands.words import quote
 from supervisor_core.common.errors import UsageError
 
@@ -17,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+HELP_WIDTH = 78
 
 NOTE = {
     "restart": "Without a worker, it restarts the daemon, like `supervisor daemon restart`.",
@@ -34,7 +37,8 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
     several = len(definitions) > 1
     described = [f"{each.name}: {each.summary}" if several else each.summary for each in definitions]
     described += filter(None, [NOTE.get(name)])
-    parser = options.new_parser(name, "\n".join(map(textwrap.fill, described)), *_examples(definitions))
+    text = "\n".join([*map(textwrap.fill, described), *_arguments(definitions)])
+    parser = options.new_parser(name, text, *_examples(definitions))
     parser.usage = "\n".join(["supervisor " + definitions[0].usage + " [options]", *usage[1:]])
     parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
     queued, code = (any(test(each) for each in definitions) for test in (_is_queued, _changes_code))
@@ -76,6 +80,19 @@ def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:
         raise UsageError(f"An argument of `supervisor {name}` is empty.", remedy="Is a variable not set?")
     first, others = words[:1], [quote(word) if " " in word and '"' not in word else word for word in words[1:]]
     return " ".join([name, *flags, *first, *others])
+
+
+def _arguments(definitions: Sequence[CommandDefinition]) -> list[str]:
+    """The arguments that are words, each with its meaning, as the manual has them."""
+    options = {option.word for each in definitions for option in each.options}
+    rows = dict(row for each in definitions for row in argument_rows(each) if row[0] not in options)
+    width = max(map(len, rows), default=0)
+    indent = " " * (width + 4)
+    lines = [
+        textwrap.fill(f"  {word.ljust(width)}  {text}", HELP_WIDTH, subsequent_indent=indent)
+        for word, text in rows.items()
+    ]
+    return ["", "arguments:", *lines] if lines else []
 
 
 def _examples(definitions: Sequence[CommandDefinition]) -> list[str]:

@@ -17,7 +17,7 @@ NAMES = sorted({*COMMANDS, *SUBCOMMANDS})
 def test_the_overview_fits_one_screen() -> None:
     lines = overview().splitlines()
     assert len(lines) <= 34
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
     assert {"Workers", "Code", "Look", "Daemon", "Set up"} <= {re.split(r"  +", line)[0] for line in lines}
 
 
