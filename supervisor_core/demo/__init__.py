@@ -1,1 +1,1 @@
-"""A small real worker and its code repository, for the demo and the tests."""
+"""A small worker and its code repository, for the demo and the tests."""

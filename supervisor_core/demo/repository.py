@@ -1,7 +1,6 @@
-"""The code repository of the demo's worker: a bare `origin.git` with a real history, and a clone of it.
+"""The code repository of the demo's worker: a bare `origin.git` with a history, and a clone of it.
 
-It imports nothing of the project. Every git runs without the user's configuration, hooks and prompts, so that it
-makes the same commits, with the same hashes, on every machine.
+Git runs without the user's configuration, hooks and prompts, so the commits have the same hashes on every machine.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from supervisor_core.demo.history import HISTORY, DemoCommit, versions
 
 BRANCH = "main"
 GIT_SECONDS = 30.0
-"""For one call of git; each takes a few milliseconds."""
+"""The timeout of a git command; each takes a few milliseconds."""
 
 OUTPUT_CHARACTERS = 2000
 KEPT = ("PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC")
-"""What git gets of our environment: where programs and temporary files are, and what Windows can't do without."""
+"""The environment variables that git gets: the paths of programs and temporary files, and those that Windows needs."""
 
 SCRUBBED = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -32,19 +31,19 @@ SCRUBBED = {
 
 
 class RepositoryError(Exception):
-    """The demo's code repository could not be made."""
+    """The demo's code repository can't be created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where both are."""
+    """The folders of the origin and of its clone."""
 
     origin: Path
     checkout: Path
 
 
 def make_repository(folder: Path, history: Sequence[DemoCommit] = HISTORY) -> Repository:
-    """Make both in this folder, which must exist; `RepositoryError` says what git said where it could not."""
+    """Create both in this folder; `RepositoryError` has git's output if that fails."""
     made = Repository(folder / "origin.git", folder / "checkout")
     _git("init", "--quiet", "--bare", "--template=", str(made.origin))
     _git("symbolic-ref", "HEAD", f"refs/heads/{BRANCH}", cwd=made.origin)
@@ -54,12 +53,12 @@ def make_repository(folder: Path, history: Sequence[DemoCommit] = HISTORY) -> Re
 
 
 def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What git runs with."""
+    """The environment of git."""
     return {name: value for name, value in environ.items() if name.upper() in KEPT} | SCRUBBED
 
 
 def _stream(history: Sequence[DemoCommit]) -> Iterator[bytes]:
-    """The history in the words of `git fast-import`. Each commit holds all of its files."""
+    """The history as input of `git fast-import`. Each commit has all of its files."""
     for commit, files in zip(history, versions(history), strict=True):
         who = f"{commit.author} {int(commit.at.timestamp())} +0000"
         yield f"commit refs/heads/{BRANCH}\nauthor {who}\ncommitter {who}\n".encode()
@@ -74,7 +73,7 @@ def _data(text: str) -> bytes:
 
 
 def _git(*words: str, cwd: Path | None = None, given: bytes = b"") -> None:
-    """Run git to its end."""
+    """Run git and wait for it."""
     command = ["git", "-c", f"core.hooksPath={os.devnull}", *words]
     try:
         done = subprocess.run(  # noqa: S603 (our own words)
@@ -89,16 +88,16 @@ def _git(*words: str, cwd: Path | None = None, given: bytes = b"") -> None:
             check=False,
         )
     except FileNotFoundError:
-        raise RepositoryError("There is no git on this machine's PATH. Install git, then try again.") from None
+        raise RepositoryError("git isn't on the PATH. Install git and try again.") from None
     except OSError as error:
         raise RepositoryError(f"git can't be run: {error.strerror}.") from None
     except subprocess.TimeoutExpired as error:
         said = _said(error.output or b"")
-        raise RepositoryError(f"`git {words[0]}` did not end within {GIT_SECONDS:g} s. {said}") from None
+        raise RepositoryError(f"`git {words[0]}` didn't finish within {GIT_SECONDS:g} s. {said}") from None
     if done.returncode != 0:
         raise RepositoryError(f"`git {words[0]}` failed with exit code {done.returncode}. {_said(done.stdout)}")
 
 
 def _said(output: bytes) -> str:
     text = output.decode(errors="replace").strip()[-OUTPUT_CHARACTERS:]
-    return f"It said:\n{text}" if text else "It said nothing."
+    return f"Its output:\n{text}" if text else "It had no output."

@@ -1,6 +1,6 @@
-"""A small real worker: works on items, shows that it lives, pauses, stops when asked; misbehaves when told.
+"""A small worker: processes items, writes heartbeats, pauses, stops on a signal, and misbehaves on request.
 
-It imports nothing of the project, as a worker of somebody else would not. Run it with
+It imports nothing of the project, like any other worker. Run it with
 `python -m supervisor_core.demo.worker --worker-id ID --state-dir DIR`.
 """
 
@@ -24,11 +24,11 @@ from types import FrameType
 VERSION = "1.0.0"
 POLL_SECONDS = 1.0
 HEARTBEAT_SECONDS = 1.0
-CONTROL_SECONDS = 0.05  # how soon a word in the control file is noticed
-LAST_BEAT_SECONDS = 2.0  # a heartbeat that hangs in the drive does not keep the worker from stopping
-HELPER_SECONDS = 60  # helpers end by themselves, so that nothing leaks when whoever started us dies
+CONTROL_SECONDS = 0.05  # between two looks at the control file
+LAST_BEAT_SECONDS = 2.0  # a heartbeat that hangs doesn't keep the worker from stopping
+HELPER_SECONDS = 60  # helpers exit on their own, so nothing is left over
 
-# A helper needs nothing of ours; it only is there, and ignores TERM where it is told to.
+# Helpers only sleep; some ignore SIGTERM.
 _SLEEP = f"import time; time.sleep({HELPER_SECONDS})"
 _DEFY = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep({HELPER_SECONDS})"
 _PARENT = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {_DEFY!r}]); {_SLEEP}"
@@ -36,7 +36,7 @@ _DAEMONIZE = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {
 
 
 class Worker:
-    """Works in the main thread, and beats in one of its own, so that long work is not taken for death."""
+    """Works in the main thread and writes heartbeats in a second one, so that long work doesn't look stale."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.worker_id: str = options.worker_id
@@ -58,7 +58,7 @@ class Worker:
         self._last_word = ""
 
     def run(self, misbehaviour: Sequence[str]) -> int:
-        """Work until asked to stop; the item in hand is finished first."""
+        """Work until a signal asks for a stop; the current item is finished first."""
         for name in ("SIGTERM", "SIGINT", "SIGBREAK"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), self._asked_to_stop)
@@ -72,7 +72,7 @@ class Worker:
             if self.hangs:
                 self._hang()
             if self.paused:
-                self.progress_at = utc_now()  # whoever may not work is not late
+                self.progress_at = utc_now()  # a paused worker isn't late
             elif self.gets_on:
                 self._work()
             self._rest()
@@ -84,16 +84,16 @@ class Worker:
 
     @property
     def paused(self) -> bool:
-        """Whether the flag that says so is there."""
+        """True if the pause flag exists."""
         return (self.state_dir / f"supervisor_pause_{self.worker_id}.flag").exists()
 
     def log(self, text: str) -> None:
-        """One line with its time, at once in the file."""
+        """Write one line to the log."""
         sys.stdout.write(f"{utc_now()} [{self.worker_id}] {text}\n")
         sys.stdout.flush()
 
     def beat(self, status: str) -> None:
-        """Write the heartbeat file, whole."""
+        """Write the heartbeat file atomically."""
         document = {
             "watcher_id": self.worker_id,
             "pid": os.getpid(),
@@ -121,14 +121,14 @@ class Worker:
             raise
 
     def try_to_beat(self, status: str) -> None:
-        """The same, where a drive that is away is no reason to end."""
+        """Write the heartbeat file; an unreachable drive doesn't stop the worker."""
         try:
             self.beat(status)
         except OSError as error:
             self.log(f"no heartbeat: {error}")
 
     def misbehave(self, words: Sequence[str]) -> None:
-        """Do what one of `MISBEHAVIOURS` says."""
+        """Misbehave in one of the ways of `MISBEHAVIOURS`."""
         word, *rest = words
         known = MISBEHAVIOURS.get(word)
         if known is None:
@@ -165,14 +165,14 @@ class Worker:
                 self.misbehave(text.split())
 
     def _work(self) -> None:
-        """One item. It is in hand for a moment, and no signal leaves it half done."""
+        """Process one item. A signal doesn't interrupt it."""
         time.sleep(min(0.01, self.poll_seconds))
         self.items_done += 1
         self.progress_at = utc_now()
         self.log(f"item {self.items_done} done")
 
     def _rest(self) -> None:
-        """Wait for the next item, with an ear for the control file."""
+        """Wait for the next item and watch the control file."""
         until = time.monotonic() + self.poll_seconds
         while not self.hangs and (left := until - time.monotonic()) > 0:
             if self.stopping.wait(min(left, CONTROL_SECONDS)):
@@ -185,7 +185,7 @@ class Worker:
 
 
 def utc_now() -> str:
-    """The time, as heartbeats and logs have it."""
+    """The current time in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -207,7 +207,7 @@ def _fork(worker: Worker, _rest: list[str]) -> None:
 
 
 def _daemonize(_worker: Worker, _rest: list[str]) -> None:
-    """A grandchild that has left our session and lost its parent, as a real daemon does."""
+    """Start a grandchild in a session of its own, as a daemon does."""
     subprocess.run([sys.executable, "-c", _DAEMONIZE], check=True)  # noqa: S603 (our own words)
 
 
@@ -250,13 +250,13 @@ MISBEHAVIOURS: dict[str, Callable[[Worker, list[str]], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one worker."""
-    parser = argparse.ArgumentParser(prog="supervisor_core.demo.worker", description="A small real worker.")
+    """Run the worker."""
+    parser = argparse.ArgumentParser(prog="supervisor_core.demo.worker", description="A small worker.")
     parser.add_argument("--worker-id", required=True)
-    parser.add_argument("--state-dir", required=True, type=Path, help="for the heartbeat and the pause flag")
+    parser.add_argument("--state-dir", required=True, type=Path, help="folder for the heartbeat and the pause flag")
     parser.add_argument("--poll-seconds", type=float, default=POLL_SECONDS)
     parser.add_argument("--heartbeat-seconds", type=float, default=HEARTBEAT_SECONDS)
-    parser.add_argument("--control", type=Path, help="a file with a word that says how to misbehave from now on")
+    parser.add_argument("--control", type=Path, help="file with a word that says how to misbehave")
     parser.add_argument("--misbehave", nargs="+", default=[], metavar="WORD", help=", ".join(MISBEHAVIOURS))
     options = parser.parse_args(arguments)
     return Worker(options).run(options.misbehave)

@@ -270,7 +270,7 @@ def test_without_git_it_says_what_is_missing_and_leaves_nothing(temporary: Path)
     done = run(temporary, PATH=str(temporary))
     assert (done.returncode, done.stderr) == (
         1,
-        "supervisor: There is no git on this machine's PATH. Install git, then try again.\n",
+        "supervisor: git isn't on the PATH. Install git and try again.\n",
     )
     assert list(temporary.iterdir()) == []
 

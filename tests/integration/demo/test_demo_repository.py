@@ -127,7 +127,7 @@ def test_it_is_the_same_whatever_the_user_has_configured(
 
 def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RepositoryError, match="There is no git"):
+    with pytest.raises(RepositoryError, match="git isn't on the PATH"):
         make_repository(tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_what_git_said_is_in_the_error(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        RepositoryError, match=r"(?s)`git init` failed with exit code 3\. It said:\nthe disk is on fire"
+        RepositoryError, match=r"(?s)`git init` failed with exit code 3\. Its output:\nthe disk is on fire"
     ):
         make_repository(tmp_path)
 
