@@ -8,7 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from supervisor_core.code.change_plan import CodePlan, describe_move, short
+from supervisor_core.code.change_plan import CodePlan, describe_move, followed_by, short
 from supervisor_core.code.checkout import Checkout, CodeRefused, check_unmoved
 from supervisor_core.code.git.changes import tidy
 from supervisor_core.code.git.history import resolve_commit
@@ -205,17 +205,21 @@ def _without_it(
     ordered: str,
 ) -> tuple[CodeResult, list[WorkerRestart]]:
     """Restore the previous version, with which the failing workers ran, and start all of them again."""
-    why = " ".join(f"{turn.worker.id} fails with the new version: {turn.error}" for turn in dead)
+    why = "\n".join(
+        f"{turn.worker.id} fails with the new version: {turn.error.removeprefix(f'{turn.worker.id} ')}" for turn in dead
+    )
     host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
     stopped = _each(turns, lambda turn: _stop(host, turn, ordered))
     if all(turn.stopped for turn in stopped):
         try:
             made = take_back(why)
         except SupervisorError as error:
-            made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too. {error}")
+            made = replace(made, error=followed_by(why, f"Restoring the previous version failed too. {error}"))
         except Exception as error:  # as above
             log.exception("restoring the previous version failed unexpectedly")
-            made = replace(made, error=f"{sentence(why)} Restoring the previous version failed too: {describe(error)}.")
+            made = replace(
+                made, error=followed_by(why, f"Restoring the previous version failed too: {describe(error)}.")
+            )
     failed = {turn.worker.id: turn.error for turn in dead}
     return replace(made, details={**made.details, "failed": failed}), _each(
         stopped, lambda turn: start_again(host, turn, ordered)
@@ -247,7 +251,7 @@ def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerR
 def _in_words(made: CodeResult, turns: Sequence[WorkerRestart], dead: Sequence[WorkerRestart], job: Job) -> str:
     """The error, with what matters most first: which workers are down, then what went wrong with the code."""
     if not dead:
-        return f"{sentence(made.error or '')} {_how_they_are(turns)}."
+        return followed_by(made.error or "", f"{_how_they_are(turns)}.")
     names = ", ".join(turn.worker.id for turn in dead)
     before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
     undo = f" To restore the previous code: {undo_words(job)}." if before != after else ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from supervisor_core.common.text import canonical_json, one_line
+from supervisor_core.common.text import canonical_json, one_line, sentence
 from supervisor_core.common.times import to_text
 
 SHORT = 7  # letters of a hash, where people read it
@@ -138,6 +138,11 @@ def list_names(things: Sequence[str], most: int) -> str:
     """The first of them, and how many there are beside."""
     said = ", ".join(one_line(thing, LONGEST_NAME) for thing in things[:most])
     return f"{said} and {len(things) - most} more" if len(things) > most else said
+
+
+def followed_by(text: str, more: str) -> str:
+    """Both texts as sentences. What follows the output of a program starts a new line."""
+    return f"{text}\n{more}" if "\n" in text else f"{sentence(text)} {more}"
 
 
 def describe_move(what: str, before: str, after: str) -> str:

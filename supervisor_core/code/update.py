@@ -14,6 +14,7 @@ from supervisor_core.code.change_plan import (
     commits_json,
     count,
     describe_move,
+    followed_by,
     list_names,
     merge_message,
     short,
@@ -26,7 +27,6 @@ from supervisor_core.code.packages.environments import NAMED, PythonEnvironment,
 from supervisor_core.code.planning import checked_plan, try_plan
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import sentence
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
@@ -139,7 +139,7 @@ class Update:
         self._restore()
         details = {**_details(self.plan, head, self.job), "tried": given_up}
         said = f"Restored the code of {self.site.names} to {short(head)}"
-        return CodeResult(details, said, f"{sentence(why)} {said}.")
+        return CodeResult(details, said, followed_by(why, f"{said}."))
 
     def _restore(self) -> None:
         if name := self._kept.get("changes"):
@@ -201,11 +201,11 @@ class WithPackages:
         if update.plan.leaves_code:
             head = update.plan.head
             said = f"The code is still at {short(head.hash)}"
-            made = CodeResult(_details(update.plan, head.hash, update.job), said, f"{sentence(why)} {said}.")
+            made = CodeResult(_details(update.plan, head.hash, update.job), said, followed_by(why, f"{said}."))
         else:
             made = self._code_put_back(why)
         said = " ".join(dict.fromkeys(each.put_back() for each in self.environments))
-        return replace(made, error=f"{made.error} {said}")
+        return replace(made, error=followed_by(made.error or "", said))
 
     def _code_put_back(self, why: str) -> CodeResult:
         """That it failed is told, and keeps nobody from the packages."""
@@ -213,7 +213,7 @@ class WithPackages:
         try:
             return update.put_back(why)
         except (SupervisorError, OSError) as error:
-            failed = f"{sentence(why)} Restoring the code failed too. {error}"
+            failed = followed_by(why, f"Restoring the code failed too. {error}")
         try:
             after = resolve_commit(update.site.git, "HEAD")
         except SupervisorError:
