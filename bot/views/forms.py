@@ -19,6 +19,7 @@ from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
 from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
 from supervisor_core.common.text import capitalize
+from supervisor_core.common.times import format_span
 
 TARGET, LABEL, WHERE = "target", "label", "where"
 VALUE = "value"
@@ -26,6 +27,10 @@ VALUE = "value"
 
 MOST_OPTIONS = 100
 """Options of one menu; with more, the menu requests those that match the typed text."""
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+DURATIONS = (15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY)
+"""The choices for a duration."""
 
 OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
 
@@ -140,12 +145,18 @@ def _element(one: Parameter, value: object) -> Json:
         case ParameterKind.FLAG:
             options = [option(one.word, one.name)]
             return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
+        case ParameterKind.DURATION:
+            spans = [each for each in DURATIONS if one.low <= each <= one.high]
+            if isinstance(value, int) and value not in spans:
+                spans = sorted([*spans, value])
+            options = [option(format_span(each), one.spelled(each)) for each in spans]
+            return _chosen("static_select", options, spelled) | {"placeholder": plain_text("Choose a duration")}
         case ParameterKind.PERSON:
             initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
             return {"type": "users_select", "placeholder": plain_text("Choose a person"), **initial}
         case _:
             element = {"type": "plain_text_input"}
-            if one.high and one.kind is not ParameterKind.DURATION:
+            if one.high:
                 element["max_length"] = min(one.high, LONGEST_INPUT)
     return element | ({"initial_value": spelled} if spelled else {})
 
