@@ -91,7 +91,7 @@ async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, co
     modal = await slack.user("operator").modal("Roll back")
     for text in (
         "Worker: [South]",
-        "Commits back: [3]",
+        "Commits to revert: [3]",
         "Label: [hotfix]",
         "posted in #ops, in the thread",
         "approver",
