@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from supervisor_core.commands.definitions import CODE_HANDLERS
-from supervisor_core.common.text import flatten, sentence
+from supervisor_core.common.text import capitalize, flatten, sentence
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
 
 FIRST, REST, LAST = 140, 700, 500
@@ -46,7 +46,8 @@ def error_parts(error: str) -> ErrorParts:
 
 def error_of(job: Job) -> str:
     """The reason for the failure."""
-    return (job.outcome.error if job.outcome else None) or "No reason was given."
+    error = (job.outcome.error if job.outcome else None) or "No reason was given."
+    return capitalize(error.removeprefix("Interrupted: ")) if is_interrupted(job) else error
 
 
 def worker_errors(job: Job) -> dict[str, str]:

@@ -51,8 +51,8 @@ async def test_killed_while_it_told_who_is_concerned_they_are_told_once(
     await card.button("Approve").click(as_=slack.user("approver"), confirm=True)
     await killed_and_started_again(home, slack, daemon)
     (word,) = thread(slack)
-    outcome = "restart was interrupted" if point == "jobs_t.done:before" else "restarted"
-    assert word["text"].startswith(f"<@U0OPERATOR> <@U0APPROVER> OrionMX: {outcome}")
+    outcome = "Restart of OrionMX interrupted" if point == "jobs_t.done:before" else "OrionMX restarted"
+    assert word["text"].startswith(f"<@U0OPERATOR> <@U0APPROVER> {outcome}")
 
 
 @pytest.mark.sampled(2)
