@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,7 @@ def picked(page: Page, name: str) -> Any:
     search = page.get_by_role("combobox", name="Search: Choose a command")
     title = views.submit_text(CATALOG[name])
     search.fill(title)
-    page.get_by_role("option", name=title).first.click()
+    page.get_by_role("option", name=re.compile(f"^{re.escape(title)}")).first.click()
     return page.get_by_role("dialog", name=title)
 
 
