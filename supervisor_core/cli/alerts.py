@@ -14,7 +14,7 @@ from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.table import AMBER, DIM, RED, folded_table, table, terminal_width, wants_colour
+from supervisor_core.cli.table import AMBER, DIM, RED, fit, folded_table, table, terminal_width, wants_colour
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
@@ -153,7 +153,7 @@ def mute_or_unmute(command: Command, config: SupervisorConfig, *, as_json: bool)
         alerts = AlertService(ledger)
         said = _unmuted(alerts, command) if command.name == "unmute" else _muted(alerts, command)
     wake(config)
-    print(json.dumps(said) if as_json else said["message"])
+    print(json.dumps(said) if as_json else fit(said["message"]))
     return 0
 
 

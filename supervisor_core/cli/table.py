@@ -85,6 +85,15 @@ def folded(text: str, width: int, indent: int = 0) -> list[str]:
     return [*lines, line] if line.strip() or not lines else lines
 
 
+def fit(text: str) -> str:
+    """The text as it is, or on a terminal with longer lines folded between words."""
+    width = terminal_width()
+    if width is None:
+        return text
+    lines = text.split("\n")
+    return "\n".join(part for line in lines for part in (folded(line, width, 2) if len(line) > width else [line]))
+
+
 def _folded_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
     others = GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=True)) + GAP
     room = width - len(others)

@@ -13,6 +13,7 @@ from typing import Any
 from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
+from supervisor_core.cli.table import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
@@ -214,7 +215,7 @@ def _outcome(
     if options.json:
         print(json.dumps(document))
     else:
-        print("\n".join(_words(command, document, results or [])))
+        print(fit("\n".join(_words(command, document, results or []))))
     return 0 if document["success"] else 1
 
 

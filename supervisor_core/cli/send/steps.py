@@ -111,7 +111,7 @@ class StepList(StepPrinter):
         until = now if last else from_text(next(following))
         seconds = (until - from_text(step["at"])).total_seconds()
         mark, colour = CURRENT if last and not ended else FAILED if last and worker in failed else DONE
-        who = f"{worker}: " if self._several else ""
+        who = f"{worker}: " if self._several and worker not in step["words"] else ""
         elapsed = f"  {format_span(seconds)}" if seconds >= SHORTEST_ELAPSED else ""
         room = (terminal_width() or MAX_WIDTH) - len(f"{mark} {who}{elapsed}") - 1
         words = printable(who + capitalize(step["words"], worker))

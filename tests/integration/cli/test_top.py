@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -30,11 +31,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 class Terminal:
-    def __init__(self, home: Home, words: tuple[str, ...], columns: int = 80, rows: int = 24) -> None:
+    def __init__(self, home: Home, words: tuple[str, ...], **environ: str) -> None:
         self.master, self.slave = pty.openpty()
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.slave)
-        env = {**home.environ, "TERM": "xterm"}
+        env = {**home.environ, "TERM": "xterm", **environ}
         self.program = subprocess.Popen(
             [*SUPERVISOR, *words], cwd=home.folder, env=env, stdin=self.slave, stdout=self.slave, stderr=self.slave
         )
@@ -44,15 +45,16 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while text not in self.said:
             assert time.monotonic() < deadline, f"{text!r} did not come: {self.said!r}"
-            self.said += os.read(self.master, 65536).decode()
+            if select.select([self.master], [], [], 1)[0]:
+                self.said += os.read(self.master, 65536).decode()
 
     def type(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
 
 @contextmanager
-def top(home: Home, *words: str) -> Iterator[Terminal]:
-    terminal = Terminal(home, words or ("top",))
+def top(home: Home, *words: str, **environ: str) -> Iterator[Terminal]:
+    terminal = Terminal(home, words or ("top",), **environ)
     try:
         yield terminal
     finally:
@@ -123,5 +125,13 @@ def test_steps_are_a_checklist_on_a_terminal(home: Home) -> None:
     with top(home, "restart", "OrionMX") as terminal:
         terminal.wait_for("\x1b[33m•\x1b[0m Stopping OrionMX")
         terminal.wait_for("\x1b[32m✓\x1b[0m Starting OrionMX")
-        terminal.wait_for("OrionMX is restarted")
+        terminal.wait_for("ok: Restarted OrionMX")
         assert terminal.program.wait(10) == 0
+
+
+@pytest.mark.parametrize("words", [("status",), ("audit",), ("restart", "OrionMX")])
+def test_no_color_is_respected(home: Home, words: tuple[str, ...]) -> None:
+    with top(home, *words, NO_COLOR="1") as terminal:
+        terminal.wait_for("OrionMX")
+        terminal.program.wait(30)
+        assert re.search(r"\x1b\[\d*m", terminal.said) is None

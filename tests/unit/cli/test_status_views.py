@@ -16,7 +16,7 @@ import pytest
 
 from supervisor_core.cli.logs import LogLayout, LogSearch
 from supervisor_core.cli.status.views import StatusText, plain_lines
-from supervisor_core.cli.table import folded, folded_table
+from supervisor_core.cli.table import fit, folded, folded_table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW, SEEN = datetime(2026, 2, 5, 14, 30, 20, tzinfo=UTC), "2026-02-05T14:30:15.234567Z"
@@ -276,3 +276,13 @@ def test_services_are_shown_when_one_is_not_well_or_when_asked_for() -> None:
 def test_a_traceback_is_never_in_a_table() -> None:
     assert "Traceback" not in view(ILL, 80)
     assert "ModuleNotFoundError: No module named 'scan'" in view(ILL, None)
+
+
+def test_on_a_terminal_long_lines_are_folded_and_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "short  line\n  indented\n" + "word " * 30
+    assert fit(text) == text, "piped"
+    monkeypatch.setattr("supervisor_core.cli.table.terminal_width", lambda: 40)
+    first, second, *others = fit(text).split("\n")
+    assert (first, second) == ("short  line", "  indented")
+    assert len(others) == 5
+    assert max(map(len, others)) <= 40

@@ -44,7 +44,7 @@ def test_workers_side_by_side_have_a_current_step_each() -> None:
         step("North", 0.2, "starting North"),
     ]
     assert [line[0] for line in lines(both, 1.0)] == ["✓", "•", "•"]
-    assert lines(both, 0.5)[1] == "• South: Stopping South"
+    assert lines(both, 0.5)[1] == "• Stopping South"
 
 
 def test_it_is_drawn_over_the_last_list(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
