@@ -28,12 +28,14 @@ _MARKERS = frozenset("*_~`")
 
 
 def inert(text: str, most: int) -> str:
-    """Data in a line of text, of so many characters before it's escaped. Slack renders no style that is in it.
+    """Data in a line of text, of so many characters. Slack renders no style that is in it.
 
     There is no escape for `*`, `_`, `~` and backticks, so a word with one of them is set as code: the name `a_b` looks
-    as it should anyway.
+    as it should anyway. Where that makes it too long, those characters are left out.
     """
-    return "".join(map(_inert_word, re.split(r"(\s+)", one_line(text, most))))
+    line = one_line(text, most)
+    marked = "".join(map(_inert_word, re.split(r"(\s+)", line)))
+    return marked if len(marked) <= most else fit(escape(line.translate(UNSTYLED)), most)
 
 
 def _inert_word(word: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.views.blocks import Color
-from bot.views.text import ago, escape, fit, in_code, minute
+from bot.views.text import ago, escape, in_code, inert, minute
 from supervisor_core.code.change_plan import count, short
 from supervisor_core.common.text import one_line
 
@@ -95,7 +95,7 @@ def summary(workers: Sequence[Worker], *, monitoring_paused: bool = False) -> tu
 def _state(worker: Worker) -> str:
     state = str(worker["state"]).replace("_", " ")
     if worker["fine"] and state == "stopped":  # paused, not enabled, ended on purpose: the reason says it all
-        return fit(escape(one_line(worker["reason"].removeprefix("stopped, "), REASON)), REASON)
+        return inert(worker["reason"].removeprefix("stopped, "), REASON)
     if worker["state"] in IN_MOTION or worker["state"] != "running":
         return state
     return "running" if worker["health"] in ("healthy", "unknown") else f"running, {worker['health']}"
@@ -106,4 +106,4 @@ def _problem(worker: Worker) -> str:
         return ""
     if worker["last_error"]:
         return f"`{in_code(one_line(worker['last_error'], REASON), REASON)}`"
-    return fit(escape(one_line(worker["reason"], REASON)), REASON)
+    return inert(worker["reason"], REASON)

@@ -10,7 +10,7 @@ from bot.views.buttons import ListPage, command_button, list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
-from bot.views.text import ago, escape, first_lines, fit, mention, requester, shorten, when
+from bot.views.text import ago, escape, first_lines, fit, inert, mention, requester, shorten, when
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
@@ -58,7 +58,7 @@ def mute_answer(made: Sequence[Suppression], now: datetime, *, said: bool) -> Co
     first = made[0]
     names = _names([each.target.id for each in made])
     headline = f":no_bell: *Muted {names}* until {when(first.until, now)}, by {mention(first.by)}"
-    blocks = [section(fit(escape(first.reason), REASON))] if first.reason else []
+    blocks = [section(inert(first.reason, REASON))] if first.reason else []
     workers = tuple(sorted(each.target.id for each in made if each.target.worker))
     if workers:
         command = Command("unmute", workers[0] if len(workers) == 1 else ALL, workers)
@@ -81,7 +81,7 @@ def unmute_answer(
 
 
 def _muted(worker_id: str, hush: Suppression, now: datetime) -> str:
-    why = f": {fit(escape(hush.reason), REASON)}" if hush.reason else ""
+    why = f": {inert(hush.reason, REASON)}" if hush.reason else ""
     name = "Everything" if worker_id == EVERYTHING.id else escape(worker_id)
     if hush.kind is Hush.MAINTENANCE:
         return f":wrench: *{name}* in maintenance until {when(hush.ends_at, now)}{why}"

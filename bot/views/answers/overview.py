@@ -9,10 +9,9 @@ from bot.views.answers.teams import role_of, team_heading
 from bot.views.blocks import Color, Content, Json, actions, button, card, context, join_lines, section, text_message
 from bot.views.buttons import ACTION, command_button, list_page, page_buttons
 from bot.views.forms import OPEN
-from bot.views.text import escape, fit, mention
+from bot.views.text import escape, inert, mention
 from bot.views.workers import Worker, headline, unhealthy_first, worker_line
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.common.text import one_line
 from supervisor_core.workers.teams.manager import TeamPicture
 
 SHOWN = 15
@@ -86,7 +85,7 @@ def pressed_button(command: str, worker_id: str, nonce: str) -> Content:
 
 def monitoring_paused(reason: str) -> str:
     """The warning that monitoring is paused: nothing is restarted automatically."""
-    why = fit(escape(one_line(reason, WHY)), WHY)
+    why = inert(reason, WHY)
     return (
         f":double_vertical_bar: *Monitoring is paused*: {why}. No worker is started, stopped or restarted "
         "automatically until `/supervisor monitoring resume`."

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Color, Content, actions, card, context, fields, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import escape, fit, in_code, mention, minute
+from bot.views.text import escape, fit, in_code, inert, mention, minute
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import from_text
@@ -87,7 +87,7 @@ def schedule_refused(note: Mapping[str, Any]) -> Content:
         "Next try": minute(from_text(note["next_at"])),
     }
     step = f"{mention(owner)}, it runs with your rights. To stop it: `/supervisor schedule remove {name}`"
-    blocks = [section(fit(escape(str(note["why"])), WHY)), *fields(facts), section(step)]
+    blocks = [section(inert(str(note["why"]), WHY)), *fields(facts), section(step)]
     return card(f":no_entry: *Schedule {name} was refused*{times}", Color.WARNING, blocks)
 
 
@@ -96,9 +96,9 @@ def _line(standing: ScheduleStatus) -> str:
     lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
     facts = [f"next {minute(schedule.next_at)}", f"by {_name(schedule.owner)}"]
     if schedule.waiting_since is not None:
-        facts.append(f"waiting since {minute(schedule.waiting_since)}: {fit(escape(schedule.waiting_for), SHORT)}")
+        facts.append(f"waiting since {minute(schedule.waiting_since)}: {inert(schedule.waiting_for, SHORT)}")
     if schedule.last is not None:
-        facts.append(f"last {minute(schedule.last.at)}: {fit(escape(standing.outcome), SHORT)}")
+        facts.append(f"last {minute(schedule.last.at)}: {inert(standing.outcome, SHORT)}")
     return "\n".join([*lines, " · ".join(facts)])
 
 
@@ -114,7 +114,7 @@ def _times(standing: ScheduleStatus) -> str:
 
 def _name(owner: Issuer) -> str:
     """Nobody is mentioned in a list."""
-    return fit(escape(owner.name or owner.id), WHO)
+    return inert(owner.name or owner.id, WHO)
 
 
 def _command(schedule: Schedule, most: int = COMMAND) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Color, Content, card, context, section, text_message
 from bot.views.buttons import list_page, page_buttons
-from bot.views.text import escape, fit, minute, shorten
+from bot.views.text import inert, minute, shorten
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
@@ -67,11 +67,11 @@ def _member(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> str
     role = f" ({_in_words(member.role)})" if member.role != MemberRole.MEMBER else ""
     worker = workers.get(member.agent_id)
     trouble = "" if worker is None or worker["fine"] else f" :red_circle: {_how(worker)}"
-    return f"{fit(escape(member.agent_id), NAME)}{role}{trouble}"
+    return f"{inert(member.agent_id, NAME)}{role}{trouble}"
 
 
 def _in_words(role: str) -> str:
-    return fit(escape(role.lower()), NAME)
+    return inert(role.lower(), NAME)
 
 
 def _health(team: TeamPicture, workers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -95,7 +95,7 @@ def _how(worker: Mapping[str, Any]) -> str:
 def _gone(team: TeamPicture) -> str:
     if not team.left:
         return ""
-    named = [f"{fit(escape(each.agent_id), NAME)} {minute(each.left_at)}" for each in team.left if each.left_at]
+    named = [f"{inert(each.agent_id, NAME)} {minute(each.left_at)}" for each in team.left if each.left_at]
     return f" · left recently: {shorten(named, LEFT)}"
 
 
@@ -111,8 +111,8 @@ def _fine(member: TeamMember, workers: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _name(team: TeamPicture) -> str:
-    return fit(escape(team.name), NAME)
+    return inert(team.name, NAME)
 
 
 def _for(team: TeamPicture) -> str:
-    return f": {fit(escape(' '.join(team.objective.split())), OBJECTIVE)}" if team.objective else ""
+    return f": {inert(' '.join(team.objective.split()), OBJECTIVE)}" if team.objective else ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.views.blocks import Color, Content, actions, card, code_block, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, minute, phrase_markup, phrase_with_names, shorten
+from bot.views.text import code_span, escape, fit, inert, minute, phrase_markup, phrase_with_names, shorten
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
@@ -136,7 +136,7 @@ def _cause(explanation: Explanation, most: int, say: Callable[[Phrase], str]) ->
 
 
 def _condition(words: str, since: datetime | None) -> str:
-    return fit(escape(words), HELD) + (f", since {minute(since)}" if since else "")
+    return inert(words, HELD) + (f", since {minute(since)}" if since else "")
 
 
 def _lines(explanation: Explanation) -> str:
@@ -144,4 +144,4 @@ def _lines(explanation: Explanation) -> str:
 
 
 def _unknown(explanation: Explanation) -> list[str]:
-    return [f"Unknown: {fit(escape(each), ALSO)}" for each in explanation.unknown[:3]]
+    return [f"Unknown: {inert(each, ALSO)}" for each in explanation.unknown[:3]]

@@ -23,7 +23,7 @@ from bot.views.blocks import (
 )
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.text import ago, escape, fit, in_code, mention, when
+from bot.views.text import ago, escape, fit, in_code, inert, mention, when
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppression
@@ -275,7 +275,7 @@ def _facts(details: AlertDetails, now: datetime) -> dict[str, str]:
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         facts["Acknowledged"] = f"{mention(alert.acknowledged_by)} · {when(alert.acknowledged_at, now)}"
     for hush in details.hushes:
-        why = f"\n{fit(escape(hush.reason), LINE // 2)}" if hush.reason else ""
+        why = f"\n{inert(hush.reason, LINE // 2)}" if hush.reason else ""
         by = "" if hush.by == CONFIGURATION else f" by {mention(hush.by)}"
         facts[_SUPPRESSED[hush.kind]] = f"until {when(hush.ends_at, now)}{by}{why}"
     facts["Came back"] = times(alert.occurrences - 1) if alert.occurrences > 1 else ""
@@ -306,7 +306,7 @@ def target_name(alert: Alert) -> str:
     """The name of the alert's target."""
     if alert.target.kind == STORM:
         return "The outage of several workers"
-    name = fit(escape(alert.target.id), NAME)
+    name = inert(alert.target.id, NAME)
     if alert.target.worker:
         return name
     return f"The supervisor {name}" if alert.target.kind == SUPERVISOR else f"The {escape(alert.target.kind)} of {name}"
@@ -315,11 +315,11 @@ def target_name(alert: Alert) -> str:
 def reason_of(alert: Alert) -> tuple[str, str]:
     """What happened, in a few words; and the sentences that follow, mostly what the supervisor does about it."""
     happened, follows = (*re.split(r"[.;] ", flatten(alert.reason), maxsplit=1), "")[:2]
-    return fit(escape(happened.rstrip(".")), WHY), _sentence(follows, alert.target.id)
+    return inert(happened.rstrip("."), WHY), _sentence(follows, alert.target.id)
 
 
 def _sentence(text: str, name: str) -> str:
-    text = fit(escape(text.strip()), WHY).rstrip(".")
+    text = inert(text.strip(), WHY).rstrip(".")
     return f"{capitalize(text, name)}." if text else ""
 
 
@@ -327,7 +327,7 @@ def _last_change(details: AlertDetails, now: datetime) -> str:
     """The last command or configuration before the alert began, which is the cause of most."""
     if details.settings is not None:
         settings = details.settings
-        changes = fit(escape("; ".join(settings.changes)), LINE // 2)
+        changes = inert("; ".join(settings.changes), LINE // 2)
         return f"Configuration by {mention(settings.by)} · {when(settings.at, now)}\n{changes}"
     job = details.before
     if job is None or job.finished_at is None:
@@ -359,7 +359,7 @@ def _log(lines: Sequence[str]) -> Json | None:
 def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
     """The line of small print: the host, the severity, the alert's id, the next reminder."""
     alert = details.alert
-    parts = [fit(escape(details.host), NAME), str(alert.severity), f"alert `{alert.alert_id}`"]
+    parts = [inert(details.host, NAME), str(alert.severity), f"alert `{alert.alert_id}`"]
     reminds = alert.state is AlertState.OPEN and alert.parent_id is None and alert.cleared_at is None
     if reminds and alert.due_at is not None:
         parts.append(f"reminder at {when(alert.due_at, now)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.views.blocks import context, section
-from bot.views.text import escape, fit
+from bot.views.text import escape, fit, inert
 from supervisor_core.alerts.grouping.rules import AlertMembers
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.workers.conditions.rules import Condition
@@ -47,7 +47,7 @@ def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
         blocks.append(section(named))
     if members.by_team:
         shown = list(members.by_team.items())[:TEAMS]
-        teams = " · ".join(f"{fit(escape(name), NAME)} {count:,}" for name, count in shown)
+        teams = " · ".join(f"{inert(name, NAME)} {count:,}" for name, count in shown)
         more = f" · {len(members.by_team) - TEAMS} more" if len(members.by_team) > TEAMS else ""
         blocks.append(context(f"*By team:* {teams}{more}"))
     return blocks
@@ -87,7 +87,7 @@ def _grouped(first: Sequence[Alert]) -> list[str]:
     """Their names, those that are in the same way together."""
     by_condition: dict[Condition, list[str]] = {}
     for alert in first:
-        by_condition.setdefault(alert.condition, []).append(fit(escape(alert.target.id), NAME))
+        by_condition.setdefault(alert.condition, []).append(inert(alert.target.id, NAME))
     words = (
         (STORM_WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in by_condition.items()
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Color, Content, card, section, text_message
 from bot.views.cards.alert import WORDS, reason_of, target_name
-from bot.views.text import day, escape, first_lines, fit, minute, when
+from bot.views.text import day, escape, first_lines, fit, inert, minute, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -57,7 +57,7 @@ def weekly_summary(
     """The summary of a week, one line where it was quiet."""
     total = _sum(worked.values())
     uptime = f"{count(len(worked), 'worker')}, {percent(total)} uptime"
-    whose = f"on {fit(escape(host), NOTICE)}, {day(since)} to {day(until)}"
+    whose = f"on {inert(host, NOTICE)}, {day(since)} to {day(until)}"
     if not begun:
         return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
     headline = f":calendar: *{count(len(begun), 'alert')} this week* {whose}: {uptime}"
@@ -73,7 +73,7 @@ def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
     """The uptime of workers, the lowest first; without those that have none on record."""
     known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
     worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
-    return [f"• {fit(escape(name), NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
+    return [f"• {inert(name, NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
 
 
 def _least(spans: Sequence[Uptime]) -> float:
@@ -119,7 +119,7 @@ def _mention(who: str) -> str:
 
 def pause_flag(said: Mapping[str, Any]) -> Content:
     """A pause flag that somebody changed on the drive, and that was put back."""
-    headline = f":warning: *{fit(escape(str(said['worker_id'])), NOTICE)}:* {escape(str(said['what']))}."
+    headline = f":warning: *{inert(str(said['worker_id']), NOTICE)}:* {escape(str(said['what']))}."
     todo = "Somebody can write to the drive's state folder. Find out who, and pause or resume with a command instead."
     return text_message(f"{headline}\n{todo}")
 
