@@ -145,7 +145,7 @@ def test_a_flag_for_what_needs_an_approval_is_rejected(tmp_path: Path) -> None:
         home.drop_flag("supervisor_pause_OrionMX.flag", {})
         assert once(home) == 1
         reason = home.inbox / "rejected" / "supervisor_pause_OrionMX.flag.reason.txt"
-        assert "needs an approval here" in reason.read_text()
+        assert "needs an approval with 1 vote" in reason.read_text()
         assert [row["action"] for row in home.audit()] == ["REFUSED"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,9 +42,13 @@ def settled(home: Host) -> dict[str, int | None]:
     return pids
 
 
+def worker_starts(home: Host) -> int:
+    return len(re.findall(r"\] \w+ started \(pid ", home.log()))
+
+
 def as_before(home: Host, pids: dict[str, int | None]) -> None:
     """All is as it was: the same processes, the same rest, nobody twice."""
-    starts = home.log().count(" started (pid ")
+    starts = worker_starts(home)
     already = home.json("send", "resume South", "--wait")  # the whole road of a command, and the round that follows it
     assert (already["success"], already["details"]["already_running"]) == (True, True)
     assert home.pids() == pids
@@ -51,24 +56,24 @@ def as_before(home: Host, pids: dict[str, int | None]) -> None:
     assert home.worker("Paused")["paused"]
     assert home.worker("Broken")["quarantined"]
     assert (home.worker("Paused")["state"], home.worker("Broken")["state"]) == ("stopped", "quarantined")
-    assert home.log().count(" started (pid ") == starts
+    assert worker_starts(home) == starts
 
 
-@pytest.mark.parametrize("command", ["start", "restart"])
+@pytest.mark.parametrize("command", ["start", "daemon restart"])
 def test_the_next_one_says_that_it_took_over_and_adopts_exactly_the_same(home: Host, command: str) -> None:
     pids = settled(home)
-    starts = home.log().count(" started (pid ")
+    starts = worker_starts(home)
     killed = home.kill_daemon()
     said = runtime_file.read(home.state_dir)
     assert (said["running"], said["pid"]) == (True, killed)
-    done = home.supervisor(command)
+    done = home.supervisor(*command.split())
     assert (done.returncode, done.stderr) == (0, "")
     assert f"The previous daemon (pid {killed}) crashed. The new one takes over its workers." in done.stdout
     as_before(home, pids)
-    assert home.log().count(" started (pid ") == starts
+    assert worker_starts(home) == starts
     said = runtime_file.read(home.state_dir)
     assert (said["running"], said["pid"]) == (True, home.daemon())
-    again = home.supervisor("restart")
+    again = home.supervisor("daemon", "restart")
     assert "crashed" not in again.stdout, "it is said once"
     as_before(home, pids)
 

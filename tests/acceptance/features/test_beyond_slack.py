@@ -62,9 +62,9 @@ def test_an_alert_is_told_signed_from_its_first_word_to_its_end_and_no_secret_is
         assert each.headers["User-Agent"].startswith("supervisor-chatops/")
     first, last = tries[-1].document, receiver.posts()[-1].document
     assert (first["condition"], first["severity"], first["host"]) == ("down", "critical", "TestHost")
-    assert first["words"].startswith("OrionMX on TestHost: down. Not started again")
+    assert first["words"].startswith("OrionMX on TestHost: down. Crashed (SIGKILL)")
     assert (last["alert"], last["state"]) == (first["alert"], "closed")
-    assert last["words"].startswith("OrionMX on TestHost: well again, after")
+    assert last["words"].startswith("OrionMX on TestHost: recovered after")
 
     said = home.supervisor("doctor").stdout + home.supervisor("config", "check").stdout
     assert "answers; nothing was sent to it" in said

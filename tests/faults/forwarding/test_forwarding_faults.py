@@ -65,7 +65,7 @@ def test_while_it_is_away_all_goes_on_and_what_waits_comes_when_it_is_back(
         home.start_daemon()
         for number in range(5):
             assert home.json("send", "pause" if number % 2 else "resume", "--wait")["success"]
-        wait_until(lambda: "10 rows wait" in service(home)["reason"], 20, "all that waits is counted")
+        wait_until(lambda: "10 rows waiting" in service(home)["reason"], 20, "all that waits is counted")
         said = service(home)
         assert (said["state"], said["health"]) == ("running", "degraded")
         assert "The shared database" in said["reason"]
@@ -93,7 +93,7 @@ def test_a_daemon_started_while_it_is_away_says_how_much_has_waited_since_the_la
             for number in range(3):
                 note_audit(ledger, number)
         home.start_daemon()
-        wait_until(lambda: "3 rows wait" in service(home)["reason"], 20, "it says how many wait")
+        wait_until(lambda: "3 rows waiting" in service(home)["reason"], 20, "it says how many wait")
 
 
 @pytest.mark.sampled(1)

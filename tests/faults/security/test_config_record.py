@@ -97,7 +97,7 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     assert {each: home.running_copies(each) for each in held} == {each: before[each] for each in held}
     await slack.channel("ops").shows(f"Configuration halted · {name} doesn't run with it")
     alert = await slack.channel("ops").shows(f"{name} is down")
-    await alert.becomes("Last change: configuration by root (file)")
+    await alert.becomes("Configuration by root (file)")
     (why,) = await asked(home, "send", f"why {name}")
     assert why["cause"] == "configuration", why
     edit(home, **{each: {"env": {"MODE": "fast"}} for each in WORKERS})

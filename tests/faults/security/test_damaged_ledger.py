@@ -63,7 +63,7 @@ def says_what_to_do(home: Home) -> None:
     (ledger,) = (check for check in checks if check["name"] == "ledger")
     assert not ledger["ok"]
     assert "is damaged" in ledger["message"]
-    assert "The audit trail ended: TestHost at row" in ledger["message"]
+    assert "The audit trail ended at: TestHost at row" in ledger["message"]
     assert all(words in ledger["remedy"] for words in ("supervisor stop", "backup", ".recover", "audit_head.json"))
 
 

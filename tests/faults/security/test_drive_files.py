@@ -123,7 +123,7 @@ def test_no_path_leads_out_of_the_drive(drive: Path, secret: Path, path: str) ->
 def test_a_giant_is_refused_before_it_fills_the_memory(drive: Path) -> None:
     with (drive / "logs" / "heartbeat.json").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(UnreadableFileError, match="more than 1000 bytes"):
+    with pytest.raises(UnreadableFileError, match="larger than 1000 bytes"):
         read(drive, "logs/heartbeat.json")
     end = read_end(drive, "logs/heartbeat.json")
     assert (len(end.data), end.size, end.cut) == (MOST, 1 << 40, True)

@@ -73,7 +73,7 @@ def test_an_archive_with_tables_of_our_names_is_left_alone(database_url: str, ar
         rounds = ReplicationRounds(made)
         said = {rounds.once().problem for _ in range(3)}
         (problem,) = said
-        assert "isn't the supervisor's: its table workers_t has no last_heartbeat_at" in problem
+        assert "isn't the supervisor's: its table workers_t lacks last_heartbeat_at" in problem
         assert "Nothing was changed. Create a database of its own" in problem
         with pytest.raises(ForeignTables):
             made.connect()
@@ -86,7 +86,7 @@ def test_tables_that_an_older_program_let_pass_are_noticed_at_our_version(
     with archive.begin() as connection:
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO alembic_version VALUES ('{schema.HEAD}')"))
-    with pytest.raises(ForeignTables, match="workers_t has no last_heartbeat_at"):
+    with pytest.raises(ForeignTables, match="workers_t lacks last_heartbeat_at"):
         forward(ledger, database_url)
 
 
@@ -118,7 +118,7 @@ def test_passes_doctor_and_upgrade_say_so_and_touch_nothing(tmp_path: Path, data
         assert "no such column" not in done.stderr
         check = doctor_says(home)
         assert not check["ok"]
-        assert "its table workers_t has no last_heartbeat_at" in check["message"]
+        assert "its table workers_t lacks last_heartbeat_at" in check["message"]
         assert "Create a database of its own" in check["remedy"]
         done = home.supervisor("db", "upgrade")
         assert done.returncode == 1

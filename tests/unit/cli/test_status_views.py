@@ -102,7 +102,7 @@ ILL = status(
     [
         service("queue_processor"),
         service("heartbeat", state="starting", health="unknown", reason="", last_health_at=None),
-        service("forwarder", health="degraded", reason="The shared database is away; 12 rows wait"),
+        service("forwarder", health="degraded", reason="The shared database is away; 12 rows waiting"),
         service("metrics", state="error", health="degraded", reason="failed; retrying in 4 s", last_error="OSError"),
         service("scheduler", reason="not built yet", **OFF),
         service("slack", reason="slack.enabled is false", **OFF),
