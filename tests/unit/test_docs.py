@@ -15,6 +15,8 @@ from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
+MAXIMUM_WORDS, MAXIMUM_PAGE, MAXIMUM_README = 20_000, 1_500, 500
+"""Of all pages outside docs/reference, of one of them, and of the README."""
 SYMPTOMS = sorted((ROOT / "docs" / "runbook").glob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])
 CODE = ("supervisor_core", "bot", "playground", "tests")
@@ -26,8 +28,9 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def words(text: str) -> int:
-    """The number of words, code and tables included; signs alone don't count."""
-    return sum(any(sign.isalnum() for sign in word) for word in text.split())
+    """The number of words with a letter, in code and tables too. What a test generates doesn't count."""
+    text = re.sub(r"<!-- paths: begin -->.*<!-- paths: end -->", "", text, flags=re.DOTALL)
+    return sum(any(sign.isalpha() for sign in word) for word in text.split())
 
 
 def anchors(page: Path) -> set[str]:
@@ -74,6 +77,24 @@ def test_every_page_is_in_the_index() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         name = str(page.relative_to(ROOT / "docs"))
         assert page in SYMPTOMS or name == "README.md" or f"({name})" in index, f"{name} is not in docs/README.md"
+
+
+def test_the_pages_stay_short() -> None:
+    folder = ROOT / "docs"
+    lengths = {
+        str(page.relative_to(ROOT)): words(page.read_text())
+        for page in folder.rglob("*.md")
+        if page.parent.name != "reference"
+    }
+    assert {name: length for name, length in lengths.items() if length > MAXIMUM_PAGE} == {}
+    assert sum(lengths.values()) <= MAXIMUM_WORDS
+    assert words((ROOT / "README.md").read_text()) <= MAXIMUM_README
+    assert words(RUNBOOK.read_text()) <= 400
+
+
+def test_every_explanation_has_a_diagram() -> None:
+    pages = {page.name for page in (ROOT / "docs" / "explanation").glob("*.md") if "```mermaid" not in page.read_text()}
+    assert pages == {"dependencies.md"}, "which is a list"
 
 
 def test_every_dependency_has_its_sentence() -> None:
