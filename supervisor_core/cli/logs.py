@@ -179,11 +179,10 @@ def run(options: argparse.Namespace) -> int:
 
         return worker_output.run(options)
     raw = read_quickly(options.config)
-    search = LogSearch(options.worker, options.level, *_since(options.since))
+    worker_id = _configured(options.worker, raw) if options.worker else options.worker
+    search = LogSearch(worker_id, options.level, *_since(options.since))
     files = EventFiles(state_dir_of(raw))
     printer = _Printer(search, as_json=options.json)
-    if options.worker:
-        _say_if_unknown(options.worker, raw)
     found = search.newest(files.newest_first(unfinished=not options.follow), options.lines)
     printer.show(found)
     if not files.begun:
@@ -231,16 +230,21 @@ def still_read() -> bool:
     return not poll.poll(FOLLOW_SECONDS * 1000)
 
 
-def _say_if_unknown(worker_id: str, raw: RawConfig) -> None:
-    """Warn about a worker that isn't configured: its events may still be in the log, or it's a typo."""
+def _configured(worker_id: str, raw: RawConfig) -> str:
+    """The configured worker with this id in any case. For another one, warn: its events may still be in the log, or
+    it's a typo."""
     workers = raw.data.get("workers")
     known = [str(each) for each in workers] if isinstance(workers, dict) else []
     if worker_id not in known:
+        from supervisor_core.commands.targets import find_name
         from supervisor_core.common.text import nearest
 
+        if found := find_name(worker_id, known):
+            return found
         near = nearest(worker_id, known)
         hint = f" Did you mean {near}?" if near else ""
         print(f"supervisor: there's no worker {worker_id!a} in the configuration.{hint}", file=sys.stderr)
+    return worker_id
 
 
 def _since(text: str | None) -> tuple[str, str]:

@@ -116,6 +116,12 @@ def test_nothing_that_fits_is_said(home: Home) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "supervisor: no matching events.\n")
 
 
+def test_a_worker_in_another_case_is_that_worker(home: Home) -> None:
+    log(home, line("of OrionMX", worker_id="OrionMX"))
+    done = home.supervisor("logs", "--worker", "orionmx")
+    assert ("of OrionMX" in done.stdout, done.stderr) == (True, "")
+
+
 def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
     log(home, line("of old times", worker_id="OrionMY"))
     done = home.supervisor("logs", "--worker", "OrionMY")
