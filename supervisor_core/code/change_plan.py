@@ -1,7 +1,4 @@
-"""Code as commands see it: commits, the files they touch, and what a command on code would do. Pure.
-
-What a command on code would do, worked out before anything is done: shown to people, then carried out. Pure.
-"""
+"""Commits, changed files, and the plan of a code change, which is shown to people and then carried out. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +16,10 @@ SHORT = 7  # letters of a hash, where people read it
 LONGEST_NAME = 200  # characters of a file's path, in a sentence
 
 STATE_PARAM = "state"
-"""The parameter that holds a command on code to what a preview showed: its hash, of several checkouts all their hashes.
-It follows from the previews, and is no part of what was asked for."""
+"""The parameter that binds a command to its previews: their hashes. The requester doesn't type it."""
 
 TASK = "Supervisor-Task"
-"""The trailer of every commit that a command made; it names the command."""
+"""The trailer with the command id in every commit that a command made."""
 
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40}|[0-9a-f]{64})\b", re.MULTILINE)
 _TASK = re.compile(rf"^{TASK}: ([A-Za-z0-9_-]{{1,128}})$", re.MULTILINE)
@@ -45,18 +41,18 @@ class Commit:
 
     @property
     def is_merge(self) -> bool:
-        """Whether it brings several lines of history together."""
+        """True for a merge commit."""
         return len(self.parents) > 1
 
     @property
     def takes_back(self) -> str:
-        """The commit that this one reverts, as its message says; empty where it says nothing of the kind."""
+        """The commit that this one reverts, by its message; empty if it isn't a revert."""
         found = _REVERTS.search(self.body)
         return found[1] if found else ""
 
     @property
     def task_id(self) -> str:
-        """The command that made it; empty where a person did."""
+        """The id of the command that made it; empty if a person did."""
         found = _TASK.findall(self.body)
         return found[-1] if found else ""
 
@@ -76,15 +72,15 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What becomes of one file."""
+    """The change of one file."""
 
     kind: str
     """Git's letter: A, M, D, R …"""
     path: str
     was: str = ""
-    """What it was called before, where it is renamed."""
+    """The earlier name of a renamed file."""
     submodule: bool = False
-    """Whether it is no file but the place of a submodule from now on."""
+    """True if it becomes a submodule."""
 
     def as_json(self) -> dict[str, str]:
         """For results, and for programs."""
@@ -93,17 +89,17 @@ class FileChange:
 
 
 def new_paths(changes: Iterable[FileChange]) -> list[str]:
-    """Where files come to lie that were not there before. A submodule's folder may be there from an earlier time."""
+    """The paths of new files. Submodules don't count, because their folders may already exist."""
     return [change.path for change in changes if change.kind in "ARC" and not change.submodule]
 
 
 def short(commit: str) -> str:
-    """A hash as people read it."""
+    """The short form of a hash."""
     return commit[:SHORT]
 
 
 def revert_message(commit: Commit, who: str, task_id: str) -> str:
-    """The message of the commit that takes this one back: in git's own words first, so that every tool knows it."""
+    """The message of a revert. It begins with git's own words, so that every tool recognizes it."""
     towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
     return (
         f'Revert "{commit.subject}"\n\nThis reverts commit {commit.hash}{towards}.\n\n'
@@ -112,12 +108,12 @@ def revert_message(commit: Commit, who: str, task_id: str) -> str:
 
 
 def merge_message(branch: str, kept: int, who: str, task_id: str) -> str:
-    """The message of the merge that an update makes where the branch has commits of its own."""
+    """The message of a merge with local commits."""
     return f"Merge {branch}\n\nKeeps {count(kept, 'local commit')}.\n\nRequested by {who}.\n\n{TASK}: {task_id}\n"
 
 
 def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id: str) -> str:
-    """The message of the commit that takes a rollback or an update back."""
+    """The message of an undo."""
     return (
         f"Undo {what} ({undone_task_id})\n\nRestores every file to {before}.\n\n"
         f"Requested by {who}.\n\n{TASK}: {task_id}\n"
@@ -125,7 +121,7 @@ def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id:
 
 
 def state_hash(facts: Mapping[str, Any]) -> str:
-    """The same as long as nothing has moved on that somebody relied on when they said yes."""
+    """Hash the facts that an approval relies on."""
     return hashlib.sha256(canonical_json(facts).encode()).hexdigest()
 
 
@@ -135,7 +131,7 @@ def count(number: int, noun: str) -> str:
 
 
 def list_names(things: Sequence[str], most: int) -> str:
-    """The first of them, and how many there are beside."""
+    """The first names, and the number of the others."""
     said = ", ".join(one_line(thing, LONGEST_NAME) for thing in things[:most])
     return f"{said} and {len(things) - most} more" if len(things) > most else said
 
@@ -151,7 +147,7 @@ def describe_move(what: str, before: str, after: str) -> str:
 
 
 LISTED_COMMITS, LISTED_FILES = 50, 200
-"""So many are named, in a preview and in an outcome; the others are counted."""
+"""The most that are named in a preview or an outcome; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,55 +157,55 @@ class CodePlan:
     command: str
     """Its name in the catalog."""
     head: Commit
-    """What is checked out now."""
+    """The current commit."""
     target: str
-    """The commit whose state is gone to; of a merge, the one that is merged."""
+    """The commit to reach; for a merge, the one to merge."""
     commits: tuple[Commit, ...] = ()
-    """Those that come in, or are taken back; newest first."""
+    """The commits to add or to revert, newest first."""
     commit_count: int = 0
     skipped: tuple[Commit, ...] = ()
-    """Those that change nothing, so that there is nothing to take back."""
+    """Commits without changes, which aren't reverted."""
     kept: tuple[Commit, ...] = ()
-    """Commits of this checkout that the remote has not, and that stay in force."""
+    """Local commits that stay."""
     dropped: tuple[Commit, ...] = ()
-    """Those that go."""
+    """Local commits that are dropped."""
     changes: tuple[str, ...] = ()
-    """Files with changes that no commit has, and that go."""
+    """Files whose uncommitted changes are discarded."""
     files: tuple[FileChange, ...] = ()
     on_the_way: tuple[FileChange, ...] = ()
-    """Files that come and go between its steps; nothing may lie in their places either."""
+    """The changes of each revert. Nothing may lie in the places of these new files either."""
     undone_task_id: str = ""
     undone: str = ""
-    """What that was: `the rollback`."""
+    """The undone command in words: `the rollback`."""
     packages: tuple[Mapping[str, Any], ...] = ()
-    """What it had installed, by environment; that goes as well."""
+    """The packages that the undone command installed, by environment. They are restored too."""
     installs: tuple[str, ...] = ()
-    """What is installed into which Python, in words; also where no code is to be brought."""
+    """The requirements to install and their Python, in words."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing beside all that, a sentence each."""
+    """Further sentences for people."""
 
     @property
     def leaves_code(self) -> bool:
-        """Whether the code is already as it would be."""
+        """True if the code doesn't change."""
         return not (self.commits or self.dropped or self.changes or self.undone_task_id)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether nobody needs to be stopped: nothing changes, and nothing is installed."""
+        """True if nothing changes and nothing is installed, so that no worker is stopped."""
         return self.leaves_code and not self.installs
 
     @property
     def merges(self) -> bool:
-        """Whether two lines of history come together: then they may not fit."""
+        """True for a merge, which may conflict."""
         return bool(self.commits and self.kept)
 
     @property
     def is_tried(self) -> bool:
-        """Whether it may turn out not to fit, so that a trial tells something."""
+        """True if a dry run is useful, because the change may fail."""
         return self.merges or bool(self.commits and self.command == "rollback")
 
     def facts(self) -> dict[str, Any]:
-        """What somebody relied on who saw this plan."""
+        """The facts that an approval of this plan relies on."""
         installs = {"installs": list(self.installs)} if self.installs else {}
         return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes), **installs}
 

@@ -1,7 +1,4 @@
-"""The checkout that a command on code works on, who runs from it, and whether it may be touched at all.
-
-What commands have done to a checkout before, as the ledger knows it: to take it back, and to do nothing twice.
-"""
+"""The checkout of a code change: its workers, the checks before a change, and its earlier changes from the ledger."""
 
 from __future__ import annotations
 
@@ -26,18 +23,18 @@ NAMED = 5  # files in an error
 
 
 class CodeRefused(RefusedError):
-    """The code may not be changed as it is now."""
+    """The code can't be changed in its current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """One checkout, and all workers of this host that run from it."""
+    """One checkout, with all workers of this host that run from it."""
 
     git: Git
     worker: WorkerSettings
-    """For whom it was asked; what is configured for its code counts."""
+    """The worker of the command, whose code settings apply."""
     workers: tuple[WorkerSettings, ...]
-    """All of them, by their ids."""
+    """All workers, sorted by id."""
 
     @property
     def top(self) -> Path:
@@ -76,7 +73,7 @@ def commit_environment(config: SupervisorConfig) -> dict[str, str]:
 
 
 def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeState:
-    """How the checkout stands; `CodeRefused` where nothing may be changed in it as it is."""
+    """Read the state of the checkout. Raise `CodeRefused` if it can't be changed."""
     code, top = site.code, site.top
     state = site.git.state()
     if not state.head:
@@ -117,7 +114,7 @@ def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeStat
 
 
 def check_free(site: Checkout, changes: Sequence[FileChange]) -> None:
-    """`CodeRefused` where something lies in the way of files that would come."""
+    """Raise `CodeRefused` if untracked files lie in the way of new ones."""
     if found := find_blocking_files(site.git, new_paths(changes)):
         raise CodeRefused(
             f"Untracked files in {site.top} would be overwritten: {list_names(found, NAMED)}.",
@@ -131,9 +128,9 @@ def _sharing(config: SupervisorConfig, top: Path) -> tuple[WorkerSettings, ...]:
 
 
 def check_unmoved(site: Checkout, head: str, changes: Sequence[str], files: Sequence[FileChange]) -> None:
-    """`CodeRefused` where the checkout is not any more what it was when this was planned.
+    """Raise `CodeRefused` if the checkout has changed since the plan.
 
-    Asked once its workers are at rest: one that ends may write what it knows into the very folder that it runs from.
+    Called after the workers have stopped, because a worker may write into its own folder as it exits.
     """
     state = check_changeable(site, drops_changes=bool(changes))
     if state.head != head:
@@ -154,33 +151,30 @@ WHAT = {"update_code": "the update", "update_code_deps": "the update", "rollback
 NOT_KNOWN = "Earlier code changes aren't on record here."
 
 PAGE = 100
-"""So many commands are read at once, until one is found that changed something; most change nothing."""
+"""Commands that are read at once in the search for one that changed something; most don't."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """One command that moved the head."""
+    """A command that changed the code or its packages."""
 
     task_id: str
     handler: str
     before: str
     after: str
     packages: tuple[Mapping[str, Any], ...] = ()
-    """What it installed, by environment."""
+    """The packages that it installed, by environment."""
     changes: str = ""
-    """The name under which it kept what was changed and in no commit."""
+    """The backup ref of the uncommitted changes that it discarded."""
 
     @property
     def what(self) -> str:
-        """What it was, as people call it."""
+        """Its name for people."""
         return WHAT.get(self.handler, "the undo")
 
 
 def change_to_undo(host: HostContext, site: Checkout, head: str, task_id: str | None) -> CodeChange:
-    """The update or rollback with this id; without one the newest, unless that is an undo.
-
-    It can be undone where nothing came on top of it, or where all that came on top cancels out.
-    """
+    """The update or rollback with this id; without an id the newest change, unless that's an undo."""
     who = ", ".join(site.ids)
     if task_id is not None:
         found = _changed_by(host, site, task_id)
@@ -204,7 +198,7 @@ def change_to_undo(host: HostContext, site: Checkout, head: str, task_id: str | 
 
 
 def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
-    """Whether the files are as this change left them."""
+    """True if the files are as this change left them, also if later changes cancel out."""
     git = site.git
     return head == change.after or (
         bool(resolve_commit(git, change.after)) and tree_of(git, head) == tree_of(git, change.after)
@@ -212,7 +206,7 @@ def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
 
 
 def _instead(host: HostContext, site: Checkout, head: str) -> str:
-    """What can be done where the newest change is an undo: take it back, or go one change further."""
+    """The alternatives if the newest change is an undo: revert it, or undo the change before it too."""
     again = f" To revert it: rollback {site.worker.id} 1."
     for change in _changes(host, site):
         if change.handler != "undo_code" and has_nothing_on_top(site, change, head):
@@ -231,7 +225,7 @@ def _changed_by(host: HostContext, site: Checkout, task_id: str) -> CodeChange |
 
 
 def _changes(host: HostContext, site: Checkout) -> Iterator[CodeChange]:
-    """All that changed the code, newest first."""
+    """The code changes on record, newest first."""
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
     from supervisor_core.jobs import rows as jobs  # late, as above
@@ -248,9 +242,9 @@ def _changes(host: HostContext, site: Checkout) -> Iterator[CodeChange]:
 
 
 def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | None:
-    """What came of the same command for another worker that runs from the same checkout; None where it is the first.
+    """The outcome of the same command for another worker of the checkout; None for the first worker.
 
-    What is done to a checkout is done once for each command, whoever of its workers comes first.
+    A command changes a checkout once, whichever of its workers comes first.
     """
     if host.ledger is None:
         return None

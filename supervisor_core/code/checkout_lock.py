@@ -1,11 +1,11 @@
-"""One lock for each checkout: who changes the code has it alone, who stops or starts a worker that runs from it
-shares it. So nobody starts a worker on code that is half changed, in whichever process of this host they are.
+"""The locks of a checkout, for all processes of this host, so that no worker starts on half-changed code.
 
-Changes of the code also have a turn, one after the other: whoever changes it gives the checkout back while its remote
-is asked, but keeps the turn. A change that was begun by somebody without the turn is one that a crash cut off.
+A code change holds the checkout lock exclusively; starting or stopping one of its workers shares it. Code changes also
+hold a turn lock, one after the other: a change releases the checkout while it asks the remote, but keeps the turn. So a
+change on record whose turn nobody holds was interrupted by a crash.
 
-Each execution takes the turn, then the checkout, and beneath it at most the locks of Python environments, in the order
-of their names: so no two can wait for each other.
+Each execution takes the turn, then the checkout, then the locks of Python environments in the order of their names.
+This order rules out deadlocks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import HostContext
 
 HEAR_SECONDS = 0.2
-"""How soon it is heard, while somebody else has the checkout, that this program must stop."""
+"""The interval at which a waiting command checks whether this program must stop."""
 
 CHECKOUT, TURN = "code", "change"
-"""How the names of the two locks begin."""
+"""The prefixes of the two lock files."""
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object]) -> Iterator[HostContext | None]:
-    """Have the checkout of this job's worker as the job needs it; the host for the job, None where it was told to stop
-    before that."""
+    """Lock the checkout as this job needs it, and yield the host; None if this program must stop first."""
     definition = by_handler(job.handler)
     tier = definition.tier if definition else Tier.REPORT
     if tier > Tier.LIFECYCLE:
@@ -66,7 +65,7 @@ def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object])
 
 @contextmanager
 def _unlocked(lock: FileLock, should_stop: Callable[[], object]) -> Iterator[None]:
-    """Give the checkout back for a while, and have it again afterwards."""
+    """Release the checkout for a while."""
     lock.release()
     yield
     if not _taken(lock, exclusive=True, should_stop=should_stop):
@@ -77,15 +76,15 @@ def _unlocked(lock: FileLock, should_stop: Callable[[], object]) -> Iterator[Non
 def checkout_shared(
     host: HostContext, worker: WorkerSettings, *, wait: bool, should_stop: Callable[[], object] = lambda: False
 ) -> Iterator[bool]:
-    """Start or stop this worker while nobody changes its code; False where somebody does and that is not waited for,
-    or where it was told to stop before."""
+    """Share the checkout with other starts and stops. False if a code change holds it and `wait` is off, or if this
+    program must stop first."""
     lock = _lock(host, worker, "")
     with lock if _taken(lock, exclusive=False, should_stop=lambda: not wait or should_stop()) else _nothing():
         yield lock.held
 
 
 def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings) -> bool:
-    """Whether what changes the code of one changes that of the other."""
+    """True if both workers run from the same checkout."""
     return _top(host, one) == _top(host, other)
 
 

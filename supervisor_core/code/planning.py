@@ -1,7 +1,7 @@
 """Plans an update, a rollback or an undo; `CodeRefused` says why it can't be done.
 
-Nothing here changes the checkout, except for what an update fetches. Reverts and merges are tried in a temporary
-worktree before a worker is stopped; a fast-forward, a reset and an undo only write files and need no trial.
+Nothing here changes the checkout, except that an update fetches. Reverts and merges get a dry run in a temporary
+worktree before any worker is stopped. A fast-forward, a reset and an undo only write files and don't need one.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from supervisor_core.workers.context import HostContext
 
 NAMED_PACKAGES = 10
 OWN_COMMITS = 1000
-"""So many commits that the remote has not are looked at; a checkout that has more is hardly one of this remote."""
+"""The most local commits that are read. A checkout with more is hardly one of this remote."""
 
 
 def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[str, Any]) -> CodePlan:
-    """What this command would do."""
+    """Plan this command."""
     match handler:
         case "update_code":
             return plan_update(host, site, "update", reset=bool(params.get("reset")))
@@ -73,7 +73,7 @@ def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[s
 
 
 def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool) -> CodePlan:
-    """Ask the remote what it has, and compare."""
+    """Fetch from the remote, and compare."""
     git, code = site.git, site.code
     check_changeable(site, drops_changes=reset)
     with host.unlocked():
@@ -114,7 +114,7 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
 
 
 def plan_rollback(site: Checkout, back: int) -> CodePlan:
-    """Resolve the newest commits along the first parents, and look what taking each of them back would touch."""
+    """Find the newest commits along the first parents, and the files that each revert would touch."""
     git = site.git
     state = check_changeable(site)
     line = commits(git, state.head, most=back + 1, first_parents=True)
@@ -140,7 +140,7 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
 
 
 def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePlan:
-    """Find what is to be taken back, and make sure that nothing came on top of it."""
+    """Find the change to undo, and check that nothing has changed since."""
     git = site.git
     state = check_changeable(site)
     change = change_to_undo(host, site, state.head, task_id)
@@ -196,7 +196,7 @@ def _something_on_top(site: Checkout, change: CodeChange, head: str) -> CodeRefu
 
 
 def _beside(site: Checkout, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
-    """What is worth knowing of a rollback beside its commits."""
+    """Notes on a rollback as a whole."""
     if reverted and not files:
         yield "These commits cancel each other out, so no file changes."
     yield from _packages_stay(site, files)
@@ -245,16 +245,16 @@ MESSAGE = "Dry run of the supervisor"
 
 
 class TrialResult(NamedTuple):
-    """What a trial has shown."""
+    """The result of a dry run; empty if it succeeded or wasn't needed."""
 
     conflict: str = ""
-    """Why it would fail half way."""
+    """The reason why the change would fail."""
     problem: str = ""
-    """Why it could not be tried, which says nothing of whether it would go through."""
+    """The reason why the dry run couldn't be done."""
 
 
 def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
-    """What would come of it; nothing is to be said where it goes through, and where there is nothing to try."""
+    """Do a dry run of a plan with reverts or a merge."""
     if not plan.is_tried:
         return TrialResult()
     paths = {change.path for change in (*plan.files, *plan.on_the_way)}
@@ -275,10 +275,10 @@ def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
 
 
 def preview_state(host: HostContext, site: Checkout, plan: CodePlan, params: Mapping[str, Any]) -> str:
-    """The hash of what a preview shows: the code, who runs from it, who is paused, and what was asked for.
+    """Hash what a preview shows: the code, its workers, their pauses and the parameters.
 
-    Not the processes and not their health: those change all the time, and change nothing of what would be done. Nor
-    whether the other workers follow after a failure: nothing of that is done here.
+    Processes and their health aren't part of it: they change all the time, and don't change the plan. Neither is
+    `--keep-going`, which concerns other checkouts.
     """
     asked = {name: value for name, value in params.items() if name not in (STATE_PARAM, KEEP_GOING.name, NOTE_KEY)}
     paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
@@ -287,7 +287,7 @@ def preview_state(host: HostContext, site: Checkout, plan: CodePlan, params: Map
 
 
 def checked_plan(host: HostContext, job: Job, site: Checkout) -> CodePlan:
-    """The plan of this job; `CodeRefused` where it is not any more what somebody saw and agreed to."""
+    """Plan this job. Raise `CodeRefused` if the plan no longer matches the preview that was approved."""
     plan = make_plan(host, site, job.handler, job.params)
     seen = job.params.get(STATE_PARAM)
     if seen and preview_state(host, site, plan, job.params) not in str(seen).split(","):

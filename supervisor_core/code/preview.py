@@ -1,9 +1,7 @@
-"""What people see before they say yes to a command on code, as a value and in words.
+"""The preview of a code change: its effects, and a dry run where one is possible. Nothing is changed.
 
-The preview of a command on code: what it would do, tried where that can be tried, with nothing of it done.
-
-All checkouts of a command are looked at concurrently, under one total deadline. A checkout that can't be looked at by
-then is refused with the reason; the others aren't held up.
+All checkouts of a command are checked concurrently, under one total deadline. A checkout that takes longer is refused
+with the reason, and doesn't hold up the others.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SHOWN_COMMITS, SHOWN_FILES = 20, 20
 """In words; programs get more."""
 
 LONGEST_LINE = 1000
-"""Characters. What does not print in a file's name is escaped: it is somebody else's, and goes to a terminal."""
+"""Characters. Unprintable ones in a file name are escaped, because the line goes to a terminal."""
 
 VERBS = {"rollback": "Reverts", "undo": "Undoes"}
 """A command's effect on its commits. Any other command adds them."""
@@ -43,16 +41,16 @@ VERBS = {"rollback": "Reverts", "undo": "Undoes"}
 
 @dataclass(frozen=True, slots=True)
 class WorkerNow:
-    """A worker that would be stopped and started for it."""
+    """A worker that a code change would restart."""
 
     id: str
     pid: int | None
     paused: str = ""
-    """By whom and since when, where it is."""
+    """Who paused it, and when; empty if it isn't paused."""
     rests: str = ""
-    """Why else it would not be started afterwards."""
+    """Another reason not to start it afterwards."""
     busy: str = ""
-    """The command that is under way or waits for it."""
+    """The command that is running or waiting for it."""
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -67,7 +65,7 @@ class WorkerNow:
 
     @property
     def stays(self) -> str:
-        """Why it is not started afterwards; empty where it is."""
+        """The reason not to start it afterwards; empty if it starts."""
         return self.rests or self.paused
 
     def __str__(self) -> str:
@@ -86,20 +84,20 @@ class Preview:
     branch: str
     workers: tuple[WorkerNow, ...]
     plan: CodePlan | None = None
-    """None where it is refused as things are."""
+    """None if the command is refused."""
     refused: str = ""
     conflict: str = ""
-    """Why it would fail half way, by a trial in a worktree of its own."""
+    """The failure that the dry run found."""
     state: str = ""
-    """The hash of all that somebody relies on who says yes to this."""
+    """The hash of everything that an approval of this preview relies on."""
     untried: str = ""
-    """Why that trial could not be made."""
+    """The reason why the dry run couldn't be done."""
     commit_page: str = ""
     """The address of a commit's page on the hosting site up to its hash, where that is known."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against it."""
+        """True if the command can run."""
         return not (self.refused or self.conflict)
 
     def as_json(self) -> dict[str, Any]:
@@ -120,7 +118,7 @@ class Preview:
 
 
 def preview_text(preview: Preview, now: datetime) -> list[str]:
-    """The same for people, line by line."""
+    """The preview for people, line by line."""
     lines = [f"{preview.command} in {preview.folder} (branch {preview.branch})"]
     if preview.refused:
         lines += ["", f"Refused: {preview.refused}"]
@@ -208,19 +206,19 @@ def _file(change: FileChange) -> str:
 
 
 PREVIEW_SECONDS = 20.0
-"""For the whole preview of a command, however many checkouts it looks at."""
+"""For the whole preview of a command, whatever the number of checkouts."""
 
 ENDING_SECONDS = 5.0
-"""After the deadline: for a git that is late to be ended."""
+"""After the deadline, to end a git process that is late."""
 
 CHECKOUTS_AT_ONCE = 64
-"""Checkouts that all previews of this program look at concurrently."""
+"""Checkouts that the previews of this program check concurrently."""
 
 _looks = DaemonThreads("preview", CHECKOUTS_AT_ONCE)
 
 
 def preview(host: HostContext, command: Command) -> list[Preview]:
-    """One preview for each checkout that this command would work on, within `PREVIEW_SECONDS`."""
+    """Preview the command for each of its checkouts, within `PREVIEW_SECONDS`."""
     deadline = time.monotonic() + PREVIEW_SECONDS
     host = replace(host, deadline=deadline)
     sites: dict[str, Checkout] = {}
@@ -233,7 +231,7 @@ def preview(host: HostContext, command: Command) -> list[Preview]:
 
 
 def _ended(host: HostContext, site: Checkout, command: Command, look: Future[Preview]) -> Preview:
-    """What came of a look; one that is still under way is left behind, and refused."""
+    """The finished preview. One that is late is abandoned and refused."""
     if look.done():
         return look.result()
     look.cancel()
@@ -264,7 +262,7 @@ def _before(host: HostContext, site: Checkout, command: Command) -> Preview:
 
 
 def worker_now(host: HostContext, worker: WorkerSettings) -> WorkerNow:
-    """How a worker stands that a command would be about."""
+    """Describe a worker that a command would affect."""
     found = find_watcher(host.processes, host.drive, host.config, worker)
     pause = host.pauses.preview(worker.id)
     return WorkerNow(

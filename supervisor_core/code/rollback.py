@@ -1,4 +1,4 @@
-"""Rollback: the newest commits are taken back, newest first, each by a commit of its own that says who asked."""
+"""Rollback: reverts the newest commits, newest first, each with a new commit that names the requester."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from supervisor_core.workers.context import HostContext
 
 
 def rollback_code(host: HostContext, job: Job) -> Outcome:
-    """Take the newest commits back, under all workers that run from there.
+    """Revert the newest commits, and restart all workers of the checkout.
 
-    What can be known to fail is refused before anybody is stopped. A revert that fails all the same ends it there:
-    those before it stay, and the checkout is left clean.
+    A rollback that would surely fail is refused before a worker is stopped. If a revert fails anyway, the rollback
+    stops there: the earlier reverts stay, and the checkout is clean.
     """
     try:
         site = checkout_of(host, host.config.worker(job.worker_id))
@@ -56,7 +56,7 @@ def rollback_code(host: HostContext, job: Job) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The reverts, one after the other."""
+    """The reverts, in order."""
 
     host: HostContext
     job: Job
@@ -83,10 +83,10 @@ class Rollback:
         return CodeResult(details, describe_move(what, plan.head.hash, after))
 
     def take_back(self) -> None:
-        """Left as it is: it is what was asked for, and an undo is at hand."""
+        """A rollback stays even if a worker fails with it. An undo reverses it."""
 
     def afterwards(self, made: CodeResult) -> CodeResult:
-        """The remote may have it, too."""
+        """Push the commits if that's configured."""
         return push_if_wanted(self.host, self.site, made)
 
     def _failed(self, done: list[Commit], commit: Commit, error: SupervisorError) -> CodeResult:
@@ -99,7 +99,7 @@ class Rollback:
 
 
 def push_if_wanted(host: HostContext, site: Checkout, made: CodeResult) -> CodeResult:
-    """Give the remote what was made here, where it is configured so. That it does not take it fails nothing."""
+    """Push the new commits if that's configured. A failed push doesn't fail the command."""
     code = site.code
     if not code.push_rollbacks:
         return replace(made, details={**made.details, "pushed": False})
@@ -134,7 +134,7 @@ def _details(
 
 
 def _nothing(error: str, job: Job) -> dict[str, Any]:
-    """The same, of a rollback that was refused before anything was touched."""
+    """The details of a rollback that was refused before anything was changed."""
     return {
         "refused": True,
         "commits_reverted": 0,

@@ -1,4 +1,4 @@
-"""Undo: an update or a rollback is taken back, so that every file is as it was before it, by a commit on top."""
+"""Undo: reverses an update or a rollback with one commit that restores every file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from supervisor_core.workers.context import HostContext
 
 
 def undo_code(host: HostContext, job: Job) -> Outcome:
-    """Have the code as it was before an update or a rollback; refused where something came on top of it."""
+    """Restore the code from before an update or a rollback. Refused if the code has changed since."""
     site = checkout_of(host, host.config.worker(job.worker_id))
     if earlier := sibling_outcome(host, job, site):
         return earlier
@@ -34,7 +34,7 @@ def undo_code(host: HostContext, job: Job) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """One new commit with the files of before."""
+    """One new commit with the earlier files."""
 
     host: HostContext
     job: Job
@@ -42,7 +42,7 @@ class Undo:
     plan: CodePlan
 
     def apply(self) -> CodeResult:
-        """Make the commit beside the checkout, then go forward to it: all of it, or nothing."""
+        """Make the commit beside the checkout, then fast-forward to it: all or nothing."""
         git, plan, job = self.site.git, self.plan, self.job
         keep_commit(git, job.task_id, plan.head.hash)
         self.host.progress(f"undoing {plan.undone_task_id}: restoring the files of {short(plan.target)}")
@@ -63,16 +63,16 @@ class Undo:
         return CodeResult(details, f"{words}. {said}" if said else words)
 
     def take_back(self) -> None:
-        """Left as it is: it is what was asked for, and ran before."""
+        """An undo stays even if a worker fails with it: the worker ran with this code before."""
 
     def afterwards(self, made: CodeResult) -> CodeResult:
-        """The remote may have it, too."""
+        """Push the commit if that's configured."""
         if made.details["before"] == made.details["after"]:
             return replace(made, details={**made.details, "pushed": False})
         return push_if_wanted(self.host, self.site, made)
 
     def _packages(self) -> str:
-        """What an update had installed goes as well; in words, what came of that."""
+        """Restore the packages that an update installed, and describe the result."""
         if not self.plan.packages:
             return ""
         self.host.progress("restoring the packages")

@@ -1,4 +1,4 @@
-"""Update: the code goes to what its remote has, and what it requires is installed where that is asked for."""
+"""Update: brings the code to its remote branch, and installs its requirements on request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def update_code(host: HostContext, job: Job) -> Outcome:
-    """Bring the code up to its remote. With nothing to bring, nobody is touched."""
+    """Update the code. Without new commits, no worker is stopped."""
     site = checkout_of(host, host.config.worker(job.worker_id))
     if earlier := sibling_outcome(host, job, site):
         return earlier
@@ -45,7 +45,7 @@ def update_code(host: HostContext, job: Job) -> Outcome:
 
 
 def update_code_deps(host: HostContext, job: Job) -> Outcome:
-    """Do the same, and install what the code then requires; with nothing to bring, only that."""
+    """Update the code and install its requirements; without new commits, only install them."""
     site = checkout_of(host, host.config.worker(job.worker_id))
     if earlier := sibling_outcome(host, job, site):
         return earlier
@@ -64,7 +64,7 @@ def _up_to_date(job: Job, site: Checkout, plan: CodePlan) -> Outcome:
 
 
 def _looked_at(host: HostContext, job: Job, site: Checkout) -> CodePlan:
-    """The plan; `CodeRefused` where it can be known before anybody is stopped that it would fail."""
+    """Plan the update. Raise `CodeRefused` if it would fail, before a worker is stopped."""
     host.progress(f"checking {site.code.remote} for new commits")
     plan = checked_plan(host, job, site)
     shown = try_plan(host, site, plan)
@@ -80,17 +80,17 @@ def _looked_at(host: HostContext, job: Job, site: Checkout) -> CodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The way forward: straight on where that is possible, by a merge where the branch has commits of its own."""
+    """A fast-forward if possible, a merge if there are local commits, or a reset on request."""
 
     host: HostContext
     job: Job
     site: Checkout
     plan: CodePlan
     _kept: dict[str, str] = field(default_factory=dict)
-    """What was dropped, by what it is; where it is kept."""
+    """The backup refs, by their content: `head`, `changes`."""
 
     def apply(self) -> CodeResult:
-        """Go there."""
+        """Move to the remote's commit."""
         git, plan, job = self.site.git, self.plan, self.job
         self._kept["head"] = keep_commit(git, job.task_id, plan.head.hash)
         coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
@@ -124,7 +124,7 @@ class Update:
             raise
 
     def take_back(self) -> Callable[[str], CodeResult]:
-        """The code as it was, with what was changed in it."""
+        """Restore the previous code with its uncommitted changes."""
         return self.put_back
 
     def afterwards(self, made: CodeResult) -> CodeResult:
@@ -132,7 +132,7 @@ class Update:
         return made
 
     def put_back(self, why: str) -> CodeResult:
-        """Have it so; `why` becomes the error."""
+        """Restore the previous code; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
         given_up = resolve_commit(git, "HEAD")
         reset(git, given_up, head)
@@ -161,13 +161,13 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class WithPackages:
-    """An update, then what it requires; where that fails, the code and the packages are put back."""
+    """An update and its requirements. If the installation fails, code and packages are restored."""
 
     update: Update
     environments: Sequence[PythonEnvironment]
 
     def apply(self) -> CodeResult:
-        """Go there, and install."""
+        """Update the code, then install its requirements."""
         update, plan = self.update, self.update.plan
         if plan.leaves_code:
             made = CodeResult(_details(plan, plan.head.hash, update.job), f"Code already up to date at {plan.head}")
@@ -187,7 +187,7 @@ class WithPackages:
         return CodeResult({**made.details, "packages": packages}, f"{made.message}. {_packages_in_words(packages)}")
 
     def take_back(self) -> Callable[[str], CodeResult]:
-        """The code and the packages as they were."""
+        """Restore the code and the packages."""
         return self._put_back
 
     def afterwards(self, made: CodeResult) -> CodeResult:
@@ -195,7 +195,7 @@ class WithPackages:
         return made
 
     def _put_back(self, why: str) -> CodeResult:
-        """The code first: what is installed from a folder of it is then what it was."""
+        """Restore the code first, because packages may be installed from its folders."""
         update = self.update
         update.host.progress("restoring the code and the packages")
         if update.plan.leaves_code:
@@ -208,7 +208,7 @@ class WithPackages:
         return replace(made, error=followed_by(made.error or "", said))
 
     def _code_put_back(self, why: str) -> CodeResult:
-        """That it failed is told, and keeps nobody from the packages."""
+        """Restore the code. A failure is reported, and the packages are restored all the same."""
         update, head = self.update, self.update.plan.head.hash
         try:
             return update.put_back(why)

@@ -14,14 +14,12 @@ from pathlib import Path
 
 from supervisor_core.code.git.history import top_of
 from supervisor_core.code.packages.values import (
-    Difference,
     NoPipError,
     PackagesError,
     PackageSnapshot,
     RestoreResult,
     brings_back,
     complaint,
-    differences,
     differing,
     failure,
     masking_for,
@@ -196,14 +194,3 @@ def is_pip_running(python: str) -> bool:
             if any(words[at : at + len(ours)] == ours for at, word in enumerate(words) if word == python):
                 return True
     return False
-
-
-__all__ = [
-    "Difference",
-    "NoPipError",
-    "PackageSnapshot",
-    "Packages",
-    "PackagesError",
-    "RestoreResult",
-    "differences",
-]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +84,3 @@ def maintain_output(host: HostContext, worker_id: str) -> None:
     deadline = time.monotonic() + PASS_SECONDS
     while deliver(host, worker_id, output) and time.monotonic() < deadline:
         pass
-
-
-log = logging.getLogger(__name__)
