@@ -105,7 +105,7 @@ async def _take(stage: Stage) -> None:
         await _save(page, "confirm.png")
         await page.keyboard.press("Escape")
         await page.get_by_role("button", name=APP, exact=True).click()
-        await page.locator("#home").get_by_text("healthy").wait_for(timeout=PATIENCE_MS)
+        await page.locator("#home").get_by_text("OrionMX").first.wait_for(timeout=PATIENCE_MS)
         await _save(page, "home.png")
         await browser.close()
 

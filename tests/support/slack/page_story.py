@@ -83,7 +83,7 @@ async def deny(page: Page) -> None:
     await form.get_by_role("textbox", name="Why?").fill("not before the backup")
     await form.get_by_role("button", name="Deny").click()
     await form.wait_for(state="detached")
-    await card.get_by_text("denied by").wait_for()
+    await card.get_by_text("denied by").first.wait_for()
     await card.get_by_text("not before the backup").wait_for()
     assert await card.get_by_role("button", name="Approve").count() == 0
     await act_as(page, OPERATOR)
