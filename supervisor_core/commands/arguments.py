@@ -144,7 +144,7 @@ class Arguments:
         if parameter is None:
             return False
         if parameter.name in self.values:
-            raise GrammarError(f"“{said}” is there twice.", repair=self._with("", length=2))
+            raise GrammarError(f"“{said}” appears twice.", repair=self._with("", length=2))
         value = self.words[self._at + 1] if self._at + 1 < len(self.words) else None
         if value is None or value.is_note or (not value.quoted and self._is_keyword(value.text)):
             raise GrammarError(f"Add a value after “{said}”: {said} {parameter.word}.", repair=self._with(""))
