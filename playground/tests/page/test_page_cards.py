@@ -47,7 +47,8 @@ def test_cards_show_headline_color_and_buttons_and_fit_the_width(browser: Browse
         headline, attachment = crashed.locator(".content > .text"), crashed.locator(".attachment")
         assert headline.bounding_box()["y"] < attachment.bounding_box()["y"]
         assert attachment.evaluate("node => getComputedStyle(node).borderInlineStartColor") == "rgb(192, 57, 43)"
-        assert crashed.get_by_role("button", name="Roll back 1 commit…").is_visible()
+        group = crashed.get_by_role("group", name="Attachment")
+        assert group.get_by_role("button", name="Roll back 1 commit…").is_visible()
         columns = crashed.locator(".fields").evaluate("n => getComputedStyle(n).gridTemplateColumns.split(' ').length")
         assert columns == (2 if size[0] > 800 else 1)
         assert page.locator("#timeline").evaluate("node => node.scrollWidth <= node.clientWidth")

@@ -148,6 +148,12 @@ def test_the_composer_keeps_its_height_where_it_was_hidden(slack: Any, page: Pag
     assert height_of(direct) > height
 
 
+def test_a_screen_reader_finds_each_control_of_the_composer_once(page: Page) -> None:
+    buttons = page.locator("#composer").get_by_role("button").all()
+    names = [button.get_attribute("aria-label") for button in buttons]
+    assert names == ["Share a file", "Shortcuts and commands", "Send"]
+
+
 def test_text_being_typed_survives_a_new_composer_and_keeps_the_focus(slack: Any, page: Page) -> None:
     composer(page).press_sequentially("/deploy ")
     slack.channel("general").archive()

@@ -21,7 +21,7 @@ export function composer({ where, key, label, thread = false, done = () => {} })
   const list = el("ul.suggestions", { id, role: "listbox", "aria-label": "Suggestions", hidden: true });
   const problem = el("div.problem", { role: "alert" });
   const send = el("button.send", { type: "submit", "aria-label": "Send", title: "Send (Enter)" }, "➤");
-  const file = el("input", { type: "file", class: "unseen", tabindex: "-1", "aria-label": "File to share", onchange: () => upload() });
+  const file = el("input", { type: "file", class: "unseen", tabindex: "-1", "aria-hidden": "true", onchange: () => upload() });
   const clip = el("button.icon", { type: "button", "aria-label": "Share a file", title: "Share a file", onclick: () => file.click() }, icon("clip"));
   const bolt = el("button.icon", { type: "button", "aria-label": "Shortcuts and commands", title: "Shortcuts and commands", "aria-haspopup": "listbox" }, icon("bolt"));
   const also = thread ? el("input", { type: "checkbox", id: freshId("also") }) : null;
