@@ -131,6 +131,7 @@ def test_steps_are_a_checklist_on_a_terminal(home: Home) -> None:
 
 @pytest.mark.parametrize("words", [("status",), ("audit",), ("restart", "OrionMX")])
 def test_no_color_is_respected(home: Home, words: tuple[str, ...]) -> None:
+    assert home.supervisor("resume", "OrionMX").returncode == 0, "the audit trail has a row"
     with top(home, *words, NO_COLOR="1") as terminal:
         terminal.wait_for("OrionMX")
         terminal.program.wait(30)
