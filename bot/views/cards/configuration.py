@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.views.blocks import Content, context, section, text_message
-from bot.views.text import escape, first_lines, fit
+from bot.views.blocks import Color, Content, Json, card, code_block, context, section
+from bot.views.text import first_lines, in_code, in_span, inert
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.labels import Role
 from supervisor_core.config.changes import ChangeResult
@@ -23,10 +23,12 @@ def config_card(said: Mapping[str, Any]) -> Content:
 
 
 def _refused(said: Mapping[str, Any]) -> Content:
-    headline = f"*Configuration refused* on {_data(said['host'])} · version {said['version']} stays in force"
-    error = fit(escape(str(said["error"]).replace("```", "'''")), ERROR)
-    body = f"```{error}```\nCorrect the file. It's read again as soon as it changes."
-    return _card(f":warning: {headline}", body, said)
+    headline = f":warning: *Configuration refused* on {_data(said['host'])}, version {said['version']} stays in force"
+    body = [
+        code_block(in_code(str(said["error"]), ERROR)),
+        section("Fix the error above. The file is read again as soon as it changes."),
+    ]
+    return card(headline, Color.WARNING, [*body, _small_print(said)])
 
 
 def _applied(said: Mapping[str, Any]) -> Content:
@@ -39,26 +41,28 @@ def _applied(said: Mapping[str, Any]) -> Content:
     ]
     down = f"{_listed(failed)} {'does' if len(failed) == 1 else 'do'}n't run with it"
     facts = "; ".join(moved) or "no worker restarted"
-    headline = {
-        ChangeResult.APPLIED: f":white_check_mark: *Configuration applied* · {facts}",
-        ChangeResult.FAILED: f":red_circle: *Configuration applied* · {down}",
-        ChangeResult.HALTED: f":red_circle: *Configuration halted* · {down}",
-        ChangeResult.SUPERSEDED: f":fast_forward: *Configuration superseded* by a newer one · {facts}",
-        ChangeResult.INTERRUPTED: f":warning: *Configuration interrupted* by the end of the supervisor · {facts}",
+    headline, color = {
+        ChangeResult.APPLIED: (f":white_check_mark: *Configuration applied*: {facts}", Color.GOOD),
+        ChangeResult.FAILED: (f":red_circle: *Configuration applied*, but {down}", Color.CRITICAL),
+        ChangeResult.HALTED: (f":red_circle: *Configuration halted*: {down}", Color.CRITICAL),
+        ChangeResult.SUPERSEDED: (f":fast_forward: *Configuration superseded* by a newer one: {facts}", Color.QUIET),
+        ChangeResult.INTERRUPTED: (
+            f":warning: *Configuration interrupted*, the supervisor stopped: {facts}",
+            Color.WARNING,
+        ),
     }[end]
     lines = first_lines([f"• {_data(each)}" for each in said["changes"]], SHOWN, "• and {} more")
     held = sorted(set(said["moves"]) - affected.keys())
     if end is ChangeResult.HALTED and held:
         lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
     if failed:
-        lines.append("Correct the configuration. It's applied as soon as the file changes.")
-    return _card(headline, "\n".join(lines), said)
+        lines.append("Fix the configuration. It's applied as soon as the file changes.")
+    body = [section("\n".join(lines))] if lines else []
+    return card(headline, color, [*body, _small_print(said)])
 
 
-def _card(headline: str, body: str, said: Mapping[str, Any]) -> Content:
-    facts = f"{_data(said['owner'])} · {fit(escape(str(said['path'])), PATH)} · version {said['version']}"
-    blocks = [section(headline), *([section(body)] if body else []), context(facts)]
-    return {"text": headline, "blocks": blocks}
+def _small_print(said: Mapping[str, Any]) -> Json:
+    return context(f"{_data(said['owner'])} · {in_span(str(said['path']), PATH)} · version {said['version']}")
 
 
 def _with(affected: Mapping[str, str], role: Role) -> list[str]:
@@ -73,7 +77,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _data(text: object) -> str:
-    return fit(escape(str(text)), LINE)
+    return inert(str(text), LINE)
 
 
 IDS_SHOWN = 8
@@ -84,17 +88,16 @@ ID_LINE = 300  # characters of one
 
 def unknown_ids(host: str, troubles: Sequence[str]) -> Content:
     """One notice for all of them. Everybody in the channel reads it: nobody is mentioned, ids stand as they are."""
-    lines = first_lines([f"• {fit(escape(trouble), ID_LINE)}" for trouble in troubles], IDS_SHOWN, "• and {} more")
-    what = f":warning: *The configuration of {escape(host)} and this Slack do not fit together:*"
-    return text_message(
-        "\n".join([what, *lines, "Whoever is named wrongly has no rights. `supervisor doctor` looks again."])
-    )
+    lines = first_lines([f"• {inert(trouble, ID_LINE)}" for trouble in troubles], IDS_SHOWN, "• and {} more")
+    headline = f":warning: *Unknown Slack ids* in the configuration of {inert(host, LINE)}"
+    lines.append("They have no rights until they are fixed. `supervisor doctor` checks again.")
+    return card(headline, Color.WARNING, [section("\n".join(lines))])
 
 
 _BELONGS = {
-    "alert_channel": "the alerts",
-    "approval_channel": "the approvals",
-    "fallback_channel": "what no other channel takes",
+    "alert_channel": "alerts",
+    "approval_channel": "approval requests",
+    "fallback_channel": "messages without another channel",
 }
 
 
@@ -105,20 +108,20 @@ def unreachable_channel(
     what = " and ".join(_BELONGS[key] for key in keys)
     settings = " and ".join(f"`slack.{key}`" for key in keys)
     meanwhile = (
-        f"Meanwhile they are posted in <#{fallback}>."
+        f"Until then they are posted in <#{fallback}>."
         if fallback and fallback != channel
-        else "Meanwhile they wait where nobody reads them: `supervisor alerts` on the host has them."
+        else "Until then nobody sees them in Slack: `supervisor alerts` on the host lists them."
     )
-    invite = f"`/invite @{bot}` in it"
-    mend = {
-        "is_archived": "unarchive it",
-        "not_in_channel": invite,
-        "channel_not_found": f"look whether it is there, and {invite}",
-    }.get(refused, f"let @{bot} post there")
+    invite = f"`/invite @{bot}` in the channel"
+    fix = {
+        "is_archived": "Unarchive the channel",
+        "not_in_channel": f"Type {invite}",
+        "channel_not_found": f"Check that the channel exists and type {invite}",
+    }.get(refused, f"Let @{bot} post there")
     lines = [
-        f":no_entry: *I can't write in <#{channel}>* (`{channel}`): {why}.",
-        f"What belongs there: {what}, of {escape(host)}. {meanwhile}",
-        f"What to do: {mend}; or name another channel in {settings}, then `supervisor restart` on the host.",
-        "After that what waits is posted by itself.",
+        f"Affected: {what} of {inert(host, LINE)}. {meanwhile}",
+        f"{fix}. Or set another channel in {settings} and run `supervisor restart` on the host.",
+        "Waiting messages are posted then.",
     ]
-    return text_message("\n".join(lines))
+    headline = f":no_entry: *Can't post in <#{channel}>* (`{channel}`): {why}"
+    return card(headline, Color.CRITICAL, [section("\n".join(lines))])

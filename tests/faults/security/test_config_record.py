@@ -69,7 +69,7 @@ async def test_each_configuration_is_on_record_and_told_with_how_it_ended(home: 
     row = await recorded(home, 1)
     assert (row["actor"], row["outcome"], row["target_type"]) == ("file:root", "success", "configuration")
     assert row["details"]["changes"] == [f"{each}: env.MODE" for each in WORKERS]
-    await channel.shows("Configuration applied · fetcher, mailer and reporter restarted")
+    await channel.shows("Configuration applied: fetcher, mailer and reporter restarted")
     await channel.shows("file:root · ")
     (about,) = await asked(home, "audit", "--worker", "mailer")
     assert (about["action"], about["affected"]["mailer"]) == ("CONFIG_APPLIED", "restarted")
@@ -95,7 +95,7 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     held = [each for each in WORKERS if each != name]
     assert found == {name: "failed", **dict.fromkeys(held, "held")}
     assert {each: home.running_copies(each) for each in held} == {each: before[each] for each in held}
-    await slack.channel("ops").shows(f"Configuration halted · {name} doesn't run with it")
+    await slack.channel("ops").shows(f"Configuration halted: {name} doesn't run with it")
     alert = await slack.channel("ops").shows(f"{name} is down")
     await alert.becomes("Configuration by root (file)")
     (why,) = await asked(home, "send", f"why {name}")
@@ -104,7 +104,7 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     row = await recorded(home, 2)
     assert (row["outcome"], row["details"]["ended"]) == ("success", "applied")
     await settled(home)
-    await slack.channel("ops").shows("Configuration applied · fetcher, mailer and reporter restarted")
+    await slack.channel("ops").shows("Configuration applied: fetcher, mailer and reporter restarted")
 
 
 async def test_a_configuration_cut_off_by_kill_9_is_on_record_once_with_its_end(
@@ -151,4 +151,4 @@ async def test_settings_that_count_from_a_start_on_are_on_record_with_that_start
     await started(home, slack)
     row = await recorded(home, 2)
     assert (row["actor"], row["details"]["changes"]) == ("file:root", ["slack.access.operators"])
-    await slack.channel("ops").shows("Configuration applied · no worker restarted")
+    await slack.channel("ops").shows("Configuration applied: no worker restarted")

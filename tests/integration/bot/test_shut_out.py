@@ -58,7 +58,7 @@ class Channels:
 
 
 SHUT: dict[str, tuple[Callable[[Channels], object], str, str]] = {
-    "archived": (lambda channels: channels.ops.archive(), "it's archived", "unarchive it"),
+    "archived": (lambda channels: channels.ops.archive(), "it's archived", "Unarchive the channel"),
     "removed": (lambda channels: channels.ops.without_bot(), "no longer a member", "/invite @supervisor"),
 }
 
