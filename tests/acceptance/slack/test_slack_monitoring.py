@@ -25,7 +25,7 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     operator = slack.user("operator")
     await operator.slash("/supervisor monitoring pause")
     await slack.channel("ops").shows("Monitoring is paused, also across restarts")
-    await slack.channel("ops").shows("To end it: /supervisor monitoring resume")
+    await slack.channel("ops").shows("Resume it with /supervisor monitoring resume")
     assert home.status()["supervisor"]["status"] == "PAUSED"
     for words in ("/supervisor", "/supervisor status"):
         shown = await slack.user("viewer").slash(words)

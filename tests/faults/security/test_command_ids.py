@@ -13,6 +13,7 @@ import pytest
 
 from bot.outbound.content import MessageComposer
 from bot.requests.request import Request
+from bot.views.blocks import without_blocks
 from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import RequestRefused
@@ -75,7 +76,7 @@ class Attacked:
         (card,) = [each for each in waiting if each.subject == task_id]
         content = self.desk.ledger.read(lambda connection: MessageComposer().content(connection, card, NOW))
         assert content is not None
-        return str(content["text"])
+        return str(without_blocks(content)["text"])
 
 
 @pytest.fixture
