@@ -33,7 +33,7 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     page = await slack.user("viewer").opens_home()
     await page.shows("/supervisor monitoring resume")
     await operator.slash("/supervisor monitoring resume")
-    await slack.channel("ops").shows("Monitoring is at work again")
+    await slack.channel("ops").shows("Monitoring is active again")
     assert home.status()["supervisor"]["status"] == "ACTIVE"
     await page.lacks("Monitoring is paused")
     rows = await asked(home, "audit")
