@@ -89,8 +89,8 @@ ID_LINE = 300  # characters of one
 def unknown_ids(host: str, troubles: Sequence[str]) -> Content:
     """One notice for all of them. Everybody in the channel reads it: nobody is mentioned, ids stand as they are."""
     lines = first_lines([f"• {inert(trouble, ID_LINE)}" for trouble in troubles], IDS_SHOWN, "• and {} more")
-    headline = f":warning: *Unknown Slack ids* in the configuration of {inert(host, LINE)}"
-    lines.append("They have no rights until they are fixed. `supervisor doctor` checks again.")
+    headline = f":warning: *Slack and the configuration of {inert(host, LINE)} disagree*"
+    lines.append("Unknown people and groups have no rights. `supervisor doctor` checks again.")
     return card(headline, Color.WARNING, [section("\n".join(lines))])
 
 

@@ -29,7 +29,7 @@ PATIENCE = 45.0
 pytestmark = [pytest.mark.playground(patience=PATIENCE), pytest.mark.timeout(240)]
 
 OUTAGE_SECONDS = rounds(60, sample=10)
-DEAF = "could not reach Slack"
+DEAF = "was disconnected from Slack"
 
 ALERTS = "C0ALERTS"
 ELSEWHERE = "C0ELSEWHERE"
@@ -254,7 +254,7 @@ async def test_what_can_not_be_announced_in_the_alert_channel_goes_to_the_fallba
     card = await slack.channel("elsewhere").shows(1, "OrionMX paused")
     await card.shows("/invite @supervisor")
     await settled(home)
-    await slack.channel("elsewhere").shows(1, "is not a member of slack.alert_channel")
+    await slack.channel("elsewhere").shows(1, "isn't a member of slack.alert_channel")
     await slack.channel("elsewhere").shows(2, "messages")
     await slack.channel("alerts").shows(0, "messages")
 

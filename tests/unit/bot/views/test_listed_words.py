@@ -16,7 +16,7 @@ def said(content: Mapping[str, Any]) -> str:
 
 def test_it_names_the_host_and_each_trouble() -> None:
     told = unknown_ids("OrionMX", ["slack.access.operators: U0GONE (Gone) is deactivated, and gets no rights"])
-    assert told["text"] == ":warning: *Unknown Slack ids* in the configuration of OrionMX"
+    assert told["text"] == ":warning: *Slack and the configuration of OrionMX disagree*"
     assert "• slack.access.operators: U0GONE (Gone) is deactivated" in said(told)
     assert "`supervisor doctor`" in said(told)
     assert check_message(told, update=True) == []
