@@ -249,7 +249,7 @@ def one_round(home: Host, timeline: Timeline, end: str, *, cold: bool) -> None:
     assert f"supervisor.pid={begun}\n" in home.quick("status", "--plain").stdout
     timeline.changing(STOPPED)
     timeline.changing(RUNNING)
-    restarted = home.quick("restart", cold=cold)
+    restarted = home.quick("daemon", "restart", cold=cold)
     assert (restarted.returncode, restarted.stderr) == (0, ""), restarted
     assert f"Stopped: pid {begun}. Workers still running: North, South\n" in restarted.stdout
     begun = home.daemon()

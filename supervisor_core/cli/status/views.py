@@ -192,7 +192,7 @@ def percent_of(worker: dict[str, Any], now: datetime) -> str:
 
 def _is_plain(entry: dict[str, Any]) -> bool:
     """It runs, or is just starting or stopping: its state says it all."""
-    if entry.get("fine") is False:
+    if entry.get("fine") is False or entry.get("paused"):
         return False
     return entry["health"] == "healthy" or entry["state"] in ("starting", "stopping")
 

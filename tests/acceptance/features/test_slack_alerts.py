@@ -73,22 +73,23 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     operator, viewer = slack.user("operator"), slack.user("viewer")
     kill(home)
     card = await slack.channel("ops").shows("OrionMX is down")
-    await card.becomes("was ended by signal 9")
-    await card.becomes("Last lines of its log")
+    await card.becomes("crashed (SIGKILL)")
+    await card.becomes("item 1 done")
     await card.button("Acknowledge").click(as_=viewer)
     await viewer.sees("acknowledge is limited to operators")
     await card.button("Why?").click(as_=viewer)
     await viewer.sees("crashed (SIGKILL)")
     await all_tell_the_same_of_the_kill(home)
     await card.button("Acknowledge").click(as_=operator)
-    await card.becomes("Acknowledged by")
+    await card.becomes("Acknowledged")
+    await card.becomes("@operator")
     await card.button("Acknowledge").is_gone()
     await card.button("Snooze 1h").click(as_=operator)
-    await card.becomes("Snoozed until")
+    await card.becomes("Snoozed")
     (alert,) = [each for each in await asked(home, "alerts") if each["target_id"] == "OrionMX"]
     assert (alert["state"], alert["condition"], alert["decided"]) == ("snoozed", "down", "snoozed")
     await card.button("Restart").click(as_=operator, confirm=True)
-    await card.becomes("OrionMX was down for")
+    await card.becomes("OrionMX recovered after")
     for name in ("Acknowledge", "Snooze 1h", "Restart", "Why?"):
         await card.button(name).is_gone()
     await settled(home)
@@ -111,8 +112,8 @@ async def all_tell_the_same_of_the_kill(home: SlackHome) -> None:
     (history,) = await asked(home, "send", "history OrionMX")
     well, down = history["stretches"][-2:]
     assert (well["condition"], down["condition"], alert["condition"]) == ("well", "down", "down")
-    assert "signal 9" in down["reason"]
-    assert "signal 9" in alert["reason"]
+    assert "SIGKILL" in down["reason"]
+    assert "SIGKILL" in alert["reason"]
     assert (why["cause"], why["fine"]) == ("killed", False)
     told = [down["since"], alert["opened_at"], why["since"], *(each["since"] for each in why["conditions"])]
     moments = [from_text(each) for each in told]
@@ -128,13 +129,13 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     await started(home, slack)
     operator = slack.user("operator")
     said = beat(home, "Silent")
-    card = await slack.channel("ops").shows("Silent is silent")
+    card = await slack.channel("ops").shows("Silent is stale")
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'stale'")
     due = said + timedelta(seconds=LIMIT_SECONDS)
     assert abs(from_text(row["at"]) - due) < timedelta(milliseconds=1), "when it truly happened"
     assert from_text(row["seen_at"]) - due < timedelta(seconds=LATE_SECONDS)
     beat(home, "Silent")
-    await card.becomes("Silent was silent for")
+    await card.becomes("Silent recovered after")
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and old = 'stale'")
     assert from_text(row["seen_at"]) - from_text(row["at"]) < timedelta(seconds=LATE_SECONDS), "it was heard of at once"
     beat(home, "Silent", error="no space left")
@@ -142,15 +143,15 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'degraded'")
     assert from_text(row["seen_at"]) - from_text(row["at"]) < timedelta(seconds=LATE_SECONDS)
     said = beat(home, "Silent", idle=LIMIT_SECONDS - 1)
-    await slack.channel("ops").shows("Silent was degraded for")
+    await slack.channel("ops").shows("Silent recovered after")
     card = await slack.channel("ops").shows("Silent is stuck")
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'stuck'")
     due = said + timedelta(seconds=1)
     assert abs(from_text(row["at"]) - due) < timedelta(milliseconds=1), "when it truly happened"
     assert from_text(row["seen_at"]) - due < timedelta(seconds=LATE_SECONDS)
-    await card.becomes("has made no progress for 4 s")
+    await card.becomes("progress")
     beat(home, "Silent")
-    await card.becomes("Silent was stuck for")
+    await card.becomes("Silent recovered after")
     await operator.slash("/supervisor mute Silent 2h moving disks")
     await slack.channel("ops").shows("Muted Silent")
     worker = (await asked(home, "status"))["workers"][1]
@@ -164,6 +165,6 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     await asyncio.to_thread(wait_until, quiet, 20, "it is quiet")
     await operator.slash("/supervisor unmute Silent")
     await slack.channel("ops").shows("Unmuted Silent")
-    await slack.channel("ops").shows(1, "Silent is silent")
+    await slack.channel("ops").shows(1, "Silent is stale")
     await settled(home)
     assert [row["action"] for row in home.trail()] == ["MUTED", "UNMUTED"]

@@ -115,7 +115,7 @@ def test_of_one_that_grew_far_beyond_it_the_newest_part_is_kept(path: Path, work
     assert without_gap(found)
     assert path.stat().st_size <= LIMIT
     assert 2 * LIMIT <= len(everything(path)) <= 3 * LIMIT + 4096
-    assert b"bytes of output are missing here" in deliver(output)
+    assert b"bytes of output were lost here" in deliver(output)
 
 
 def test_fewer_are_kept_where_fewer_are_configured_and_at_least_one(path: Path, worker: Writing) -> None:
@@ -151,7 +151,7 @@ def test_what_is_gone_before_the_drive_had_it_is_said(path: Path, worker: Writin
         output.bound(LIMIT, 2)
     kept = len(everything(path))
     marker, rest = deliver(output).split(b"\n", 1)
-    assert marker == f"[supervisor] {written - kept - 3 * LINE_BYTES} bytes of output are missing here.".encode()
+    assert marker == f"[supervisor] {written - kept - 3 * LINE_BYTES} bytes of output were lost here.".encode()
     assert rest == everything(path)
 
 
@@ -296,7 +296,7 @@ def test_a_full_disk_loses_older_output_and_the_worker_goes_on(
         output.bound(LIMIT, 2)
     assert path.stat().st_size <= LIMIT
     worker.lines(1)
-    assert b"bytes of output are missing here" in deliver(output)
+    assert b"bytes of output were lost here" in deliver(output)
 
 
 def test_the_end_is_read_across_older_files(path: Path, worker: Writing) -> None:
