@@ -347,7 +347,8 @@ def _last_change(details: AlertDetails, now: datetime) -> str:
 def _log(lines: Sequence[str]) -> Json | None:
     """The last lines of the worker's output, as data."""
     shown, left = [], LOG
-    for line in reversed(lines[-LINES:]):
+    marks_only = re.compile(r"[\s^~]*")  # below a line of a traceback
+    for line in reversed([each for each in lines if not marks_only.fullmatch(each)][-LINES:]):
         short = in_code(line, LINE)
         if len(short) > left:
             break

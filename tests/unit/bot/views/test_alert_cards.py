@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
-from bot.views.blocks import Content
+from bot.views.blocks import Content, blocks_of
 from bot.views.buttons import list_page
 from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
 from slack_playground.blockkit.messages import check_message
@@ -180,6 +180,19 @@ def test_the_buttons_are_those_that_make_sense() -> None:
     assert names(told(hushes=[hush(Hush.MUTE)])) == ["Acknowledge", "Unmute", "Restart", "Why?", "Snooze 1h"]
     assert names(told(condition=Condition.CLOCK_SKEW)) == ["Acknowledge", "Why?", "Snooze 1h"]
     assert names(told(target=Target("drive", "Host"))) == ["Acknowledge", "Snooze 1h"]
+
+
+def test_the_excerpt_leaves_out_the_marks_below_a_traceback() -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        "  x = 1 / 0",
+        "      ~~^~~",
+        "",
+        "ZeroDivisionError: division by zero",
+    )
+    (block,) = [each for each in blocks_of(alert_card(told(evidence=lines), NOW)) if "```" in str(each)]
+    shown = block["text"]["text"].strip("`").split("\n")
+    assert shown == [lines[0], lines[1], lines[4]]
 
 
 def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
