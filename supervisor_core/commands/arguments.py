@@ -60,6 +60,8 @@ class Arguments:
         self.workers: tuple[str, ...] = ()
         self._at = start
         self._first = True
+        self._task_id: tuple[Word, ...] = ()
+        """The command id that was taken out of the label."""
         self._pending = [
             parameter
             for parameter in definition.parameters
@@ -259,7 +261,8 @@ class Arguments:
         except UsageError as error:
             label = None if self._is_number(rest[0]) else nearest_label(text)
             words = f"{error.message.rstrip('.')}, or put any text after -- as a note."
-            repair = f"{self._head(quote(label))} {self._note()}" if label else self._known_part()
+            known = self._head(join_words(self._task_id))
+            repair = f"{known} {quote(label)} {self._note()}" if label else self._known_part()
             raise LabelError(words, label, repair=repair) from None
 
     def _read_reason(self, free: Parameter, rest: Sequence[Word]) -> None:
@@ -286,6 +289,7 @@ class Arguments:
             for index, word in enumerate(rest):
                 if parameter.kind is ParameterKind.TASK_ID and looks_like(parameter, word):
                     self.values[parameter.name] = read_word(parameter, word)
+                    self._task_id = (word,)
                     return (*rest[:index], *rest[index + 1 :])
         return rest
 
@@ -316,8 +320,8 @@ class Arguments:
 
     def _known_part(self) -> str | None:
         """The text without the words that weren't understood; None where only the command is left."""
-        stays = self._at > self.start or self.definition.target is TargetRule.NONE
-        return self._head("") if stays else None
+        stays = self._at > self.start or self._task_id or self.definition.target is TargetRule.NONE
+        return self._head(join_words(self._task_id)) if stays else None
 
     def _with_repair(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
         """Call a reader of the current word, and complete its error with the repaired text."""

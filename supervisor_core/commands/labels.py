@@ -18,7 +18,7 @@ _LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
 _BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])[^A-Za-z0-9 _-](?=[A-Za-z0-9])")
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
-_NOT_IN_NOTES = ("Cc", "Cs", "Zl", "Zp")
+_NOT_IN_NOTES = ("Cc", "Cs", "Zl", "Zp", "Zs")
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 """Characters that turn the text after them around, which would let a note change how an approval reads."""
 

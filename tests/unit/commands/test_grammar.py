@@ -417,6 +417,19 @@ def test_a_label_that_is_not_valid_offers_the_cleaned_one() -> None:
     assert "or put any text after -- as a note. Use “v1-2 fix”: `supervisor pause OrionMX v1-2 fix`" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("undo v1.2 broke task_9", "undo OrionMX task_9 v1-2 broke"),
+        ("undo VegaMX wrong, task_9 really -- see #4", "undo VegaMX task_9 wrong really -- see #4"),
+        ("undo VegaMX !!! task_9", "undo VegaMX task_9"),
+        ("undo !!! task_9", "undo OrionMX task_9"),
+    ],
+)
+def test_a_cleaned_label_keeps_the_command_id_that_stood_in_it(text: str, suggestion: str) -> None:
+    assert _mistake(text).suggestion == suggestion
+
+
 @pytest.mark.parametrize("start", ["<@UBOT>: ", "<@UBOT>, ", "<@UBOT|supervisor>:", " <@UBOT>! ", "<@UBOT> : "])
 def test_punctuation_after_the_mention_is_no_part_of_the_command(start: str) -> None:
     assert parse(f"{start}pause VegaMX", DEFAULT) == parse("pause VegaMX", DEFAULT)
