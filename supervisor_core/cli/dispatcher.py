@@ -47,9 +47,10 @@ def run(name: str, words: Sequence[str]) -> int:
 
 def _split_note(name: str, words: Sequence[str]) -> tuple[Sequence[str], str]:
     """The arguments, and the note of a command: all that follows `--`, which argparse would drop."""
-    if "--" not in words[1:] or (name in SUBCOMMANDS and name != "send"):
+    start = 1 if name == "send" else 0  # before the text of `send`, it ends the options
+    if "--" not in words[start:] or (name in SUBCOMMANDS and name != "send"):
         return words, ""
-    at = list(words).index("--", 1)
+    at = list(words).index("--", start)
     return words[:at], " ".join(words[at:])
 
 

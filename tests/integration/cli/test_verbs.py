@@ -56,6 +56,14 @@ def test_all_that_follows_two_hyphens_is_the_note(home: Home, words: tuple[str, 
     assert "RESUME" not in shown
 
 
+def test_a_note_may_be_all_that_follows_a_verb(home: Home) -> None:
+    """Its first word is never read as the worker."""
+    done = home.supervisor("pause", "--", "North", "is slow")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Pause which worker?" in done.stderr, done.stderr
+    assert home.worker("North")["paused"] is False
+
+
 def test_a_verb_need_not_wait(home: Home) -> None:
     queued = home.json("restart", "South", "--no-wait")
     assert (queued["queued"], queued["workers"]) == (True, ["South"])
