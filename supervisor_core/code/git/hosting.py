@@ -37,8 +37,8 @@ def commit_page(remote: str) -> str:
     A user name, a password or a token in the remote's address is left out.
     """
     address = _parse(remote.strip())
-    if address is None:
-        return ""
+    if address is None or (":" in address.host and not remote.strip().startswith("https:")):
+        return ""  # a port of HTTP isn't one of HTTPS
     page = next((page for name, page in PAGES.items() if name in re.split(r"[.:-]", address.host.lower())), "")
     return f"https://{address.host}/{address.path}{page}" if page else ""
 

@@ -44,6 +44,7 @@ def test_known_sites_have_a_page_for_each_commit(remote: str, page: str) -> None
         "https://github.com/acme/../orion",
         "https://github.com/acme/orion|<!channel>",
         "C:\\github\\orion",
+        "http://gitea.example.com:3000/acme/orion.git",
     ],
 )
 def test_other_remotes_have_none(remote: str) -> None:
