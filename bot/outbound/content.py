@@ -38,6 +38,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
+from supervisor_core.alerts.monitor import REMEDIES
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.alerts.rules import SHOWN, Alert, AlertState
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -62,7 +63,7 @@ from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.outbox import DETAILS, PREVIEW, PendingMessage
 from supervisor_core.workers.conditions.rules import Severity, Target
 
-RESTARTS = ("restart_watcher", "resume")
+UNDO = "undo_code"
 TRIES = 50
 """Commands and configuration changes that are looked through for the cause of an alert."""
 
@@ -101,18 +102,25 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
     alone = bool(alert.target.worker)
     return AlertDetails(
         alert,
-        host=alert.supervisor_id,
         ended=ended,
         before=before,
         settings=_settings(connection, alert, before),
         tries=sum(
-            1 for job in past if job.handler in RESTARTS and job.finished_at and job.finished_at > alert.opened_at
+            1 for job in past if job.handler in REMEDIES and job.finished_at and job.finished_at > alert.opened_at
         ),
+        undone=before is not None and any(_undoes(job, before) for job in past),
         hushes=hushes,
         new=new,
         members=AlertMembers() if alone else parents.members_of(connection, alert, storm.NAMED),
         parent=above,
     )
+
+
+def _undoes(job: Job, before: Job) -> bool:
+    """True for a job that reversed this change of code."""
+    if job.handler != UNDO or job.outcome is None or not job.outcome.success:
+        return False
+    return before.task_id in (job.params.get("task_id"), job.outcome.details.get("undone_task_id"))
 
 
 def reply_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:

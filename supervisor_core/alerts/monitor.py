@@ -49,8 +49,8 @@ MOST_WAITING = 16
 
 _FIGURES = re.compile(r"\d+(\.\d+)?")
 
-RESTARTS = ("restart_watcher", "resume")
-"""The commands that may fix a problem; its message shows their result and offers them again."""
+REMEDIES = ("restart_watcher", "resume", "undo_code")
+"""The handlers that may fix a problem; its message shows their result and offers them again."""
 
 LATELY = timedelta(minutes=1)
 
@@ -93,7 +93,7 @@ class AlertMonitor:
         self._known: dict[Target, KnownCondition] | None = None
         self._rested = False
         self._worked_at: datetime | None = None
-        self._restarts: frozenset[int] = frozenset()
+        self._remedies: frozenset[int] = frozenset()
         """Recent commands whose alerts were refreshed already."""
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
@@ -130,7 +130,7 @@ class AlertMonitor:
             wave = self._take_readings()
             for some in _in_parts([each for each in wave if not _is_as_before(known.get(each.target), each.reading)]):
                 self._write(known, some, now)
-        self._refresh_after_restarts(now)
+        self._refresh_after_remedies(now)
         self._follow_resting(now)
         self._decide_due(now)
         return False
@@ -280,10 +280,10 @@ class AlertMonitor:
             self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
             self._rested = resting
 
-    def _refresh_after_restarts(self, now: datetime) -> None:
+    def _refresh_after_remedies(self, now: datetime) -> None:
         """Refresh the messages of workers whose command has ended since: they offer it again."""
-        ended = frozenset(self._ledger.read(lambda connection: jobs.ended_since(connection, RESTARTS, now - LATELY)))
-        fresh, self._restarts = ended - self._restarts, ended
+        ended = frozenset(self._ledger.read(lambda connection: jobs.ended_since(connection, REMEDIES, now - LATELY)))
+        fresh, self._remedies = ended - self._remedies, ended
         if fresh:
             self._ledger.write(lambda connection: self._refresh_messages(connection, fresh, now))
 

@@ -113,7 +113,6 @@ class AlertDetails:
     """An alert, and what else is known about it."""
 
     alert: Alert
-    host: str = ""
     ended: str = ""
     """The state of its target after it recovered."""
     before: Job | None = None
@@ -121,7 +120,9 @@ class AlertDetails:
     settings: LastConfigChange | None = None
     """The configuration that affected its worker last before it began, where that is newer than the command."""
     tries: int = 0
-    """Restarts by people that have ended since it began. The button works once for each."""
+    """Restarts and undo commands of people that have ended since it began. The buttons work once for each."""
+    undone: bool = False
+    """The last command was a change of code that has been undone since."""
     hushes: Sequence[Suppression] = ()
     """The suppressions that hold now."""
     undo_asks: bool = False
@@ -222,7 +223,9 @@ def buttons(details: AlertDetails) -> list[dict[str, Any]]:
 def _suspect(details: AlertDetails) -> Job | None:
     """The last change of the worker's code, where it may be the cause and can be undone."""
     job, alert = details.before, details.alert
-    if job is None or details.settings is not None or job.handler not in UNDOABLE or alert.condition not in RESTARTABLE:
+    if job is None or details.settings is not None or details.undone:
+        return None
+    if job.handler not in UNDOABLE or alert.condition not in RESTARTABLE:
         return None
     result = job.outcome.details if job.outcome and job.outcome.success else {}
     number = signal_in(alert.reason)
@@ -335,6 +338,8 @@ def _last_change(details: AlertDetails, now: datetime) -> str:
     ended = "" if job.outcome is None or job.outcome.success else ", failed"
     if job.state is JobState.INTERRUPTED:
         ended = ", interrupted"
+    if details.undone:
+        ended = ", undone"
     label = f" · {escape(job.label)}" if job.label else ""
     name = in_code(command_name(job.handler), LINE)
     changed = f"`{name}` by {mention(job.issuer)}{ended} · {when(job.finished_at, now)}{label}"
@@ -360,7 +365,7 @@ def _log(lines: Sequence[str]) -> Json | None:
 def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
     """The line of small print: the host, the severity, the alert's id, the next reminder."""
     alert = details.alert
-    parts = [inert(details.host, NAME), str(alert.severity), f"alert `{alert.alert_id}`"]
+    parts = [inert(alert.supervisor_id, NAME), str(alert.severity), f"alert `{alert.alert_id}`"]
     reminds = alert.state is AlertState.OPEN and alert.parent_id is None and alert.cleared_at is None
     if reminds and alert.due_at is not None:
         parts.append(f"reminder at {when(alert.due_at, now)}")

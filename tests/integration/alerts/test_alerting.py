@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+from bot.views.blocks import blocks_of
 from supervisor_core.alerts.actions import AlertOver, NoSuchAlert
 from supervisor_core.alerts.rules import AlertState
+from supervisor_core.commands.command import Outcome
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage.steps import take
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
-from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
 
 HOUR = 3600.0
 SECOND = timedelta(seconds=1)
@@ -305,3 +312,49 @@ def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) ->
         desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
     with pytest.raises(NoSuchAlert, match="No alert 'nothing'"):
         desk.alerts.snooze("nothing", desk.request())
+
+
+def carried_out(
+    connection: Connection, task_id: str, handler: str, params: dict[str, Any], outcome: Outcome, now: datetime
+) -> None:
+    """A command for North that has ended."""
+    job = jobs.file(
+        connection, "TestHost", jobs.NewJob(task_id, "North", handler, params, None, ANN, "slack", now), now
+    )
+    assert job is not None
+    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, outcome, now, 1.0)):
+        assert take(connection, "TestHost", step, now)
+
+
+def test_the_undo_of_a_change_works_once_for_each_try_and_goes_once_it_is_undone(desk: AlertDesk) -> None:
+    def ends(task_id: str, handler: str, outcome: Outcome, undoes: str = "") -> None:
+        desk.ledger.write(
+            partial(
+                carried_out,
+                task_id=task_id,
+                handler=handler,
+                params={"task_id": undoes or None},
+                outcome=outcome,
+                now=desk.now,
+            )
+        )
+
+    def undo_button() -> str | None:
+        buttons = [each for block in blocks_of(desk.shown("North")) for each in block.get("elements", ())]
+        return next((each["value"] for each in buttons if each.get("action_id") == "command:undo"), None)
+
+    ends("task_1", "update_code", Outcome.done(message="m", before="a" * 40, after="b" * 40))
+    desk.wait(10)
+    desk.down("North")
+    first = undo_button()
+    desk.wait(10)
+    ends("task_2", "undo_code", Outcome.failed("Another command is changing it."), "task_1")
+    again = undo_button()
+    assert None not in (first, again)
+    assert first != again, "a button gives one command"
+    desk.wait(10)
+    ends("task_3", "undo_code", Outcome.done(message="m", undone_task_id="task_1"))
+    assert undo_button() is None
+    desk.heard()
+    desk.down("North")
+    assert desk.heard() == ["edit: North is down: exited (code 1) after 5 min"]

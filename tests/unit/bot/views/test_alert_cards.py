@@ -49,8 +49,9 @@ DOWN = Alert(
     told_at=NOW - timedelta(seconds=75),
     due_at=NOW + HOUR,
     evidence=("2026-02-05T14:28:59Z item 17 done", "Traceback (most recent call last):", "KeyError: 'path'"),
+    supervisor_id="OrionHost",
 )
-SEEN = AlertDetails(DOWN, host="OrionHost")
+SEEN = AlertDetails(DOWN)
 BEFORE = replace(
     job("North", "rollback_code", outcome=Outcome.done(message="rolled back")),
     finished_at=NOW - timedelta(minutes=3),
@@ -89,7 +90,7 @@ DRIVE = {
 
 def storm(members: AlertMembers, **more: Any) -> AlertDetails:
     """The digest of many, with these differences."""
-    return AlertDetails(replace(DIGEST, **more), host="OrionHost", members=members)
+    return AlertDetails(replace(DIGEST, **more), members=members)
 
 
 OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
@@ -125,7 +126,7 @@ CASES: dict[str, Content] = {
     "storm_acknowledged": alert_card(
         storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
     ),
-    "storm_over": alert_card(AlertDetails(STORM_OVER, host="OrionHost", members=AlertMembers(1000)), NOW),
+    "storm_over": alert_card(AlertDetails(STORM_OVER, members=AlertMembers(1000)), NOW),
     "storm_over_before_it_was_told": alert_card(AlertDetails(STORM_OVER, members=AlertMembers(1000), new=True), NOW),
     "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
     "storm_still_holds": alert_reply(
@@ -137,7 +138,7 @@ CASES: dict[str, Content] = {
             reason=HOSTILE,
             evidence=(HOSTILE, "```", "<https://evil.example|click>"),
             hushes=[replace(hush(Hush.MUTE, HOSTILE), by=Issuer("cli:<!here>", HOSTILE))],
-            host=HOSTILE,
+            supervisor_id=HOSTILE,
         ),
         NOW,
     ),
@@ -202,6 +203,9 @@ def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
     (button,) = [each for each in buttons(told(before=update, undo_asks=True)) if each["action_id"] == "command:undo"]
     assert update.task_id in button["value"]
     assert "approval" in button["confirm"]["text"]["text"]
+    undone = told(before=update, undone=True)
+    assert "Undo update…" not in names(undone)
+    assert "`update` by <@U0OPER>, undone" in str(alert_card(undone, NOW)["attachments"])
     unchanged = replace(update, outcome=Outcome.done(message="m", before="a" * 40, after="a" * 40))
     failed = replace(update, outcome=Outcome.failed("no"))
     for harmless in (unchanged, failed, replace(update, worker_id="South")):
@@ -254,7 +258,7 @@ def test_whatever_is_in_it_slack_takes_it(
         condition=condition,
         reason=reason,
         evidence=tuple(lines),
-        host=host,
+        supervisor_id=host,
         ended=why,
         new=new,
         closed_at=NOW,
