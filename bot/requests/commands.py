@@ -20,14 +20,14 @@ from bot.views.answers.help import help_message, retry_message
 from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pressed_button
 from bot.views.blocks import Content, text_message
 from bot.views.cards.notices import approval_requested, preview_pending
-from bot.views.text import error_text, escape
+from bot.views.text import code_span, display_name, error_text, escape
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
-from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.errors import CommandText, SupervisorError, TemporaryError
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitoring
@@ -138,7 +138,7 @@ class HostAnswers:
         return announcement(query.request, content, self._channel, " monitoring")
 
 
-USED = ":information_source: {who} has already used this button. To run it again: `/supervisor {again}`"
+USED = ":information_source: {who} has already used this button. To run it again: {again}"
 
 DOOR = "slack"
 
@@ -285,7 +285,7 @@ def _already_used(request: Request, command: Command, first: Issuer) -> Response
     """Tell a person that somebody else has already used this button."""
     if request.replaces or first.is_same_as(request.actor):
         return _accepted(request)
-    told = USED.format(who=escape(first.name or first.id), again=escape(render(command)))
+    told = USED.format(who=display_name(first), again=code_span(CommandText(render(command))))
     return Response(messages=(whisper(request, text_message(told)),))
 
 

@@ -22,7 +22,7 @@ Content = dict[str, Any]
 
 HEADLINE = 500  # characters
 
-FIELD, FIELDS = 300, 10  # characters of a field; fields of one section
+FIELD, FIELDS = 1000, 10  # characters of a field: more than two links have; fields of one section
 
 
 class Color(StrEnum):

@@ -92,7 +92,7 @@ def _names(workers: Collection[str]) -> str:
     return "everything" if EVERYTHING.id in workers else shorten([escape(each) for each in sorted(workers)], SHOWN)
 
 
-EFFECT = 300  # characters
+EFFECT, NOTE = 300, 500  # characters
 
 
 def pending_approvals(
@@ -125,9 +125,9 @@ def _line(details: ApprovalDetails) -> str:
         title = f"<{details.link}|{names}: {escape(command_text(approval.command))}>"
     facts = [f"requested by {requester(approval.requester)}"]
     if approval.command.label:
-        facts.append(f"label: {escape(approval.command.label)}")
+        facts.append(f"label: {inert(approval.command.label, NOTE)}")
     if approval.command.note:
-        facts.append(f"note: {escape(approval.command.note)}")
+        facts.append(f"note: {inert(approval.command.note, NOTE)}")
     pending = approval.state is ApprovalState.PENDING
     facts.append(f"expires {ago(approval.expires_at)}" if pending else str(approval.state))
     return f"{title}\n{escape(fit(effect(approval.previews), EFFECT))}\n{' · '.join(facts)}"

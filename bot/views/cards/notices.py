@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Color, Content, card, section, text_message
 from bot.views.cards.alert import WORDS, reason_of, target_name
-from bot.views.text import day, escape, first_lines, fit, inert, minute, when
+from bot.views.text import day, escape, first_lines, fit, in_span, inert, minute, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -24,7 +24,7 @@ SHOWN = 10
 MENTIONS = 50
 """Of one step of the escalation: more would not fit."""
 
-NOTICE = 100  # characters
+NOTICE, COMMAND = 100, 400  # characters
 
 
 def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime) -> Content:
@@ -159,12 +159,12 @@ GAPS = 15  # on one notice
 def preview_pending(command: Command) -> Content:
     """A preview is under way, and its sender waits."""
     what = "Checking the remote" if command.name.startswith("update") else "Preparing the preview"
-    return text_message(f":hourglass_flowing_sand: {what}… `{escape(render(command))}`")
+    return text_message(f":hourglass_flowing_sand: {what}… {in_span(render(command), COMMAND)}")
 
 
 def approval_requested(command: Command) -> Content:
     """The message in its place once an approval is requested."""
-    return text_message(f":raised_hand: Approval requested for `{escape(render(command))}`")
+    return text_message(f":raised_hand: Approval requested for {in_span(render(command), COMMAND)}")
 
 
 def not_a_member_hint(channel: str, bot: str) -> str:

@@ -22,10 +22,11 @@ from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import command_card
 from bot.views.cards.headlines import WORDS
 from bot.views.cards.next_steps import CardContext
+from bot.views.cards.notices import approval_requested, preview_pending
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.jobs.model import MOST_PROGRESS, Job, JobState, Progress
 from tests.unit.intake.test_approvals import an_approval
@@ -317,6 +318,20 @@ def test_commits_link_to_their_pages_and_odd_addresses_do_not() -> None:
         said = json.dumps(command_card([job(handler="update_code", outcome=done)], NOW), ensure_ascii=False)
         assert (f"<{PAGE}{'c' * 40}|ccccccc> Read `*faster*` · Ada" in said) is linked
         assert "evil" not in said
+
+
+def test_links_to_long_addresses_are_never_cut() -> None:
+    page = f"https://gitlab.example.com/{'/'.join(['subgroup'] * 20)}/orion/-/commit/"
+    done = Outcome.done(before="a" * 40, after="b" * 40, commit_page=page)
+    card = command_card([job(handler="update_code", outcome=done)], NOW)
+    shown = f"<{page}{'a' * 40}|aaaaaaa> → <{page}{'b' * 40}|bbbbbbb>"
+    assert shown in blocks_of(card)[0]["fields"][0]["text"]
+
+
+def test_a_note_in_a_quoted_command_is_no_markup() -> None:
+    noted = Command.for_worker("update", "OrionMX", {"note": "`*approved*`"})
+    for made in (preview_pending(noted), approval_requested(noted)):
+        assert "`update OrionMX -- '*approved*'`" in made["text"]
 
 
 def test_the_steps_are_a_checklist_with_those_to_come() -> None:
