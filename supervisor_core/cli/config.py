@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.common.times import clock_time, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
@@ -50,10 +52,11 @@ def in_words(answer: dict[str, Any], path: str) -> Iterator[str]:
         yield from (f"  {line}" for line in str(answer["refused"]).splitlines())
         return
     diff = ConfigDiff.from_json(answer["difference"])
+    version = f"version {answer['version']}, since {clock_time(from_text(answer['since']), datetime.now(UTC))}"
     if diff.empty:
-        yield f"The daemon already uses all of it (version {answer['version']}, since {answer['since']})."
+        yield f"The daemon already uses all of it ({version})."
     else:
-        yield f"Changes for the daemon (at version {answer['version']}, since {answer['since']}):"
+        yield f"Changes for the daemon (at {version}):"
         yield from (f"  {words}" for words in diff.in_words())
     if answer["path"] != path and answer["problem"]:
         yield f"  Current problem: {answer['problem']}"

@@ -17,6 +17,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.logging.excerpts import LAST_OUTPUT
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.finding import FoundWorker, Presence
@@ -353,4 +354,4 @@ def _last_words(log: Path, before: int) -> str:
     lines = data.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
     if not lines:
         return f"No output in {log}."
-    return "Last output:\n" + "\n".join(lines)
+    return f"{LAST_OUTPUT}\n" + "\n".join(lines)

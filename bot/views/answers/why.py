@@ -75,7 +75,7 @@ def _one(explanation: Explanation, reader: _Reader) -> Content:
         blocks.append(section("\n".join(["*Conditions*", *conditions])))
     before = [f"• {minute(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
     if before:
-        blocks.append(section("\n".join(["*What happened before*", *before])))
+        blocks.append(section("\n".join(["*Recent events*", *before])))
     lines = _lines(explanation)
     if lines:
         blocks.append(code_block(lines))

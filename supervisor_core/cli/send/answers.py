@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.status import command as status
-from supervisor_core.cli.table import folded_table, terminal_width
+from supervisor_core.cli.table import MAX_WIDTH, folded_table, terminal_width
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
@@ -139,7 +140,9 @@ def _document(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> dict[str
     }
 
 
-WIDTH = 100
+_NUMBERED = re.compile(r"\d+\. ")
+"""Begins a command of a history, by its number in the picture."""
+
 ANSWER_SECONDS = 2.0
 
 
@@ -179,14 +182,14 @@ def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str
     for phrase in found.also:
         yield _folded(sentence(plain(phrase, now)))
     if found.todo or found.remedies:
-        yield _folded(f"To fix it: {plain(found.todo, now)}", "  ")
+        yield _folded(f"Next step: {plain(found.todo, now)}", "  ")
         yield from (f"  {as_in_shell(CommandText(render(each)))}" for each in found.remedies)
     if explanation.conditions:
         yield "Conditions:"
     for held in explanation.conditions:
         yield _folded(f"- {held.words}{f', since {clock_time(held.since, now)}' if held.since else ''}", "  ")
     if explanation.before:
-        yield "Before that:"
+        yield "Recent events:"
         events = ((clock_time(event.at, now, seconds=True), plain(event.words, now)) for event in explanation.before)
         yield from (_folded(f"- {at}: {words}", "  ") for at, words in events)
     if explanation.lines:
@@ -198,7 +201,12 @@ def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str
 
 def _folded(text: str, indent: str = "") -> str:
     return textwrap.fill(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+        text,
+        terminal_width() or MAX_WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
     )
 
 
@@ -247,7 +255,8 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
 
 def _paragraph(told: History) -> str:
     first, *rest = (printable(sentence(plain(phrase, told.until))) for phrase in history_text(told))
-    return "\n".join([first, *(f"- {line}" for line in rest)])
+    lines = (line if _NUMBERED.match(line) else f"- {line}" for line in rest)
+    return "\n".join([_folded(first), *(_folded(line, "  ") for line in lines)])
 
 
 def history_document(told: History) -> dict[str, Any]:

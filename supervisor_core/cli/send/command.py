@@ -248,10 +248,11 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
             continue
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
-        whose = (
-            f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in str(result["error"]) else ""
-        )
-        lines.append(f"{mark}: {said}" if result["success"] else f"{mark}: {whose}{result['error']}")
+        words = str(said if result["success"] else result["error"])
+        whose = f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in words else ""
+        lines.append(f"{mark}: {whose}{words}")
+        if report := result["details"].get("report_path"):
+            lines.append(f"Report: {report}")
         lines += [note for note in result["details"].get("notes", ()) if note not in lines]
     who = command.target or command.workers[0]
     undo = f"; to undo it: supervisor undo {who} {command.task_id}" if any(map(_moved, results)) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
 from supervisor_core.common.times import clock_time, format_span, from_text
 
@@ -15,6 +17,9 @@ NOTHING = "-"
 COMMIT_CHARACTERS = 7
 MARK = "! "
 """Begins a line above the tables that needs attention."""
+
+_COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
+"""In a reason: the time until the next start, as it was when the reason was written."""
 
 _UNWELL = ("stuck", "quarantined", "missing", "frozen", "down")
 _NOTES = {
@@ -57,10 +62,8 @@ class StatusText:
         first = f"{supervisor['id']}: {state}"
         if state == "running" and supervisor["started_at"]:
             first += f" for {self._since(supervisor['started_at'])}"
-        healthy = sum(bool(worker["fine"]) for worker in workers)
         if workers:
-            all_of = f"{healthy} of " if healthy != len(workers) else "all " if len(workers) > 1 else ""
-            first += f", {all_of}{len(workers)} worker{'s' if len(workers) != 1 else ''} healthy"
+            first += f", {_counts(workers)}"
         notes = [*_notes(supervisor), *_notes_on(supervisor.get("configuration") or {}), *_unwell(workers)]
         lines = [self._paint(line, BOLD) for line in self._folded(first)]
         for note in notes:
@@ -134,7 +137,11 @@ class StatusText:
             parts.append(f"restarted {restarts} time{'s' if restarts > 1 else ''} in the last hour")
         if entry.get("due_at"):
             seconds = (from_text(entry["due_at"]) - self._now).total_seconds()
-            parts.append(f"restarting in {format_span(max(seconds, 0))}")
+            soon = f"restarting in {format_span(max(seconds, 0))}"
+            if parts and _COUNTDOWN.search(parts[0]):
+                parts[0] = _COUNTDOWN.sub(soon, parts[0])
+            else:
+                parts.append(soon)
         if entry.get("muted_until"):
             how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
             parts.append(f"{how} until {self._clock(entry['muted_until'])}")
@@ -222,6 +229,17 @@ def _notes_on(configuration: dict[str, Any]) -> list[str]:
     return notes
 
 
+def _counts(workers: list[dict[str, Any]]) -> str:
+    """The number of healthy workers. One that is paused is neither healthy nor unhealthy."""
+    number, paused = len(workers), sum(bool(worker["paused"] and worker["fine"]) for worker in workers)
+    healthy = sum(bool(worker["fine"]) for worker in workers) - paused
+    if number in (healthy, paused):
+        everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
+        return f"{everybody} {'paused' if paused else 'healthy'}"
+    words = f"{healthy} of {number} worker{'s' if number != 1 else ''} healthy"
+    return f"{words}, {paused} paused" if paused else words
+
+
 def _unwell(workers: list[dict[str, Any]]) -> list[str]:
     """The unhealthy workers by name: among hundreds a row is easily missed."""
     ill = [worker["id"] for worker in workers if not worker["fine"]]
@@ -246,7 +264,7 @@ def _words(text: str | None) -> str:
 def _last_line(error: str | None) -> str:
     """An error in a line: of a traceback, the last one."""
     lines = (error or "").strip().splitlines()
-    return _words(lines[-1] if lines and lines[0].startswith("Traceback") else error)
+    return _words(lines[-1] if any(line.startswith("Traceback") for line in lines) else error)
 
 
 ONE_OF = {"services": "service", "workers": "worker", "members": "member"}

@@ -9,7 +9,7 @@ from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.errors import Verbatim
-from supervisor_core.common.text import one_line
+from supervisor_core.common.text import flatten, one_line
 from supervisor_core.diagnosis.why.model import (
     Cause,
     Circumstance,
@@ -62,7 +62,8 @@ def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
         yield Circumstance("not running", facts.lives[-1].ended_at if facts.lives else facts.since)
     if not facts.fine:
         yield Circumstance(
-            str(facts.health) if facts.given_up else f"{facts.health}: {one_line(facts.reason, ERROR)}", found.since
+            str(facts.health) if facts.given_up else f"{facts.health}: {one_line(flatten(facts.reason), ERROR)}",
+            found.since,
         )
     if facts.paused is not None:
         yield Circumstance("paused", facts.paused.at)
@@ -106,9 +107,15 @@ def describe_outcome(job: Job) -> Phrase:
     elif job.outcome.success:
         came = " succeeded"
     else:
-        came = f" failed: {one_line(job.outcome.error or '', ERROR)}"
+        came = f" failed: {_first_line(job.outcome.error or '')}"
     label = f" “{job.label}”" if job.label else ""
     return (f"{label}{came} (", Verbatim(job.task_id), ")")
+
+
+def _first_line(error: str) -> str:
+    """The first line of an error, without the announcement of the worker's output that follows it."""
+    first = next(iter(error.strip().splitlines()), "")
+    return one_line(first.removesuffix(excerpts.LAST_OUTPUT).rstrip(), ERROR)
 
 
 def _settings(facts: WorkerFacts) -> Iterator[PastEvent]:
@@ -129,4 +136,4 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            yield PastEvent(flip.at, (f"became {flip.new.word}: {one_line(flip.reason, ERROR)}",))
+            yield PastEvent(flip.at, (f"became {flip.new.word}: {one_line(flatten(flip.reason), ERROR)}",))

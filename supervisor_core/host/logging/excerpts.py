@@ -23,6 +23,9 @@ LONGEST = 300  # characters of one line
 EARLIER = timedelta(minutes=15)
 """A line may be older than the trouble that it tells of by so much. One from last week explains nothing of today."""
 
+LAST_OUTPUT = "Last output:"
+"""Ends the first line of an error that a worker's output follows."""
+
 TRACEBACK = "Traceback (most recent call last):"
 NO_SPACE = re.compile(r"no space left on device|\bENOSPC\b|disk quota exceeded|\[Errno 28\]", re.IGNORECASE)
 NO_MEMORY = re.compile(r"\bMemoryError\b|cannot allocate memory|\bENOMEM\b|std::bad_alloc|out of memory", re.IGNORECASE)

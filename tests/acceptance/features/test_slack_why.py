@@ -56,7 +56,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
     await told.is_private()
     await told.shows("South was quarantined at")
     await told.shows("ValueError: no such archive <!channel>")
-    await told.shows("What happened before")
+    await told.shows("Recent events")
     await told.button("Restart").click(as_=operator, confirm=False)
 
     card = await operator.slash("/supervisor pause North the disk is moved")

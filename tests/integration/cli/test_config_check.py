@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ def test_without_a_daemon_it_says_what_the_start_would_bring(path: Path, capsys:
 
 def test_a_daemon_that_has_it_all_in_force_says_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with a_daemon(path):
-        assert "already uses all of it (version 1," in check(path, capsys)
+        assert re.search(r"already uses all of it \(version 1, since \d\d:\d\d UTC\)", check(path, capsys))
 
 
 def test_a_daemon_says_what_it_would_do_and_shows_no_secret(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,8 @@ def test_without_a_shared_database_the_ledger_is_verified(reporting: Home) -> No
     details = answer["details"]
     assert (details["database"], details["db_name"], details["tz"]) == ("the ledger", "ledger.db", "+00:00")
     assert [name for name in passed(answer) if name.startswith("table")] == [f"table {name}" for name in OUR_TABLES]
+    shown = reporting.supervisor("verify-db").stdout
+    assert re.search(r"^Report: .*/diagnostics/db_verification_\w+\.json$", shown, re.MULTILINE), shown
 
 
 def test_a_missing_table_is_a_failed_test_and_the_others_are_asked(tmp_path: Path, database_url: str) -> None:

@@ -115,11 +115,11 @@ def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) 
 
     told = home.supervisor("send", "why Code").stdout
     assert "supervisor undo Code task_" in told
-    assert "Before that:" in told
+    assert "Recent events:" in told
     assert re.search(r"rollback by \S+ succeeded \(`task_", told), told
     everybody = home.supervisor("send", "why all")
     assert everybody.returncode == 1
-    assert everybody.stdout.count("To fix it:") == 6, everybody.stdout
+    assert everybody.stdout.count("Next step:") == 6, everybody.stdout
 
     home.nas.rename(home.folder / "away")
     wait_until(lambda: "drive" in home.worker("Well")["reason"], 20, "it is known to be away")

@@ -205,7 +205,39 @@ def test_workers_keep_their_order_and_the_unwell_are_marked_and_named() -> None:
     shown = [re.split("  +", row)[:2] for row in rows]
     assert shown == [["running", "OrionMX"], ["backing off", "Backs-Off"], ["quarantined", "Rests"], ["paused", "West"]]
     assert "! Unhealthy: Backs-Off, Rests" in lines
-    assert lines[0] == "TestHost: running for 1 d 2 h, 2 of 4 workers healthy"
+    assert lines[0] == "TestHost: running for 1 d 2 h, 1 of 4 workers healthy, 1 paused"
+
+
+def test_a_paused_worker_is_counted_as_paused_and_not_as_healthy() -> None:
+    west = worker("West", state="stopped", health="unknown", pid=None, paused=True, reason="paused by Ada")
+    heads = {
+        text: view(status(workers, []), None).split("\n")[0].split(", ", 1)[1]
+        for text, workers in {
+            "one": [worker(), west],
+            "both": [west, {**west, "id": "East"}],
+            "many": [worker(f"W{number}") for number in range(3)],
+        }.items()
+    }
+    assert heads == {
+        "one": "1 of 2 workers healthy, 1 paused",
+        "both": "both workers paused",
+        "many": "all 3 workers healthy",
+    }
+
+
+@pytest.mark.parametrize("said", ["restarting in 10 s (1 of 5 this hour)", "restarting now"])
+def test_a_reason_with_a_countdown_shows_the_time_that_is_left(said: str) -> None:
+    waits = worker("North", state="backing_off", fine=False, pid=None, reason=f"crashed (SIGKILL) after 27 s; {said}")
+    rest = said.partition(" (")[2]
+    shown = view(status([{**waits, "due_at": "2026-02-05T14:30:24.000000Z"}], []), None)
+    assert f"crashed (SIGKILL) after 27 s; restarting in 4.0 s{' (' + rest if rest else ''}\n" in f"{shown}\n"
+
+
+def test_a_table_shows_the_last_line_of_a_traceback_wherever_it_begins() -> None:
+    error = f"West exited (code 1) within 2 s of its start. Last output:\nstart\n{TRACEBACK}"
+    shown = view(status([worker("West", fine=False, health="degraded", reason="down", last_error=error)], []), None)
+    assert "down; ModuleNotFoundError: No module named 'scan'" in shown
+    assert "Traceback" not in shown
 
 
 def test_among_hundreds_the_first_of_the_unwell_are_named() -> None:

@@ -21,8 +21,9 @@ from bot.views.blocks import blocks_of
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.cli.send.answers import explanation_text
 from supervisor_core.code.watch.rules import BakeState
-from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.phrases import plain
+from supervisor_core.common.text import flatten
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import Cause, KnownPause
 from supervisor_core.diagnosis.why.rules import RULES, value_of
@@ -201,6 +202,14 @@ def test_whatever_logs_and_people_say_pings_nobody_and_breaks_nothing(lines: lis
             alive = re.sub(r"<!date\^[^>]*>", "", json.dumps(made))
             assert not re.search(r"<!|<@U1|<http", alive)
         assert "\x07" not in explanation_text(told, alone=True)
+
+
+def test_a_failed_command_is_one_line_without_the_workers_output() -> None:
+    error = "OrionMX exited (code 1) within 2 s of its start. Last output:\nTraceback\nRuntimeError: gone"
+    failed = job("restart_watcher", 150, outcome=Outcome.failed(error))
+    told = explanation_text(explain(replace(TROUBLES["died"], jobs=(failed,))), alone=True)
+    assert "restart by Anna failed: OrionMX exited (code 1) within 2 s of its start. (" in flatten(told)
+    assert "\\n" not in told
 
 
 def test_two_hundred_in_trouble_are_one_message() -> None:
