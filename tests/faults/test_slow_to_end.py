@@ -135,7 +135,7 @@ def test_a_service_slow_to_end_is_named_and_ended_at_the_bound_and_the_exit_code
     pids = home.all_run()
     ask(str(home.state_dir), {"do": "stop"})
     assert daemon.wait(PATIENCE_SECONDS) == 1
-    assert "service heartbeat did not stop within 1 s; it is cut off" in home.log()
+    assert "service heartbeat didn't stop within 1 s and is cancelled" in home.log()
     assert runtime_file.read(home.state_dir)["running"] is False
     assert daemon_holder(home.state_dir) is None
     assert set(pids.values()) <= set(home.everybody()), "the workers go on"
@@ -169,7 +169,7 @@ def test_a_service_that_raises_degrades_the_whole_visibly_and_comes_back(home: H
     others = [each for each in home.status()["services"] if each["name"] != "heartbeat" and each["state"] != "disabled"]
     assert {each["state"] for each in others} == {"running"}
     assert home.json("send", "pause North", "--wait")["success"], "the rest goes on"
-    wait_until(lambda: "again in 4 s" in heartbeat(home)["reason"], PATIENCE_SECONDS, "it is tried again")
+    wait_until(lambda: "retrying in 4 s" in heartbeat(home)["reason"], PATIENCE_SECONDS, "it is tried again")
     (home.folder / "cured").touch()
     wait_until(lambda: heartbeat(home)["health"] == "healthy", PATIENCE_SECONDS, "it is well again")
     wait_until(lambda: home.supervisor("status").returncode == 0, PATIENCE_SECONDS, "and so is the whole")

@@ -173,7 +173,7 @@ def test_frozen_it_keeps_no_daemon_from_stopping_in_good_order(
         assert home.supervisor("stop").returncode == 0, home.daemon_log()
         assert daemon.wait(10) == 0
         assert time.monotonic() - begun < 10
-        assert "did not stop" not in home.daemon_log()
+        assert "didn't stop" not in home.daemon_log()
 
 
 @pytest.mark.sampled(1)

@@ -173,7 +173,7 @@ def test_an_approved_command_whose_id_is_taken_fails_and_says_so(
         (ended,) = desk.approvals.carry_on(NOW + MINUTE)
     assert ended.state is ApprovalState.FAILED
     assert ended.reason.startswith("Not run: The command id task_1 belongs to another command (diagnostics, from flag)")
-    assert "as agreed" not in caplog.text
+    assert "as approved" not in caplog.text
     assert "failed: Not run" in caplog.text
     assert [job.handler for job in desk.jobs()] == ["diagnostics"]
     refused = desk.trail()[-1]

@@ -55,10 +55,10 @@ def test_the_card_of_an_undo_is_fine_again_once_its_worker_is(place: Place) -> N
     place.another().work(after)
     bake = place.bake(undo)
     assert (bake.state, bake.decided_at) == (BakeState.RECOVERED, after)
-    assert "it lived 2.0 s" in bake.reason
+    assert bake.reason.startswith("exited (code 1) after 2.0 s")
     assert place.told(undo) == told + 1
     assert ":warning:" not in card(place, undo)
-    assert "North is well again" in card(place, undo)
+    assert "North: recovered" in card(place, undo)
 
 
 def test_a_worker_that_keeps_failing_is_not_said_to_be_well(place: Place) -> None:
