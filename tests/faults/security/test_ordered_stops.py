@@ -70,7 +70,8 @@ def counted_starts(home: CodeInSlack, worker_id: str) -> int:
 
 
 def words_about_restarts(slack: Playground) -> list[str]:
-    return [str(each["text"]) for each in slack.channel("ops").messages() if "restarted automatically" in str(each["text"])]
+    said = [str(each["text"]) for each in slack.channel("ops").messages()]
+    return [text for text in said if "restarted automatically" in text]
 
 
 async def until(condition: Any, what: str) -> None:
