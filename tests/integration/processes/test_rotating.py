@@ -55,7 +55,8 @@ def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kep
             wait_until(partial(_has_finished, drive / f"{worker_id}.log"), 10, f"the drive has all of {worker_id}")
             for folder in (local, drive):
                 found = numbers(everything(folder / f"{worker_id}.log"))
-                assert len(found) * LINE_BYTES >= BACKUPS * (MAX_BYTES - 2 * LINE_BYTES)
+                printed = found[-1] * LINE_BYTES  # on a busy machine the burst is a small one
+                assert len(found) * LINE_BYTES >= min(BACKUPS * (MAX_BYTES - 2 * LINE_BYTES), printed)
                 assert in_one_row(found), f"{worker_id} in {folder}"
             assert max(path.stat().st_size for path in drive.glob(f"{worker_id}.log*")) <= MAX_BYTES
 
