@@ -12,6 +12,7 @@ from bot.views.cards.changes import size_text, sizes
 from bot.views.cards.outcome import (
     changed_code,
     details_of,
+    down_workers,
     has_ended,
     has_failed,
     is_cut,
@@ -103,8 +104,13 @@ def _after_failure(failed: Sequence[Job], about: CardContext, *, named: bool, un
     if any(map(is_interrupted, failed)):
         elements.append(_button(first, about, "status", style="primary"))
     elif down and (first.handler in STARTING or first.handler in CODE_HANDLERS):
-        style = "" if undo or named else "primary"
-        elements += [_button(job, about, "restart", named=named, style=style) for job in failed if leaves_down(job)]
+        jobs_of = {worker: job for job in failed for worker in down_workers(job)}
+        named_too = named or list(jobs_of) != [first.worker_id]
+        style = "" if undo or named or len(jobs_of) > 1 else "primary"
+        elements += [
+            _button(job, about, "restart", named=named_too, style=style, worker=worker)
+            for worker, job in jobs_of.items()
+        ]
     wrote = down and first.handler in (*STARTING, *CODE_HANDLERS) and not is_interrupted(first)
     if not named and (is_cut(first) or wrote):
         elements.append(_button(first, about, "logs", "Show full log"))
@@ -133,17 +139,19 @@ def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
     )
 
 
-def _button(job: Job, about: CardContext, name: str, text: str = "", *, named: bool = False, style: str = "") -> Json:
-    """A button of another command for the same worker."""
-    text = text or name.capitalize()
+def _button(
+    job: Job, about: CardContext, name: str, text: str = "", *, named: bool = False, style: str = "", worker: str = ""
+) -> Json:
+    """A button of another command for the same worker, or for this one."""
+    text, worker = text or name.capitalize(), worker or job.worker_id
     return command_button(
-        Command.for_worker(name, job.worker_id),
+        Command.for_worker(name, worker),
         f"{job.task_id}.next",
-        f"{text} {job.worker_id}" if named else text,
-        about=f"{text} {job.worker_id}",
+        f"{text} {worker}" if named else text,
+        about=f"{text} {worker}",
         style=style,
         asks=name in about.asks,
-        part=job.worker_id if named else "",
+        part=worker if named else "",
     )
 
 

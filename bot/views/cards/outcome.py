@@ -111,6 +111,13 @@ def leaves_down(job: Job) -> bool:
     return not details.get("pid")
 
 
+def down_workers(job: Job) -> list[str]:
+    """The workers that a failed job left down: of its checkout those that didn't start, else its own."""
+    if not leaves_down(job):
+        return []
+    return [name for name, turn in turns_of(job).items() if turn.get("error")] or [job.worker_id]
+
+
 def changed_code(job: Job) -> bool:
     """True where other commits are checked out now than before."""
     details = details_of(job)

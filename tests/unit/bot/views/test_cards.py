@@ -311,6 +311,15 @@ def test_an_update_that_was_reverted_and_leaves_a_worker_down_is_red() -> None:
     assert buttons_of(card)["Restart"]["style"] == "primary"
 
 
+def test_the_workers_that_are_down_are_offered_a_restart_and_no_other() -> None:
+    one = buttons_of(command_card([reverted(mailer=1, indexer=None)], NOW))
+    assert list(one) == ["Restart indexer", "Show full log", "Retry"]
+    assert one["Restart indexer"]["value"].endswith(" indexer")
+    several = command_card([reverted(mailer=None, indexer=None, fetcher=2)], NOW)
+    assert [each for each in buttons_of(several) if "Restart" in each] == ["Restart mailer", "Restart indexer"]
+    assert check_message(several, update=True) == []
+
+
 def test_commits_link_to_their_pages_and_odd_addresses_do_not() -> None:
     commits = [{"hash": "c" * 40, "subject": "Read *faster*", "author": "Ada"}]
     for page, linked in ((PAGE, True), ("https://evil.example|<!channel>/", False), ("javascript:/", False)):
