@@ -147,7 +147,7 @@ class AlertCommands:
         except SupervisorError as error:
             return failure(query.request, error)
         named = any(parse_duration(word) is not None for word in query.request.text.split())
-        content = views.mute_answer(made, query.request.at, said=named)
+        content = views.mute_answer(made, command.target, query.request.at, said=named)
         return announcement(query.request, content, self._channel, " muting")
 
     async def _unmute(self, query: Query) -> Response:

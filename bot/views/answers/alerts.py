@@ -14,7 +14,6 @@ from bot.views.text import ago, escape, first_lines, fit, inert, mention, reques
 from supervisor_core.alerts.flips import SPANS, Uptime
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.targets import ALL
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.workers.conditions.rules import Severity
@@ -53,15 +52,15 @@ def open_alerts(
     return card(headline, Color.CRITICAL if critical else Color.WARNING, blocks)
 
 
-def mute_answer(made: Sequence[Suppression], now: datetime, *, said: bool) -> Content:
-    """The result of a mute, for everybody; `said`: the command named a duration."""
+def mute_answer(made: Sequence[Suppression], target: str, now: datetime, *, said: bool) -> Content:
+    """The result of a mute of this target, for everybody; `said`: the command named a duration."""
     first = made[0]
     names = _names([each.target.id for each in made])
     headline = f":no_bell: *Muted {names}* until {when(first.until, now)}, by {mention(first.by)}"
     blocks = [section(inert(first.reason, REASON))] if first.reason else []
     workers = tuple(sorted(each.target.id for each in made if each.target.worker))
     if workers:
-        command = Command("unmute", workers[0] if len(workers) == 1 else ALL, workers)
+        command = Command("unmute", target, workers)
         blocks.append(actions("unmute", [command_button(command, first.task_id, "Unmute")]))
     hint = "Alerts are still recorded. Any that are open when the mute ends are posted then."
     blocks.append(context(hint if said else f"{hint} Without a duration, a mute lasts 1 hour."))

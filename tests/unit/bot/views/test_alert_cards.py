@@ -151,7 +151,7 @@ CASES: dict[str, Content] = {
         NOW,
     ),
     "list_of_none": open_alerts(list_page([], 10, 0), 0, {}, NOW),
-    "mute": mute_answer([hush(Hush.MUTE, "moving disks")], NOW, said=False),
+    "mute": mute_answer([hush(Hush.MUTE, "moving disks")], "North", NOW, said=False),
     "unmute": unmute_answer(["North"], ["North", "South"], "<@U0OPER>", NOW),
 }
 
@@ -194,6 +194,13 @@ def test_the_excerpt_leaves_out_the_marks_below_a_traceback() -> None:
     (block,) = [each for each in blocks_of(alert_card(told(evidence=lines), NOW)) if "```" in str(each)]
     shown = block["text"]["text"].strip("`").split("\n")
     assert shown == [lines[0], lines[1], lines[4]]
+
+
+def test_a_mute_of_several_workers_is_ended_for_them_alone() -> None:
+    south = replace(hush(Hush.MUTE), target=Target("worker", "South"))
+    made = mute_answer([hush(Hush.MUTE), south], "team:archive", NOW, said=True)
+    (button,) = [each for block in blocks_of(made) if block["type"] == "actions" for each in block["elements"]]
+    assert button["value"].endswith(" team:archive")
 
 
 def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
