@@ -66,7 +66,7 @@ def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monke
         await until(lambda: only(registry).late)
         first, second = only(registry), only(registry)
         assert (first.state, first.health) == (ServiceState.RUNNING, "degraded")
-        assert first.reason.startswith("no sign of life for ")
+        assert first.reason.startswith("unresponsive for ")
         assert first.last_health_at == second.last_health_at, "asking stamps nothing"
         release.set()
         await until(lambda: not only(registry).late)
@@ -115,8 +115,8 @@ def test_a_daemon_whose_queue_hangs_says_so_in_status_in_its_file_and_to_the_wat
         try:
             await until(lambda: answers(state_dir) and service()["health"] == "degraded")
             report = await asyncio.to_thread(service)
-            assert (report["state"], report["reason"].partition(" for ")[0]) == ("running", "no sign of life")
-            await until(lambda: told().startswith("STATUS=not well: queue_processor: no sign of life for "))
+            assert (report["state"], report["reason"].partition(" for ")[0]) == ("running", "unresponsive")
+            await until(lambda: told().startswith("STATUS=unhealthy: queue_processor: unresponsive for "))
             await until(lambda: noted() == ["degraded"])
         finally:
             release.set()

@@ -76,7 +76,7 @@ async def test_a_restart_cut_off_is_told_on_its_card_alone(home: SlackHome, slac
     (card,) = await told(home, slack)
     await asyncio.to_thread(wait_until, lambda: runs(home), 20, "the worker runs")
     (new,) = home.running_copies("OrionMX")
-    assert "restart was interrupted" in card
+    assert ":x: *Restart of OrionMX interrupted*: The supervisor stopped while this was running" in card
     assert SAID[point].format(old=old, new=new) in card
     assert home.rows("select * from alerts_t") == []
     assert [row["new"] for row in home.rows("select new from flips_t where target_type = 'worker'")] == ["well"]
@@ -92,7 +92,7 @@ async def test_no_process_that_was_told_to_stop_is_said_to_run(slow_home: SlackH
     daemon.kill()
     await asyncio.to_thread(daemon.wait)
     (card,) = await told(home, slack)
-    assert "restart was interrupted" in card
+    assert ":x: *Restart of OrionMX interrupted*: The supervisor stopped while this was running" in card
     assert f"OrionMX is still stopping (pid {old})." in card
     assert "It restarts automatically once it has exited." in card
     assert home.rows("select * from alerts_t") == []
@@ -107,6 +107,6 @@ async def test_a_worker_that_stays_down_after_it_has_one_alert_beside_the_card(
     await slack.channel("ops").shows("OrionMX is down")
     await settled(home)
     card, alert = said(slack)
-    assert "restart was interrupted" in card
+    assert ":x: *Restart of OrionMX interrupted*: The supervisor stopped while this was running" in card
     assert "OrionMX is down" in alert
     assert len(home.rows("select * from alerts_t")) == 1
