@@ -17,11 +17,11 @@ from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
 from bot.views.cards import thread
 from bot.views.cards.alert import (
-    WORDS,
     AlertDetails,
     LastConfigChange,
     alert_card,
     alert_reply,
+    condition_words,
     restart_line,
     target_name,
 )
@@ -366,7 +366,7 @@ def _alert_words(alert: Alert) -> tuple[str, str]:
         many, what, so = alert.reason.partition(" workers ")
         return f"{many}{what.rstrip()}", so
     whose = alert.target.worker or f"The {alert.target.kind} of {alert.target.id}"
-    return whose, WORDS[alert.condition]
+    return whose, condition_words(alert)
 
 
 def _undo_state(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> UndoState:

@@ -47,12 +47,12 @@ class AccessSettings(Section):
     Guests and people of other workspaces count only by their own user id.
     """
 
-    viewers: tuple[PersonId, ...] = Field(default=("*",), description="People who may look.")
+    viewers: tuple[PersonId, ...] = Field(default=("*",), description="People who can look, but not act.")
     operators: tuple[PersonId, ...] = Field(
-        default=(), description="People who may run commands. They are viewers, too."
+        default=(), description="People who can run commands. They are viewers, too."
     )
     approvers: tuple[PersonId, ...] = Field(
-        default=(), description="People who may approve commands. They are viewers, too. Guests can't approve."
+        default=(), description="People who can approve commands. They are viewers, too. Guests can't approve."
     )
     commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
         default_factory=dict,

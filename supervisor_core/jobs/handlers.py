@@ -181,7 +181,7 @@ def _down(host: HostContext, worker: WorkerSettings, details: dict[str, Any], er
     """Stopped and not started: what matters most comes first, for the error may be long."""
     before = "was stopped, but" if details["was_running"] else "wasn't running and"
     return Outcome.failed(
-        f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error below, then: "
+        f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error, then: "
         f"restart {worker.id}. {error}",
         **details,
     )

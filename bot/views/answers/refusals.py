@@ -106,7 +106,7 @@ def lacking(wanted: RequiredRole, only: Sequence[str], kind: Membership, *, circ
         sentences.append("Members of the groups or channels listed there can use it too.")
     what = f"approving {wanted.command} is" if wanted.votes else f"{wanted.command} is"
     what = f"canceling another person's {wanted.command} is" if wanted.cancels else what
-    whom = "the people on its own list" if wanted.by_list else wanted.role
+    whom = "the people listed for it" if wanted.by_list else wanted.role
     workers = f"; missing for {_some(only)}" if only else ""
     whose = f"; they are {kind.value}" if kind is not Membership.FULL else ""
     return " ".join(sentences), f"{what} limited to {whom} ({_some(wanted.keys, 'or')}){workers}{whose}"

@@ -33,7 +33,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import SUPERVISOR, Condition, Severity
+from supervisor_core.workers.conditions.rules import CLOCK, SUPERVISOR, Condition, Severity
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
 
 PRESS = "alert:"
@@ -146,7 +146,7 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     if alert.target.kind == STORM:
         return _storm(details, now)
     happened, follows = reason_of(alert)
-    headline = f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}*{happened and f': {happened}'}"
+    headline = f"{_sign(details)} *{target_name(alert)} {condition_words(alert)}*{happened and f': {happened}'}"
     blocks = [section(capitalize(follows))] if follows else []
     blocks += fields(_facts(details, now))
     if details.members.holding:
@@ -249,7 +249,7 @@ def alert_line(details: AlertDetails, now: datetime) -> str:
     if alert.target.kind == STORM:
         return f"{_sign(details)} *{escape(alert.reason)}* · {' · '.join(facts)}"
     happened, _ = reason_of(alert)
-    named = f"{_sign(details)} *{target_name(alert)} {WORDS[alert.condition]}*"
+    named = f"{_sign(details)} *{target_name(alert)} {condition_words(alert)}*"
     return f"{named} · {' · '.join(facts)}" + (f"\n{fit(happened, LINE)}" if happened else "")
 
 
@@ -263,7 +263,7 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
     if details.new:  # it came and went while nobody could be told
         return text_message(f"{headline}: {happened}\nSlack couldn't be reached in the meantime.")
     facts = {
-        "Problem": capitalize(happened, alert.target.id) if happened else WORDS[alert.condition],
+        "Problem": capitalize(happened, alert.target.id) if happened else condition_words(alert),
         "Now": _sentence(details.ended, alert.target.id),
         "From": f"{when(alert.opened_at, now)} to {when(ended, now)}",
         "Came back": times(alert.occurrences - 1) if alert.occurrences > 1 else "",
@@ -303,6 +303,11 @@ def _sign(details: AlertDetails) -> str:
     if alert.state is AlertState.SNOOZED:
         return ":zzz:"
     return ":red_circle:" if alert.severity is Severity.CRITICAL else ":large_yellow_circle:"
+
+
+def condition_words(alert: Alert) -> str:
+    """The condition of the alert's target in words. A clock doesn't have a wrong clock."""
+    return "is wrong" if alert.target.kind == CLOCK else WORDS[alert.condition]
 
 
 def target_name(alert: Alert) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from bot.views.blocks import Color, Content, card, section, text_message
-from bot.views.cards.alert import WORDS, reason_of, target_name
+from bot.views.cards.alert import condition_words, reason_of, target_name
 from bot.views.text import day, escape, first_lines, fit, in_span, inert, minute, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
@@ -107,7 +107,7 @@ def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime 
 def _unanswered(alert: Alert) -> str:
     why = f": {happened}" if (happened := reason_of(alert)[0]) else ""
     return (
-        f"*{target_name(alert)} {WORDS[alert.condition]}* since {minute(alert.opened_at)} "
+        f"*{target_name(alert)} {condition_words(alert)}* since {minute(alert.opened_at)} "
         f"and nobody has acknowledged it{why}."
     )
 
@@ -130,14 +130,14 @@ def _part(title: str, lines: Sequence[str]) -> str:
 
 def _still_open(alert: Alert, now: datetime) -> str:
     why = f": {happened}" if (happened := reason_of(alert)[0]) else ""
-    return f"• {target_name(alert)} {WORDS[alert.condition]} since {when(alert.opened_at, now)}{why}"
+    return f"• {target_name(alert)} {condition_words(alert)} since {when(alert.opened_at, now)}{why}"
 
 
 def _recovered(recovered: Sequence[Alert]) -> list[str]:
     """A line for each target and what it was, however often."""
     grouped: dict[tuple[str, str], list[Alert]] = {}
     for alert in recovered:
-        grouped.setdefault((target_name(alert), WORDS[alert.condition].removeprefix("is ")), []).append(alert)
+        grouped.setdefault((target_name(alert), condition_words(alert).removeprefix("is ")), []).append(alert)
     lines = []
     for (name, was), each in grouped.items():
         lasted = sum((_lasted(alert) for alert in each), timedelta())

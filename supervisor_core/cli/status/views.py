@@ -131,7 +131,8 @@ class StatusText:
 
     def _why(self, entry: dict[str, Any]) -> str:
         """The reason, the next start, and the last error; nothing for a worker or service that simply runs."""
-        parts = [] if _is_plain(entry) else [_words(entry["reason"])]
+        today = f"{self._now:%Y-%m-%d} "  # a time of today needs no date
+        parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(f"since {today}", "since ")]
         restarts = entry.get("restarts_last_hour")
         if restarts and entry["state"] != "quarantined":  # whose reason counts them
             parts.append(f"restarted {restarts} time{'s' if restarts > 1 else ''} in the last hour")
@@ -230,8 +231,8 @@ def _notes_on(configuration: dict[str, Any]) -> list[str]:
 
 
 def _counts(workers: list[dict[str, Any]]) -> str:
-    """The number of healthy workers. One that is paused is neither healthy nor unhealthy."""
-    number, paused = len(workers), sum(bool(worker["paused"] and worker["fine"]) for worker in workers)
+    """The number of healthy workers. One stopped by a pause is neither healthy nor unhealthy."""
+    number, paused = len(workers), sum(state_word(worker) == "paused" for worker in workers)
     healthy = sum(bool(worker["fine"]) for worker in workers) - paused
     if number in (healthy, paused):
         everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")

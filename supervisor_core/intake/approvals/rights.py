@@ -108,4 +108,4 @@ class FakeRights:
         """The reason for a refusal; empty if the person has the right."""
         if self.unknown:
             raise RightsUnknown(self.unknown)
-        return f"{command.name} is not for them." if (who.id, right) in self.taken else ""
+        return f"They aren't allowed to use {command.name}." if (who.id, right) in self.taken else ""

@@ -188,8 +188,8 @@ def _count(found: object) -> int | None:
 
 
 def _finite(found: Any) -> float:  # noqa: ANN401 (whatever stands in the file)
-    """A length of time; a `ValueError` where it is none."""
+    """A finite duration, else `ValueError`."""
     seconds = float(found)
     if not math.isfinite(seconds):
-        raise ValueError(f"{found!r} is no length of time")
+        raise ValueError(f"{found!r} isn't a duration")
     return seconds

@@ -143,7 +143,7 @@ def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Loo
     desk.look(*statuses)
     lines = [line for line in desk.heard() if line.startswith("post")]
     assert lines == [lines[0]]
-    assert lines[0].startswith("post: The clock of TestHost has a wrong clock")
+    assert lines[0].startswith("post: The clock of TestHost is wrong")
     parents = {desk.one(name).parent_id for name in ("North", "South")}
     assert parents == {looking.one("clock").alert_id}
 

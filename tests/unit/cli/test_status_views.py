@@ -215,7 +215,7 @@ def test_a_paused_worker_is_counted_as_paused_and_not_as_healthy() -> None:
         for text, workers in {
             "one": [worker(), west],
             "both": [west, {**west, "id": "East"}],
-            "many": [worker(f"W{number}") for number in range(3)],
+            "many": [worker(f"W{number}", paused=number == 1) for number in range(3)],
         }.items()
     }
     assert heads == {
@@ -238,6 +238,12 @@ def test_a_table_shows_the_last_line_of_a_traceback_wherever_it_begins() -> None
     shown = view(status([worker("West", fine=False, health="degraded", reason="down", last_error=error)], []), None)
     assert "down; ModuleNotFoundError: No module named 'scan'" in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(("day", "shown"), [("2026-02-05 ", ""), ("2026-02-04 ", "2026-02-04 ")])
+def test_a_pause_has_its_date_unless_it_is_of_today(day: str, shown: str) -> None:
+    west = worker("West", state="stopped", pid=None, paused=True, reason=f"paused by Ada since {day}14:00 UTC")
+    assert f"paused by Ada since {shown}14:00 UTC" in view(status([west], []), None)
 
 
 def test_among_hundreds_the_first_of_the_unwell_are_named() -> None:
