@@ -186,11 +186,11 @@ def test_its_output_goes_on_after_whoever_started_it_is_dead_and_another_stops_i
 
 
 FAILURES: dict[str, tuple[tuple[str, ...], str]] = {
-    "no such program on the path": (("no-such-program",), r"there is no no-such-program on the PATH"),
-    "no such program": (("/no/such/program",), r"there is no /no/such/program"),
+    "no such program on the path": (("no-such-program",), r"no-such-program doesn't exist on the PATH"),
+    "no such program": (("/no/such/program",), r"/no/such/program doesn't exist\."),
     "not executable": (("./plain",), r"plain isn't executable"),
     "no interpreter": (("./script",), r"script exists, but the interpreter"),
-    "no program at all": (("./text",), r"text is no program"),
+    "no program at all": (("./text",), r"text isn't a program"),
     "no command": ((), r"has no command"),
     "a zero byte": ((PYTHON, "a\0b"), r"null byte"),
 }
@@ -221,7 +221,7 @@ def test_a_missing_folder_is_named(home: Home) -> None:
     [
         ("away/logs/worker.log", "No such file"),
         ("link", "symbolic link"),
-        ("fifo", "can't be opened|no regular"),
+        ("fifo", "can't be opened|isn't a regular file"),
     ],
 )
 def test_a_log_that_can_not_be_written_is_named_and_nothing_is_started(home: Home, log: str, words: str) -> None:
@@ -242,7 +242,7 @@ def test_an_id_that_could_lead_elsewhere_is_refused(home: Home, worker_id: str) 
 
 def test_a_second_copy_is_refused(home: Home) -> None:
     identity = home.start(IDLE)
-    with pytest.raises(RefusedError, match=f"is already running (pid {identity.pid}"):
+    with pytest.raises(RefusedError, match=rf"is already running \(pid {identity.pid}\)"):
         home.door.start(home.python(IDLE))
     assert home.door.find(ID).identity == identity
 

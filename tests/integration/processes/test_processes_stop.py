@@ -247,7 +247,7 @@ def test_what_a_crashed_worker_left_is_in_the_way_of_a_start_until_it_is_stopped
     found = home.door.find(ID)
     assert found.presence is Presence.STOPPED
     assert [member.identity for member in found.leftovers] == [daemon]
-    with pytest.raises(RefusedError, match=rf"there is still .*pid {daemon.pid}"):
+    with pytest.raises(RefusedError, match=rf"are still running: .*pid {daemon.pid},"):
         home.door.start(home.python(IDLE))
     report = home.door.stop(ID, timeout=10)
     assert (report.state, report.ending) == ("stopped", "nothing")
@@ -321,7 +321,7 @@ def test_the_systems_first_process_and_ourselves_are_never_signalled() -> None:
     for pid in (1, os.getpid()):
         identity = identify(pid)
         assert identity is not None
-        with pytest.raises(RefusedError, match="never signalled"):
+        with pytest.raises(RefusedError, match="never signaled"):
             send(identity, 0)
 
 
@@ -346,7 +346,7 @@ def test_who_can_not_be_ended_is_named_and_the_worker_is_stuck(home: Home, monke
     assert grandchild not in {member.identity for member in report.killed}
     assert [member.identity for member in home.door.find(ID).leftovers] == [grandchild]
     assert home.door.find(ID).stuck
-    with pytest.raises(RefusedError, match="there is still"):
+    with pytest.raises(RefusedError, match=rf"are still running: .*pid {grandchild.pid},"):
         home.door.start(home.python(IDLE))
     assert home.door.stop(ID, timeout=10).stopped
 
