@@ -74,7 +74,7 @@ def test_an_empty_folder_in_the_place_of_the_drive_ends_no_pause_and_stays_empty
         assert seen_pause(host) == host.pauses.read("OrionMX") == BY_ANNA
         (issue,) = validate_supervisor_environment(host.config)["issues"]
         assert f"If it was replaced on purpose, delete {place.note()}." in issue
-        with pytest.raises(DriveUnavailable, match="Mount the right one"):
+        with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json .* Mount the right drive\."):
             host.drive.make_folder(place.root / "05_LOGS")
         assert not host.pauses.set("OrionMX", BY_ANNA).on_drive
         assert os.listdir(place.root) == []
@@ -193,7 +193,7 @@ def test_another_drive_with_an_id_of_its_own_is_refused_too(place: Place) -> Non
     place.one.pauses.set("OrionMX", BY_ANNA)
     place.swap()
     place.host("two").drive.make_folder(place.state)
-    with pytest.raises(DriveUnavailable, match="is another one"):
+    with pytest.raises(DriveUnavailable, match=r"^The drive isn't the one that this host used before\."):
         place.one.drive.check()
     assert place.one.pauses.read("OrionMX") == BY_ANNA
 
@@ -202,7 +202,7 @@ def test_the_doctor_does_not_call_an_empty_folder_the_drive(place: Place) -> Non
     place.one.drive.make_folder(place.state)
     assert examine_drive(place.one.config).ok
     place.swap()
-    with pytest.raises(DriveUnavailable, match="Mount the right one"):
+    with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json .* Mount the right drive\."):
         examine_drive(place.one.config)
 
 

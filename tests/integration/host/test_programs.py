@@ -49,12 +49,12 @@ def test_its_environment_is_what_it_is_given(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_exist_is_told_from_a_folder_that_does_not(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match=r"no program nonsense-program here\. Install"):
+    with pytest.raises(ProgramError, match=r"program nonsense-program isn't installed\. Install"):
         run_command(["nonsense-program"])
     with pytest.raises(ProgramError, match="no such folder"):
         run_command([sys.executable], cwd=tmp_path / "nowhere")
     (tmp_path / "script").write_text("")
-    with pytest.raises(ProgramError, match="can't be run: Permission denied"):
+    with pytest.raises(ProgramError, match="can't run: Permission denied"):
         run_command([str(tmp_path / "script")])
 
 

@@ -76,7 +76,7 @@ def test_with_the_drive_away_a_change_holds_at_once_and_is_told_later(
     place.unmount()
     written = place.pauses.set("OrionMX", now)
     assert not written.on_drive
-    assert "not there" in written.problem
+    assert "The drive isn't mounted" in written.problem
     assert place.again().read("OrionMX") == place.again().look("OrionMX", None, flag_known=False) == now
     assert not place.root.exists(), "a drive that is away is not made"
     place.mount()
