@@ -146,7 +146,7 @@ REJECTIONS: list[tuple[str, bytes, str]] = [
     (NAME, b'{"params": {"n": 1}}', "no parameter"),
     (NAME, b'{"issuer": {"id": "slack:T/U"}}', "need a signature"),
     (NAME, b'{"handler": "\\ud800"}', r"\ud800"),
-    (NAME, b"x" * (64 * 1024 + 1), "more than 65536 bytes"),
+    (NAME, b"x" * (64 * 1024 + 1), "larger than 65536 bytes"),
     ("supervisor_dance_OrionMX.flag", b"{}", "Handlers:"),
     ("supervisor_pause_OrionMX_t 1.flag", b"{}", "A task id is 1 to 128"),
     ("supervisor_pause_OrionMX_.flag", b"", "name must be"),

@@ -57,7 +57,7 @@ def test_a_place_that_can_not_be_written_is_said_and_is_no_error(
 ) -> None:
     monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
     HeadFile(tmp_path / "nowhere").keep(head(1))
-    assert "could not be noted" in caplog.text
+    assert "the head of the audit trail couldn't be saved" in caplog.text
 
 
 def keep_many(folder: Path, numbers: list[int]) -> None:

@@ -367,7 +367,7 @@ def test_newest_rows_deleted_are_missed_also_after_more_were_appended(
         ledger.audit(entry(100 + number))
     _, (fault,) = verified(ledger, folder)
     assert fault.audit_id == (4 if appended == 0 else 5)
-    assert ("missing" if appended < 2 else "written anew") in fault.what
+    assert ("missing" if appended < 2 else "rewritten") in fault.what
     head = HeadFile(folder).read(HOST)
     assert head is not None
     assert head.audit_id == 5, "it stays where the trail was last whole"
