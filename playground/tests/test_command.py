@@ -52,7 +52,7 @@ def test_a_manifest_that_is_not_there_is_wrong_usage_in_one_line(capsys: pytest.
 
 
 def test_the_readme_names_only_words_that_exist():
-    table = README.read_text(encoding="utf-8").split("## The language")[1]
+    table = README.read_text(encoding="utf-8").split("## The API for tests")[1]
     for prefix, kind in (("slack", Playground), ("ann", Person), ("card", Card), ("modal", Modal)):
         words = set(re.findall(rf"`{prefix}\.(\w+)", table))
         assert words, prefix
