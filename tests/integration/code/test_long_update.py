@@ -101,12 +101,15 @@ async def _a_long_update(tmp_path: Path) -> None:
             clock.at = following if not waits else min(clock.at + seconds, following)
     assert slack.refused == []
     assert (len(slack.shown), len(slack.replies)) == (CARDS, CARDS)  # who asked waited for long, and is told once
-    assert sorted(content["text"].split(":")[0] for content in slack.shown.values()) == sorted(
-        f"W{n}" for n in range(CARDS)
-    )
+    ends = {f":white_check_mark: *W{n} updated*": f"W{n} has 7 new commits." for n in range(CARDS)}
+    assert sorted(content["text"] for content in slack.shown.values()) == sorted(ends)
     for content in slack.shown.values():
-        assert ": updated" in content["text"]
-        assert "7 new commits" in content["text"]
+        assert [
+            block["text"]["text"]
+            for attachment in content["attachments"]
+            for block in attachment["blocks"]
+            if block["type"] == "section"
+        ] == [ends[content["text"]]]
         assert check_message(content, update=True) == []
     told = sum(len(edits) for edits in slack.edits.values())
     assert CARDS * BURSTS < told < CARDS * STEPS / 2  # each is seen to go on, and most steps were told together
