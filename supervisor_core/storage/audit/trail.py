@@ -185,8 +185,9 @@ def command_in_words(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     definition = by_handler(str(row["action"]).lower())
     if definition is None:
         return str(details.get("command") or "") or str(row["action"]).replace("_", " ").lower()
-    steps = (details.get("params") or {}).get("steps") if isinstance(details.get("params"), Mapping) else None
-    return f"{definition.name} {steps}" if isinstance(steps, int) else definition.name
+    params = details.get("params")
+    number = params.get("commits_back") if isinstance(params, Mapping) else None
+    return f"{definition.name} {number}" if isinstance(number, int) and number > 1 else definition.name
 
 
 def _about(rows: Sequence[Mapping[str, Any]]) -> str:

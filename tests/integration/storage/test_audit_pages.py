@@ -121,7 +121,7 @@ def test_a_command_for_more_workers_than_are_read_at_once_is_one_entry(ledger: L
 
 
 def test_who_asked_who_approved_and_what_came_of_it_are_of_one_entry(ledger: Ledger) -> None:
-    details = {"command": "rollback", "label": "hotfix", "params": {"steps": 3}}
+    details = {"command": "rollback", "label": "hotfix", "params": {"commits_back": 3}}
     voted = {**details, "votes": [{"id": BOB, "name": "Bob"}]}
     done = {**details, "error": "git says\nno", "approvals": [{"id": BOB, "name": "Bob"}]}
     put(
@@ -182,7 +182,7 @@ def test_a_worker_that_is_the_target_and_what_it_means_stands_once(ledger: Ledge
 def test_a_command_is_all_of_its_rows_whatever_became_of_it(ledger: Ledger) -> None:
     """By its name also what was denied, waits or was refused; by an action, that alone."""
     rollback, other = (
-        {"command": "rollback", "params": {"steps": 3}},
+        {"command": "rollback", "params": {"commits_back": 3}},
         {"command": "pause", "label": '"command":"rollback"'},
     )
     put(

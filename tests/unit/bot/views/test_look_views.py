@@ -104,7 +104,7 @@ KNOWN = {each["id"]: each for each in (worker(), ILL)}
 
 
 def asked_for(number: int, label: str = "hotfix", worker_id: str = "OrionMX", link: str = LINK) -> Waits:
-    command = Command("rollback", worker_id, (worker_id,), {"steps": 3}, label, OPERATOR, f"task_{number}")
+    command = Command("rollback", worker_id, (worker_id,), {"commits_back": 3}, label, OPERATOR, f"task_{number}")
     approval = Approval(
         f"approval_{number}", "Host", command, "slack", None, (), "f" * 64, Terms(OPERATOR.id), ApprovalState.PENDING,
         NOW, NOW + timedelta(minutes=15),
