@@ -125,7 +125,7 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     if what != "The trail":
         print(f"{what} differs from what was written:")
     for fault in faults:
-        print(f"row {printable(str(fault.audit_id))} of {printable(fault.supervisor_id)} {fault.what}")
+        print(f"{printable(fault.place)} {fault.what}")
     if len(faults) == audit.MOST_FAULTS:
         print(f"These are the first {len(faults)}. There may be more.")
     print(

@@ -94,9 +94,7 @@ def verify(options: argparse.Namespace) -> int:
         )
     for place, its in (("files", found.faults), ("ledger", of_ledger)):
         for fault in its:
-            print(
-                f"In the {place}, row {printable(str(fault.audit_id))} of {printable(fault.supervisor_id)} {fault.what}"
-            )
+            print(f"In the {place}, {printable(fault.place)} {fault.what}")
     if alone:
         print(f"Not compared with a ledger: {alone}")
     elif not faults:
@@ -124,7 +122,7 @@ def _write(ledger: Ledger, archiving: Archiving, path: Path) -> str:
     found = audit_files.check(read_lines(path))
     expected = (ChainPart(last.supervisor_id, after + 1, last.audit_id - after, last),)
     if found.faults or found.parts != expected or digest_of(path) != digest:
-        first = f": row {found.faults[0].audit_id} {found.faults[0].what}" if found.faults else ""
+        first = f": {printable(found.faults[0].place)} {found.faults[0].what}" if found.faults else ""
         path.unlink(missing_ok=True)
         raise ArchivingRefused(
             f"These rows aren't what was written{first}. Nothing was archived.",

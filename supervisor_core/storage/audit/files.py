@@ -78,7 +78,7 @@ def check(found: Iterable[str]) -> FileCheck:
         row = _row(line)
         if row is None:
             if len(faults) < audit.MOST_FAULTS:
-                faults.append(audit.Fault("", number, "isn't an audit row (the number is the line's)"))
+                faults.append(audit.Fault("", number, "isn't an audit row"))
             continue
         name, audit_id = row["supervisor_id"], row["audit_id"]
         if name not in walks:

@@ -37,9 +37,15 @@ class Fault:
     """A row at which a chain isn't what was written."""
 
     supervisor_id: str
+    """Empty where a line of a file isn't a row."""
     audit_id: int | str
-    """Text where something else stands in the place of the row's number."""
+    """The row's number, text where something else stands in its place, or the number of such a line."""
     what: str
+
+    @property
+    def place(self) -> str:
+        """The row or the line, in words."""
+        return f"row {self.audit_id} of {self.supervisor_id}" if self.supervisor_id else f"line {self.audit_id}"
 
 
 def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: datetime) -> ChainHead:
