@@ -186,7 +186,7 @@ def test_a_daemon_names_who_blocks_a_start_and_starts_the_worker_once_that_ended
 
     def is_blocked() -> bool:  # between two tries, which begin anew every half second
         worker = shell.worker()
-        named = f"pid {pid} (sleep) has the arguments" in worker["reason"]
+        named = f"pid {pid} (sleep) looks like OrionMX, but can't be adopted" in worker["reason"]
         return named and (worker["state"], worker["pid"]) == ("stuck", None)
 
     wait_until(is_blocked, 20, "it is named")
@@ -231,9 +231,9 @@ def test_a_copy_beside_the_running_worker_blocks_its_restart_and_ends_with_a_pau
     (ours,) = shell.copies()
     other = shell.start("python3", "-c", SLEEP)
     result = shell.told("restart_watcher", "t1")
-    assert (result["success"], f"pid {other}" in result["error"]) == (False, True)
+    assert (result["success"], f"(pids {ours}, {other})" in result["error"]) == (False, True)
     assert shell.copies() == sorted([ours, other]), "it goes on"
-    assert f"pid {other} also runs" in shell.why()
+    assert f"running more than once (also pid {other})" in " ".join(shell.why().split())
     shell.beat(other)
     worker = shell.worker()
     assert (worker["health"], f"pid {other}" in worker["reason"]) == ("degraded", True)
