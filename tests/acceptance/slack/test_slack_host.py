@@ -40,18 +40,21 @@ async def test_the_drive_goes_and_comes_back_and_a_storm_begins_and_ends(home: S
     nas.rename(nas.with_name("elsewhere"))
     drive = await ops.shows("The drive of TestHost can't be reached")
     nas.with_name("elsewhere").rename(nas)
-    await drive.becomes("The drive of TestHost could not be reached for")
+    await drive.becomes("The drive of TestHost recovered after")
+    await drive.shows("isn't a folder")
     for pid in [pid for name in NAMES for pid in home.running_copies(name)]:
         os.kill(pid, signal.SIGKILL)
-    digest = await ops.shows("4 workers are unhealthy")
+    digest = await ops.shows("4 workers have problems")
     about = [each for each in ops.messages() if "down" in each["text"] and not each.get("thread_ts")]
     assert len(about) <= 2, slack.story()
     listed = [each for each in await asked(home, "alerts") if each["target_type"] == "worker"]
     assert {each["target_id"] for each in listed} == set(NAMES)
     await digest.button("Acknowledge").click(as_=operator)
-    await digest.becomes("Acknowledged by")
+    await digest.becomes("Acknowledged")
+    await digest.shows("@operator")
     await asyncio.to_thread(home.json, "send", "restart all", "--wait")
-    await digest.becomes("4 workers were unhealthy for")
+    await digest.becomes("All workers recovered after")
+    await digest.shows("4 workers were unhealthy")
     await digest.button("Acknowledge").is_gone()
     await settled(home)
     assert [each for each in await asked(home, "alerts") if each["target_type"] == "worker"] == []
