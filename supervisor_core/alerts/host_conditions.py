@@ -185,6 +185,6 @@ def _of_the_ledger(
         alert = alerts.live_of(connection, supervisor_id, target)
         told = alert is not None and alert.acknowledged_at is not None and alert.acknowledged_at >= ended
         over = standing is not None and standing.condition.fine and standing.since >= ended
-        words = f"{job.handler} ({job.task_id}): {job.outcome.error if job.outcome else 'interrupted'}"
+        words = f"{job.command} ({job.task_id}): {job.outcome.error if job.outcome else 'interrupted'}"
         cut_off.append(InterruptedCommand(job.worker_id, words, ended, told or over))
     return {target: standing.condition for target, standing in known.items()}, cut_off

@@ -160,6 +160,9 @@ def names_in(details: Mapping[str, Any]) -> dict[str, str]:
     return {str(each.get("id")): str(each.get("name") or "") for each in known}
 
 
+TRY = "Try a command, such as rollback, or an action, such as CONFIG_APPLIED."
+
+
 def action_of(command: str) -> tuple[str, str]:
     """The action that a command's executions are recorded under, and its name; or this action itself, and no name."""
     definition = find(command)
@@ -169,7 +172,9 @@ def action_of(command: str) -> tuple[str, str]:
     if command.upper() in known:
         return command.upper(), ""
     near = nearest(command, [*CATALOG, *known])
-    raise UsageError(f"{command!a} isn't a command in the audit trail.", remedy=f"Did you mean {near}?" if near else "")
+    raise UsageError(
+        f"{command!a} isn't a command in the audit trail.", remedy=f"Did you mean {near}?" if near else TRY
+    )
 
 
 def note_in(details: Mapping[str, Any]) -> str:

@@ -121,7 +121,7 @@ def cut_off(connection: Connection, task_id: str, now: datetime) -> None:
 def test_a_command_that_was_cut_off_is_asked_about_until_somebody_has_seen_to_it(looking: Looking) -> None:
     desk = looking.desk
     desk.ledger.write(partial(cut_off, task_id="t1", now=datetime.now(UTC)))
-    assert looking.look() == ["post: The command of North was interrupted: restart_watcher (t1): cut off"]
+    assert looking.look() == ["post: The command of North was interrupted: restart (t1): cut off"]
     looking.restart()
     assert looking.look() == []
     desk.alerts.acknowledge(looking.one(COMMAND, "North").alert_id, desk.request(), datetime.now(UTC))
@@ -130,7 +130,7 @@ def test_a_command_that_was_cut_off_is_asked_about_until_somebody_has_seen_to_it
     assert looking.one(COMMAND, "North").state is AlertState.CLOSED
     assert looking.look() == []
     desk.ledger.write(partial(cut_off, task_id="t2", now=datetime.now(UTC)))
-    assert looking.look() == ["post: The command of North was interrupted: restart_watcher (t2): cut off"]
+    assert looking.look() == ["post: The command of North was interrupted: restart (t2): cut off"]
 
 
 def test_workers_that_share_a_wrong_clock_are_one_alert_of_the_host(looking: Looking) -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.labels import MAX_ISSUER, MAX_LABEL, SEPARATOR, audit_label, validate_label
+from supervisor_core.common.errors import UsageError
 from supervisor_core.jobs.model import TAIL, Job, JobState, new_task_id
 from supervisor_core.storage.audit.chain import GENESIS, HASHED_FIELDS, row_hash
+from supervisor_core.storage.audit.trail import action_of
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
@@ -106,3 +108,10 @@ def test_the_sentences_of_an_outcome_may_be_shown_on_any_terminal(said: str) -> 
         str(sentence).encode()
     assert outcome.details["exact"] == said
     assert Outcome.failed("two\nlines\tof ü").error == "two\nlines\tof ü"
+
+
+@pytest.mark.parametrize(("typed", "remedy"), [("rolback", "Did you mean rollback?"), ("bogus", "Try a command")])
+def test_an_unknown_command_of_a_search_says_what_to_try(typed: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        action_of(typed)
+    assert raised.value.remedy.startswith(remedy)
