@@ -98,7 +98,7 @@ def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home
     assert told_once(home) == "interrupted"
     result = home.result("pause", TASK)
     assert result is not None
-    assert "not run again" in result["error"]
+    assert "It isn't run again automatically." in result["error"]
     # What it says about now is true: paused or not, running or not, and never two copies.
     worker = home.worker("OrionMX")
     assert result["details"]["paused"] == worker["paused"]

@@ -90,7 +90,7 @@ def test_killed_between_stop_and_start_it_is_interrupted_and_the_worker_is_broug
     old = crash_at(home, point)
     assert home.running_copies("OrionMX") == []
     result = told_once(home, "interrupted")
-    assert "not run again" in result["error"]
+    assert "It isn't run again automatically." in result["error"]
     assert result["details"]["pid"] is None, "so it was when this was written"
     assert home.running_copies("OrionMX") != [old]
 
