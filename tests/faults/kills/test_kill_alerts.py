@@ -67,7 +67,7 @@ async def test_killed_between_the_flip_and_the_post_it_is_told_once(
     await settled(home)
     await once(home, slack)
     await card.button("Restart").click(as_=slack.user("operator"), confirm=True)
-    await card.becomes("OrionMX was down for")
+    await card.becomes("OrionMX recovered after")
 
 
 @pytest.mark.sampled(2)
@@ -82,7 +82,8 @@ async def test_killed_while_somebody_acknowledged_it_that_counts_once(
     await card.button("Acknowledge").click(as_=slack.user("operator"))
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
     await started(home, slack)
-    await card.becomes("Acknowledged by")
+    await card.becomes("Acknowledged")
+    await card.becomes("@operator ·")
     await settled(home)
     await once(home, slack)
     assert [row["action"] for row in home.trail()] == ["ALERT_ACKNOWLEDGED"]
