@@ -87,9 +87,9 @@ def test_a_worker_slow_to_end_is_waited_for_and_then_killed_within_the_bound_tha
     assert (done.returncode, done.stderr) == (0, "")
     assert "its workers were stopped" in done.stdout
     assert home.everybody() == []
-    ended = dict(re.findall(r"T([\d:.]+)Z\].* (North|South) is ended", home.log()))
+    ended = dict(re.findall(r"T([\d:.]+)Z\].* (North|South) stopped", home.log()))
     times = {name: seconds(at) for at, name in ended.items()}
-    told = seconds(re.findall(r"T([\d:.]+)Z\].* is stopping; its workers end", home.log())[0])
+    told = seconds(re.findall(r"T([\d:.]+)Z\].* is stopping; its workers stop, too", home.log())[0])
     assert times["North"] <= times["South"], "the quick one does not wait for the slow one"
     assert times["South"] - told >= STOP_TIMEOUT_SECONDS, "it has its time"
     said = runtime_file.read(home.state_dir)
