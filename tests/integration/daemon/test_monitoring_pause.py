@@ -51,7 +51,7 @@ def test_paused_it_starts_nothing_also_after_it_was_killed_and_resumed_it_catche
     assert "Monitoring is paused, also across restarts" in done.stdout
     again = rest(home)
     assert again.returncode == 0
-    assert "nothing was changed" in again.stdout
+    assert "Monitoring is already paused." in again.stdout
     assert [row["action"] for row in home.audit()] == ["MUTED"]
     daemon.kill()
     daemon.wait()
