@@ -110,7 +110,7 @@ def test_a_chain_written_anew_in_the_shared_database_is_held_against_the_ledger(
         forward(forged, database_url)
     with SharedDatabase(database_url, 5) as database:
         (fault,) = verify_shared(database, ledger).faults
-    assert (fault.audit_id, "isn't the row that was written" in fault.what) == (1, True)
+    assert (fault.audit_id, "isn't the original row" in fault.what) == (1, True)
 
 
 def test_a_password_is_in_no_word_that_is_said(
