@@ -39,7 +39,7 @@ from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
 from supervisor_core.workers.output.service import WorkerOutputs
 from supervisor_core.workers.status import WorkerStatus
 
-NOT_BUILT = "not built yet"
+NOT_BUILT = "not available yet"
 
 
 class DaemonServices:

@@ -70,7 +70,8 @@ def _process(worker_id: str, part: Mapping[str, Any]) -> str:
     if not part["running"]:
         return f"{worker_id} isn't running" if part["presence"] == "stopped" else f"{worker_id} may be running"
     up = part["uptime_seconds"]
-    return f"{worker_id} is running" + (f" for {format_span(up)}" if up is not None else "") + f" (pid {part['pid']})"
+    runs = "is running" if up is None else f"has been running for {format_span(up)}"
+    return f"{worker_id} {runs} (pid {part['pid']})"
 
 
 def _health(part: Mapping[str, Any]) -> str:

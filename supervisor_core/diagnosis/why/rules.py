@@ -90,7 +90,7 @@ RULES = (
     Rule(
         Cause.FROZEN,
         lambda s: s.runs and _frozen(s),
-        "{name} is frozen[ for {frozen_for}]: stopped by SIGSTOP or a debugger",
+        "{name} is frozen: stopped by SIGSTOP or a debugger[ {frozen_for} ago]",
         "On the host, `kill -CONT {seen.pid}` lets it continue. A restart starts it fresh.",
         RESTART,
         ("frozen_since",),

@@ -214,7 +214,7 @@ def test_diagnostics_report_generated(reporting: Home) -> None:
     git = report["git"]
     assert (git["branch"], git["dirty"], git["ahead"], git["behind"]) == ("main", False, 0, 0)
     assert re.fullmatch("[0-9a-f]{40}", git["head"])
-    assert re.match(rf"OrionMX is running for .* \(pid {pid}\); healthy", answer["details"]["message"])
+    assert re.match(rf"OrionMX has been running for .* \(pid {pid}\); healthy", answer["details"]["message"])
     assert len(answer["details"]["message"]) < 300, "a card shows so much"
 
 

@@ -104,7 +104,7 @@ ILL = status(
         service("heartbeat", state="starting", health="unknown", reason="", last_health_at=None),
         service("forwarder", health="degraded", reason="The shared database is away; 12 rows waiting"),
         service("metrics", state="error", health="degraded", reason="failed; retrying in 4 s", last_error="OSError"),
-        service("scheduler", reason="not built yet", **OFF),
+        service("scheduler", reason="not available yet", **OFF),
         service("slack", reason="slack.enabled is false", **OFF),
     ],
     status="PAUSED",
