@@ -147,3 +147,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ordered += first + rest[:count]
         del rest[:count]
     items[:] = ordered + rest
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        append_groups(items)
+
+
+def append_groups(items: list[pytest.Item]) -> None:
+    """Append each test's group to its id, where the scheduler looks for it.
+
+    pytest-xdist 3.8 tries to, but pytest 9.2 ignores what it writes, and tests that need the same process get none.
+    """
+    for item in items:
+        groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+        if groups:
+            item._id = type(item.id).parse(f"{item.nodeid}@{'_'.join(groups)}")  # noqa: SLF001 (no other way)

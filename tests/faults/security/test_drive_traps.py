@@ -97,7 +97,7 @@ def test_no_trap_on_the_drive_keeps_a_worker_from_being_paused_and_resumed(
 def test_a_fifo_in_place_of_the_log_of_a_worker_that_dies_holds_nothing_up(host: Host) -> None:
     a_fifo(host.folder / "trap", Path("/dev/zero"))
     code, answer = carry_out(host, f"restart {DYING}")
-    assert (code, "exit code 3" in answer) == (1, True)
+    assert (code, "exited (code 3)" in answer) == (1, True)
     assert carry_out(host, f"pause {DYING}")[0] == 0
 
 
@@ -107,7 +107,7 @@ def test_a_private_file_in_place_of_a_log_gets_into_no_result(host: Host, tmp_pa
     a_hard_link(host.folder / "trap", secret)
     host.drop_flag(f"supervisor_resume_{DYING}.flag", {"task_id": "t2"})
     result = answer(host, "resume", "t2")
-    assert "exit code 3" in result["error"]
+    assert "exited (code 3)" in result["error"]
     assert SECRET not in json.dumps(result)
     assert SECRET not in host.log()
 
