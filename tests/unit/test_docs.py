@@ -22,7 +22,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "pl
 CODE = ("supervisor_core", "bot", "playground", "tests")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 MODULE = re.compile(r"`([\w./]+\.py)(?:::\w+)?`")
-TEST = re.compile(r"`(tests/[\w./]+\.py)::(\w+)")
 MODULES = {path.relative_to(ROOT).as_posix() for folder in CODE for path in (ROOT / folder).rglob("*.py")}
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
@@ -56,12 +55,6 @@ def test_every_module_that_a_page_names_exists(page: Path) -> None:
         if not any(f"/{path}".endswith(f"/{name}") for path in MODULES)
     ]
     assert gone == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_test_that_a_page_names_exists(page: Path) -> None:
-    for module, name in TEST.findall(page.read_text()):
-        assert f"def {name}(" in (ROOT / module).read_text(), f"{module}::{name}"
 
 
 def test_every_picture_of_a_terminal_is_taken_from_a_run_and_shown() -> None:
