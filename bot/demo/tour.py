@@ -48,9 +48,9 @@ async def trail(guide: Guide) -> None:
     """Look up who paused it"""
     guide.page.runs("supervisor audit")
     rows = await guide.audit()
-    table = [("OUTCOME", "TIME (UTC)", "COMMAND", "TARGET")]
-    table += [(row["outcome"], row["created_at"][11:19], row["action"].lower(), row["target_id"]) for row in rows]
-    guide.page.table(table, "(four of six columns)")
+    table = [("OUTCOME", "TIME (UTC)", "COMMAND", "LABEL")]
+    table += [(row["outcome"], row["created_at"][11:19], row["action"].lower(), row["label"]) for row in rows]
+    guide.page.table(table, "(shortened)")
     guide.expect("the actions in the audit trail", [row["action"] for row in rows], ["PAUSE", "REFUSED"])
     guide.expect("the label of the pause", rows[0]["label"], f"{OPERATOR} - {LABEL}")
     guide.expect("the outcome of the pause", rows[0]["outcome"], "success")

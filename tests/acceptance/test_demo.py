@@ -163,7 +163,7 @@ def test_the_tour_prints_the_conversation_and_exits_0(temporary: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     story = done.stdout
     assert re.search(r"operator +/supervisor pause hotfix test\n(.*⏳ .*OrionMX.*\n)+.*OrionMX.*paused", story)
-    assert re.search(r"PAUSE +success +operator - hotfix test\n", story)
+    assert re.search(r"success +[\d:]+ +pause +operator - hotfix test\n", story)
     assert re.search(r"viewer +/supervisor pause\n.*⛔", story)
     assert re.search(r"operator +@supervisor resume\n", story)
     assert re.search(r"│ ValueError: spec-004.txt has no title\n", story)

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,10 @@ def beat(home: SlackHome, worker_id: str, error: str | None = None, idle: float 
     return now
 
 
+def _has_printed(log: Path, words: bytes) -> bool:
+    return log.exists() and words in log.read_bytes()
+
+
 def kill(home: SlackHome) -> None:
     (pid,) = home.running_copies("OrionMX")
     os.kill(pid, signal.SIGKILL)
@@ -71,6 +76,8 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
 ) -> None:
     await started(home, slack)
     operator, viewer = slack.user("operator"), slack.user("viewer")
+    printed = partial(_has_printed, home.folder / "var" / "output" / "OrionMX.log", b"item 1 done")
+    await asyncio.to_thread(wait_until, printed, 20, "it has printed a line")
     kill(home)
     card = await slack.channel("ops").shows("OrionMX is down")
     await card.becomes("crashed (SIGKILL)")

@@ -139,7 +139,7 @@ def test_the_requester_votes_where_the_terms_say_so(tmp_path: Path) -> None:
 def test_who_is_no_approver_at_this_moment_does_not_vote_and_that_is_written_down(desk: Desk) -> None:
     asked = desk.ask()
     desk.rights.take(BOB, Right.APPROVER)
-    with pytest.raises(VoteRefused, match="not for them"):
+    with pytest.raises(VoteRefused, match="aren't allowed to use restart"):
         desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
     with pytest.raises(VoteRefused, match="a guest"):
         desk.approvals.vote(asked.approval_id, CARL, NO, now=NOW, allowed=lambda _: "You are a guest.")
