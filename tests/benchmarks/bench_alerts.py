@@ -70,7 +70,7 @@ async def _one(home: SlackHome, slack: Playground) -> float:
         await asyncio.sleep(0.001)
     taken = (time.perf_counter() - begun) * 1000
     await asyncio.to_thread(home.json, "send", "restart OrionMX", "--wait")
-    await slack.channel("ops").shows("OrionMX was down for")
+    await slack.channel("ops").shows("OrionMX recovered after")
     return taken
 
 
