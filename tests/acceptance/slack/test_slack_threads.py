@@ -61,9 +61,10 @@ async def test_all_of_a_long_rollback_is_in_the_thread_and_who_had_a_part_in_it_
         await dropped.button("Cancel").click(as_=operator, confirm=True)
         await dropped.becomes("cancelled")
         await settled(home)
-        (word,) = await replies(ops, denied)
+        *previews, word = await replies(ops, denied)  # a preview is posted where the decision doesn't come first
         assert told(word) == ["U0OPERATOR"], "who pressed Deny knows it"
-        assert await replies(ops, dropped) == [], "nobody else had a part in it"
+        assert [told(each) for each in previews] in ([], [[]])
+        assert all(told(each) == [] for each in await replies(ops, dropped)), "nobody else had a part in it"
 
 
 @pytest.mark.playground(patience=20)
