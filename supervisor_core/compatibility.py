@@ -110,7 +110,7 @@ def start_watcher(worker_id: str, config_path: str | Path | None = None) -> bool
 
 
 def stop_watcher_gracefully(worker_id: str, timeout_seconds: float = 30, config_path: str | Path | None = None) -> bool:
-    """Ask the worker to end, and make it end after the timeout; whether no process of it is left."""
+    """Stop the worker, by force after the timeout. True if none of its processes is left."""
     host = _host(config_path)
     settings = host.config.worker(worker_id).model_copy(update={"stop_timeout_seconds": timeout_seconds})
     return worker.stop_watcher_gracefully(host.processes, settings).stopped
@@ -132,7 +132,7 @@ def read_heartbeat_file(path: Path) -> dict[str, Any]:
 
 
 def read_watcher_heartbeat(nas: HostContext, worker_id: str) -> dict[str, Any]:
-    """The worker's newest heartbeat; empty where there is none that can be read."""
+    """The worker's newest heartbeat; empty if none can be read."""
     return nas.drive.call(files.read_watcher_heartbeat, nas.config.folder("state"), worker_id) or {}
 
 

@@ -71,7 +71,7 @@ class HistoryAnswer:
     async def _drawn(
         self, found: Sequence[History], command: Command, told: str, person: Person | None
     ) -> tuple[Attachment | None, str]:
-        """The chart, or the reason why there is none."""
+        """The chart, or the reason that it's missing."""
         host = escape(self._config.supervisor.id)
         zone, name = _zone(person)
         try:

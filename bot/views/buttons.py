@@ -23,7 +23,7 @@ PAGE = "page:"
 """Before the name of a command whose answer goes on: the value of the button is `NONCE WHERE ARGUMENTS`."""
 
 ON_ALERT = "alert."
-"""The beginning of the nonce of a button on an alert: its card belongs in the alert's thread."""
+"""Starts the nonce of a button on an alert: the command's card goes to the alert's thread."""
 
 SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""

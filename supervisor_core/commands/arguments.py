@@ -275,7 +275,7 @@ class Arguments:
             raise
 
     def _note(self) -> str:
-        """The note as it was typed; empty if there is none."""
+        """The note as it was typed; empty without one."""
         return self.words[-1].source if self.words and self.words[-1].is_note else ""
 
     def _is_number(self, word: Word) -> bool:

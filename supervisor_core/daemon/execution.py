@@ -137,7 +137,7 @@ def _write_down(
 
 
 def _wait(limit: RetryLimit, deadline: float) -> bool:
-    """Wait for the next attempt; False if there is none."""
+    """Wait for the next attempt; False if no attempt is left."""
     again = time.monotonic() + DISK_RETRY_SECONDS
     while time.monotonic() < again:
         if limit.should_stop() or time.monotonic() >= deadline:

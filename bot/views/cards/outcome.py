@@ -23,7 +23,7 @@ class ErrorParts(NamedTuple):
     first: str
     """Its first sentence, where that fits into a headline; without its stop."""
     rest: str
-    """What follows, in one line."""
+    """The consequence, in one line."""
     last: str
     """The last line of an error of several lines: mostly an exception, below its traceback."""
     cut: bool

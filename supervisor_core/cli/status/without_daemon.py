@@ -78,7 +78,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
 
 
 def _ledger_problem(path: Path) -> str:
-    """The damage that a short check finds in the ledger; empty if there is none."""
+    """The damage that a short check finds in the ledger; empty without damage."""
     if not path.exists():
         return ""
     try:
