@@ -268,7 +268,7 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
 
 
 def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:
-    message = f"{outcome.details.get('message') or other.handler} (done once for the shared checkout)"
+    message = f"{outcome.details.get('message') or other.command} (done once for the shared checkout)"
     details = {**outcome.details, "message": message, "together_with": other.worker_id, "label": job.label}
     return Outcome(outcome.success, outcome.error, details)
 

@@ -47,7 +47,7 @@ def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object])
     if tier > Tier.LIFECYCLE:
         yield host
         return
-    worker, purpose = host.config.worker(job.worker_id), f"{job.handler} of {job.worker_id}"
+    worker, purpose = host.config.worker(job.worker_id), f"{job.command} of {job.worker_id}"
     lock = _lock(host, worker, purpose)
     if tier is not Tier.CODE:
         with lock if _taken(lock, exclusive=False, should_stop=should_stop) else _nothing():

@@ -170,7 +170,7 @@ def report_interrupted(
                 continue
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
-                log.error("%s of %s was interrupted: %s", job.handler, job.worker_id, outcome.error)
+                log.error("%s of %s was interrupted: %s", job.command, job.worker_id, outcome.error)
                 log_passed_over(job, ledger)
     return ended
 

@@ -80,16 +80,16 @@ def _execute(
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
         return None
-    log.info("%s of %s started, requested by %s", job.handler, job.worker_id, job.issuer.name or job.issuer.id)
+    log.info("%s of %s started, requested by %s", job.command, job.worker_id, job.issuer.name or job.issuer.id)
     begun = time.monotonic()
     outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
     outcome = _write_down(job, outcome, duration, ledger, on_trouble, limit)
     if outcome.success:
-        log.info("%s of %s succeeded in %.2f s", job.handler, job.worker_id, duration)
+        log.info("%s of %s succeeded in %.2f s", job.command, job.worker_id, duration)
     else:
-        log.error("%s of %s failed: %s", job.handler, job.worker_id, outcome.error)
+        log.error("%s of %s failed: %s", job.command, job.worker_id, outcome.error)
         log_passed_over(job, ledger)
     return outcome
 
@@ -149,7 +149,7 @@ def _wait(limit: RetryLimit, deadline: float) -> bool:
 def _given_up(job: Job, outcome: Outcome, problem: str) -> OutcomeNotWritten:
     came = "succeeded" if outcome.success else f"failed ({outcome.error})"
     return OutcomeNotWritten(
-        f"{job.handler} of {job.worker_id} {came}, but the outcome couldn't be recorded: {problem.rstrip('.')}. It "
+        f"{job.command} of {job.worker_id} {came}, but the outcome couldn't be recorded: {problem.rstrip('.')}. It "
         "will be reported as interrupted, and is not run again.",
         remedy="Check the ledger and its disk (supervisor.state_dir).",
     )

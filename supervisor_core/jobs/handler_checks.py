@@ -116,7 +116,7 @@ MOMENT_SECONDS = 5.0
 
 def stop_reason(job: Job) -> str:
     """Which command a stop belongs to: it stays on record until the worker has ended."""
-    return f"{job.handler} of {job.worker_id}, {job.task_id}"
+    return f"{job.command} of {job.worker_id}, {job.task_id}"
 
 
 def find_stopped(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:

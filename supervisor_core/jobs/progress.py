@@ -39,7 +39,7 @@ class ProgressReporter:
         """Keep a step, as durably as all else, unless the ledger does not take it: no handler fails of that."""
         try:
             step = Progress(datetime.now(UTC), words)
-            log.info("%s of %s: %s", self._job.handler, self._job.worker_id, step.words)
+            log.info("%s of %s: %s", self._job.command, self._job.worker_id, step.words)
             if self._kept(step):
                 crashpoints.reach("job.progress:after")
                 self._heard(self._job)
@@ -66,4 +66,4 @@ def log_passed_over(failed: Job, ledger: Ledger) -> None:
     for job in ledger.read(lambda connection: jobs.of_task(connection, failed.task_id)):
         if not_begun(job) and job.outcome is not None and job.outcome.details.get("after") == failed.worker_id:
             with command_context(job.task_id, job.label, job.worker_id):
-                log.error("%s of %s failed: %s", job.handler, job.worker_id, job.outcome.error)
+                log.error("%s of %s failed: %s", job.command, job.worker_id, job.outcome.error)

@@ -243,7 +243,7 @@ def test_a_handler_that_failed_is_1_and_in_the_heartbeat(tmp_path: Path) -> None
         assert once(home) == 1, "paused is well, and a failed restart is not"
         said = heartbeat(home)
         assert (said["success"], said["actions"]) == (False, ["pause", "restart_watcher"])
-        assert said["error"].startswith("restart_watcher failed: OrionMX wasn't running and couldn't be started")
+        assert said["error"].startswith("restart failed: OrionMX wasn't running and couldn't be started")
 
 
 def test_a_stale_heartbeat_is_a_warning_and_1(tmp_path: Path) -> None:

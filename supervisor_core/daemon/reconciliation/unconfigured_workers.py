@@ -73,7 +73,7 @@ def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
                 _refused(host, ledger, stray)
     for job, first in held:
         with command_context(job.task_id, job.label, job.worker_id):
-            log.info("%s of %s is waiting for %s", job.handler, worker_id, first.worker_id)
+            log.info("%s of %s is waiting for %s", job.command, worker_id, first.worker_id)
 
 
 def _refused(host: HostContext, ledger: Ledger, worker_id: str) -> list[Job]:

@@ -29,7 +29,7 @@ def do_waiting_work(
 ) -> None:
     """Do everything in this order; once told to stop, start nothing more, but deliver outcomes."""
     for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
-        findings.note(f"{ended.handler} was interrupted and isn't run again")
+        findings.note(f"{ended.command} was interrupted and isn't run again")
     if sweep and not stop_request:
         _take_flags(host, worker, ledger, findings)
     if not stop_request:
@@ -46,7 +46,7 @@ def do_waiting_work(
             continue
         findings.actions.append(job.handler)
         if not outcome.success:
-            findings.note(f"{job.handler} failed: {outcome.error}")
+            findings.note(f"{job.command} failed: {outcome.error}")
     while results.deliver(host, ledger):
         pass
 

@@ -245,7 +245,7 @@ class FlagIntake:
                 return _refused(opened, new, why)
             return jobs.file(connection, self._ledger.supervisor_id, new, now)
         if not _same(earlier, new):
-            why = f"The command id {new.task_id} belongs to another command ({earlier.handler}). Use a new one."
+            why = f"The command id {new.task_id} belongs to another command ({earlier.command}). Use a new one."
             return _refused(opened, new, why)
         log.info("flag %s: %s ran before and isn't run again", opened.flag.name, new.task_id)
         if earlier.state not in FINAL:

@@ -262,7 +262,8 @@ def test_on_a_terminal_each_step_is_there_while_the_command_goes_on(home: Home) 
     assert second.endswith(" s  starting OrionMX")
     assert 0 <= float(seconds) <= float(second.split(" s  ")[0])
     assert outcome.startswith("ok: Restarted OrionMX")
-    assert "restart_watcher of OrionMX: starting OrionMX" in home.daemon_log()
+    assert "restart of OrionMX: starting OrionMX" in home.daemon_log()
+    assert "restart_watcher" not in home.daemon_log(), "the log has the command's own name"
 
 
 def test_for_programs_there_is_one_document_with_the_steps_beside_the_details(home: Home) -> None:
