@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from playground.tests.support import page_app
-from slack_playground.command import main
+from slack_playground.command import main, run
 from slack_playground.testing.cards import Card, Element, Modal
 from slack_playground.testing.people import ChannelView, Person
 from slack_playground.testing.playground import Playground
@@ -59,3 +60,16 @@ def test_the_readme_names_only_words_that_exist():
         assert [word for word in words if not hasattr(kind, word)] == []
     assert all(hasattr(Element, word) for word in ("click", "choose", "offers", "types"))
     assert all(hasattr(ChannelView, word) for word in ("archive", "invite", "without_bot", "shows", "does_not_show"))
+
+
+@pytest.mark.parametrize("latency", ["soon", "-1", "nan", "60000"])
+def test_a_latency_that_is_no_number_is_wrong_usage(capsys: pytest.CaptureFixture[str], latency: str):
+    with pytest.raises(SystemExit) as ended:
+        main(["--latency", latency])
+    assert ended.value.code == 2
+    assert "--latency" in capsys.readouterr().err
+
+
+def test_another_program_may_offer_fewer_options(capsys: pytest.CaptureFixture[str]):
+    assert run(argparse.Namespace(manifest="nowhere.yml"), program="other") == 2
+    assert capsys.readouterr().err.startswith("other: ")

@@ -14,10 +14,12 @@ from pathlib import Path
 from slack_playground.server import Server
 from slack_playground.values import PlaygroundError
 from slack_playground.world import manifest as manifests
+from slack_playground.world.installation import ORGANIZATION, WORKSPACE
 from slack_playground.world.manifest import App
 from slack_playground.world.world import World
 
 PEOPLE = ("operator", "approver", "viewer")
+LONGEST_LATENCY = 60.0  # seconds
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -27,6 +29,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
     parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
     parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
+    parser.add_argument("--latency", type=milliseconds, default=0.0, metavar="MS", help="delay each Web API call")
+    parser.add_argument(
+        "--enterprise",
+        choices=(WORKSPACE, ORGANIZATION),
+        default="",
+        help="be an Enterprise organization; the app is installed in one workspace or organization-wide",
+    )
+
+
+def milliseconds(word: str) -> float:
+    """Seconds, from a number of milliseconds on the command line."""
+    seconds = float(word) / 1000
+    if not 0 <= seconds < LONGEST_LATENCY:
+        raise ValueError(word)
+    return seconds
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -39,12 +56,25 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
-    """Serve; returns the exit code. Errors start with the program's name."""
+    """Serve; returns the exit code. Errors start with the program's name.
+
+    Options that another program doesn't offer have their defaults.
+    """
+    defaults = argparse.ArgumentParser()
+    configure(defaults)
+    options = argparse.Namespace(**vars(defaults.parse_args([])) | vars(options))
     journal = options.journal
     try:
         app = _app(options.manifest)
         path = Path(journal) if journal else None
-        server = Server(app, port=options.port, journal=path, rate_limits=options.rate_limits)
+        server = Server(
+            app,
+            port=options.port,
+            journal=path,
+            rate_limits=options.rate_limits,
+            latency=options.latency,
+            enterprise=options.enterprise,
+        )
         return asyncio.run(_serve(server))
     except PlaygroundError as error:
         print(f"{program}: {error.message}", file=sys.stderr)  # noqa: T201

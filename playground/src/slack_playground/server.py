@@ -39,8 +39,12 @@ class Server:
         journal: Path | None = None,
         rate_limits: bool = False,
         unknown_arguments: bool = False,
+        latency: float = 0.0,
+        enterprise: str = "",
     ) -> None:
-        self.world = World(app, timings, journal=journal, rate_limits=rate_limits)
+        self.world = World(
+            app, timings, journal=journal, rate_limits=rate_limits, latency=latency, enterprise=enterprise
+        )
         self.grants = Grants(self.world)
         self.sockets = Sockets(self.world, self.grants)
         self.events = Events(self.world, self.sockets)

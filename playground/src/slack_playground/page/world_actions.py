@@ -12,8 +12,11 @@ from slack_playground.world.world import World
 
 WAITS = 5.0  # seconds, where nothing else was said
 LONGEST = 600.0
-TEXTS = ("real_name", "display_name", "email", "tz", "team_id")
-FLAGS = ("is_bot", "is_admin", "is_restricted", "is_ultra_restricted", "deleted")
+USER_FIELDS = {
+    **dict.fromkeys(("real_name", "display_name", "email", "tz", "team_id"), str),
+    **dict.fromkeys(("is_bot", "is_admin", "is_restricted", "is_ultra_restricted", "deleted"), bool),
+    "teams": list,
+}
 
 
 class WorldHttp:
@@ -29,6 +32,7 @@ class WorldHttp:
             "socket": self._socket,
             "token": self._token,
             "clock": self._clock,
+            "latency": self._latency,
             "reset": self._reset,
             "expect": self._expect,
         }
@@ -37,8 +41,8 @@ class WorldHttp:
         name = _word(body, "name").removeprefix("@")
         if not name:
             raise PlaygroundError("no_name", "`name` is required.")
-        fields = {key: value for key, value in body.items() if key in TEXTS + FLAGS}
-        wrong = [key for key, value in fields.items() if not isinstance(value, str if key in TEXTS else bool)]
+        fields = {key: value for key, value in body.items() if key in USER_FIELDS}
+        wrong = [key for key, value in fields.items() if not isinstance(value, USER_FIELDS[key])]
         if wrong:
             raise PlaygroundError("bad_value", f"`{wrong[0]}` can't be {fields[wrong[0]]!r}.")
         user = self._world.workspace.find_user(name)
@@ -95,6 +99,10 @@ class WorldHttp:
     async def _clock(self, body: Json) -> Json:
         self._world.clock.ahead += number(body.get("advance"), "advance")
         return {"ok": True, "now": self._world.clock.now()}
+
+    async def _latency(self, body: Json) -> Json:
+        self._world.latency = min(max(number(body.get("seconds"), "seconds"), 0), LONGEST)
+        return {"ok": True, "seconds": self._world.latency}
 
     async def _reset(self, _body: Json) -> Json:
         self._world.reset()

@@ -32,19 +32,15 @@ class Events:
         task.add_done_callback(self._tasks.discard)
 
     def _callback(self, event: Json) -> Json:
-        app = self._world.app
-        installed = {"enterprise_id": None, "team_id": app.team_id, "user_id": self._world.bot.id}
+        world = self._world
         return {
             "token": "playground",
-            "team_id": app.team_id,
-            "context_team_id": app.team_id,
-            "context_enterprise_id": None,
-            "api_app_id": app.app_id,
+            **world.installation.event(world.bot.id),
+            "api_app_id": world.app.app_id,
             "event": event,
             "type": "event_callback",
-            "event_id": self._world.workspace.new_id("Ev"),
-            "event_time": int(self._world.clock.now()),
-            "authorizations": [installed | {"is_bot": True, "is_enterprise_install": False}],
+            "event_id": world.workspace.new_id("Ev"),
+            "event_time": int(world.clock.now()),
             "is_ext_shared_channel": False,
             "event_context": "playground",
         }

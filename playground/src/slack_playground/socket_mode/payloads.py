@@ -23,7 +23,7 @@ class Payloads:
         app, team = self._world.app, self._world.workspace.team
         return {
             "token": "playground",
-            "team_id": app.team_id,
+            **self._world.installation.command(),
             "team_domain": team["domain"],
             "channel_id": channel.id,
             "channel_name": CHANNEL_NAMES.get(channel.kind, channel.name),
@@ -32,22 +32,19 @@ class Payloads:
             "command": command,
             "text": text,
             "api_app_id": app.app_id,
-            "is_enterprise_install": "false",
             "response_url": self._grants.response_url("commands", channel.id, user.id),
             "trigger_id": self._grants.trigger(user.id, channel=channel.id),
         }
 
-    def base(self, kind: str, user: User) -> Json:
+    def base(self, kind: str, user: User, *, in_channel: bool = False) -> Json:
         """The common part of all interactive payloads."""
-        app, team = self._world.app, self._world.workspace.team
+        world = self._world
         who = {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id}
         return {
             "type": kind,
-            "team": {"id": team["id"], "domain": team["domain"]},
-            "enterprise": None,
-            "is_enterprise_install": False,
+            **world.installation.interaction(world.workspace.team, in_channel=in_channel),
             "user": who,
-            "api_app_id": app.app_id,
+            "api_app_id": world.app.app_id,
             "token": "playground",
         }
 
@@ -66,7 +63,7 @@ class Payloads:
             container |= {"type": "message_attachment", "attachment_id": attachment, "is_app_unfurl": False}
         if message.get("thread_ts"):
             container["thread_ts"] = message["thread_ts"]
-        payload = self.base(kind, user) | {
+        payload = self.base(kind, user, in_channel=True) | {
             "container": container,
             "trigger_id": self._grants.trigger(user.id, channel=channel.id),
             "channel": {"id": channel.id, "name": CHANNEL_NAMES.get(channel.kind, channel.name)},

@@ -38,6 +38,8 @@ class Playground:
         journal: Path | None = None,
         rate_limits: bool = False,
         unknown_arguments: bool = False,
+        latency: float = 0.0,
+        enterprise: str = "",
         patience: float = PATIENCE,
     ) -> None:
         app = App() if manifest is None else _app(manifest)
@@ -49,6 +51,8 @@ class Playground:
             journal=journal,
             rate_limits=rate_limits,
             unknown_arguments=unknown_arguments,
+            latency=latency,
+            enterprise=enterprise,
         )
 
     async def __aenter__(self) -> Self:
@@ -144,6 +148,10 @@ class Playground:
     def revoke_token(self, *, revoked: bool = True) -> None:
         """Revoke the bot's tokens, or restore them."""
         self.server.world.revoked = revoked
+
+    def delay(self, seconds: float) -> None:
+        """Delay each call of the Web API, a response URL or an upload from now on."""
+        self.server.world.latency = seconds
 
     def advance(self, seconds: float) -> None:
         """Advance the clock for triggers, response URLs and scheduled messages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
 
@@ -27,6 +28,7 @@ class BotHttp:
     async def response_url(self, request: web.Request) -> web.StreamResponse:
         """An answer to a command or a click."""
         world = self._world
+        await asyncio.sleep(world.latency)
         fault = world.faults.strike("response_url", *HTTP_KINDS)
         struck = await strike(request, fault)
         if struck is not None:
@@ -54,6 +56,7 @@ class BotHttp:
     async def upload(self, request: web.Request) -> web.StreamResponse:
         """The bytes of a file, raw or as a form's only file."""
         world = self._world
+        await asyncio.sleep(world.latency)
         fault = world.faults.strike("upload", *HTTP_KINDS)
         struck = await strike(request, fault)
         if struck is not None:

@@ -39,6 +39,7 @@ class Dispatcher:
         status, headers = HTTPStatus.OK, {}
         try:
             token, arguments = await _read(request, METHODS.get(name))
+            await asyncio.sleep(self._world.latency)
             struck = await strike(request, fault)
             if struck is not None:
                 self._note(name, arguments, struck.status, None, started, fault)

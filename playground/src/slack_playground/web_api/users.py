@@ -22,22 +22,14 @@ def connections_open(call: Call) -> Json:
 def auth_test(call: Call) -> Json:
     """The identity behind the token."""
     world = call.world
-    return {
-        "ok": True,
-        "url": f"{world.base_url}/",
-        "team": world.workspace.team["name"],
-        "user": world.bot.name,
-        "team_id": world.app.team_id,
-        "user_id": world.bot.id,
-        "bot_id": world.app.bot_id,
-        "is_enterprise_install": False,
-    }
+    who = {"user": world.bot.name, "user_id": world.bot.id, "bot_id": world.app.bot_id}
+    return {"ok": True, "url": f"{world.base_url}/"} | who | world.installation.auth_test(world.workspace.team)
 
 
 @handles("team.info")
 def team_info(call: Call) -> Json:
     """The workspace."""
-    team = call.world.workspace.team
+    team = call.world.installation.team(call.world.workspace.team)
     if call.text("team") not in ("", team["id"]):
         raise SlackError("team_not_found")
     return {"ok": True, "team": team | {"email_domain": "playground.example", "icon": {"image_default": True}}}
@@ -54,7 +46,7 @@ def bots_info(call: Call) -> Json:
 
 
 def _told(call: Call, user: User) -> Json:
-    return user.to_slack(email=call.world.app.has_scope("users:read.email"))
+    return call.world.user_json(user, email=call.world.app.has_scope("users:read.email"))
 
 
 @handles("users.info")

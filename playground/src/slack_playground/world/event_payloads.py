@@ -86,9 +86,9 @@ def of_membership(name: str, channel: Channel, user: User) -> Json:
     return _event(name, event | {"channel_type": CHANNEL_TYPES[channel.kind][0].upper()}, channel)
 
 
-def of_user(user: User) -> Json:
+def of_user(user: Json) -> Json:
     """Somebody's record changed."""
-    return _event("user_change", {"type": "user_change", "user": user.to_slack(email=True)}, None)
+    return _event("user_change", {"type": "user_change", "user": user}, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:

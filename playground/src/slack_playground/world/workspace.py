@@ -27,6 +27,8 @@ class User:
     is_ultra_restricted: bool = False
     deleted: bool = False
     tz: str = "Etc/UTC"
+    teams: list[str] = field(init=False, default_factory=list)
+    """On Enterprise, the workspaces that the user is a member of; the app's own where the list is empty."""
 
     def to_json(self) -> Json:
         """For the page."""
@@ -43,7 +45,7 @@ class User:
         }
         if email and self.email:
             profile["email"] = self.email
-        known = {key: value for key, value in vars(self).items() if key not in ("display_name", "email")}
+        known = {key: value for key, value in vars(self).items() if key not in ("display_name", "email", "teams")}
         return known | {
             "tz_offset": 0,
             "tz_label": "Coordinated Universal Time",

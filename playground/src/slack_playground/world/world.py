@@ -11,6 +11,7 @@ from slack_playground.values import Clock, Json, Timings
 from slack_playground.world import elements, event_payloads
 from slack_playground.world.faults import Faults, Rates
 from slack_playground.world.feed import Feed, Journal
+from slack_playground.world.installation import Installation
 from slack_playground.world.manifest import App
 from slack_playground.world.workspace import Channel, User, UserGroup, Workspace
 
@@ -22,9 +23,17 @@ class World:
     """All state of one playground."""
 
     def __init__(
-        self, app: App, timings: Timings | None = None, *, journal: Path | None = None, rate_limits: bool = False
+        self,
+        app: App,
+        timings: Timings | None = None,
+        *,
+        journal: Path | None = None,
+        rate_limits: bool = False,
+        latency: float = 0.0,
+        enterprise: str = "",
     ) -> None:
         self.app = app
+        self.installation = Installation(app.team_id, enterprise)
         self.timings = timings or Timings()
         self.clock = Clock()
         self.feed = Feed(self.clock)
@@ -32,6 +41,8 @@ class World:
         self.faults = Faults(self.feed)
         self.rates = Rates(self.clock, on=rate_limits)
         self.bot_token, self.app_token = BOT_TOKEN, APP_TOKEN
+        self.latency = latency
+        """Seconds added to each call of the Web API, a response URL or an upload."""
         self.revoked = False
         self.scheduled: list[Json] = []
         self.base_url = ""
@@ -102,7 +113,11 @@ class World:
     def set_user(self, user: User, **fields: object) -> None:
         """Change what is known of a user."""
         self._know(user, **fields)
-        self.send_event(event_payloads.of_user(user))
+        self.send_event(event_payloads.of_user(self.user_json(user, email=True)))
+
+    def user_json(self, user: User, *, email: bool) -> Json:
+        """A user as the bot is told of them."""
+        return self.installation.user(user.to_slack(email=email), user.teams or [self.app.team_id])
 
     def _know(self, user: User, **fields: object) -> None:
         for key, value in fields.items():
