@@ -31,10 +31,10 @@ VERIFY_SECONDS, AGAIN_SECONDS = 5.0, 0.5
 
 MOST_REMEMBERED = 500
 
-PAGE = 200
-"""Members of a channel in one answer, as Slack recommends."""
+PAGE = 999
+"""Members of a channel in one answer, the most that Slack gives: each page costs time, and a form waits for it."""
 
-MOST_PAGES = 50
+MOST_PAGES = 10
 """A channel with more members isn't used for rights: for everybody there is `*`."""
 
 SLACKBOT = "USLACKBOT"
@@ -187,7 +187,7 @@ class People:
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return frozenset(found)
-        raise NoRightsError(f'it has more than {MOST_PAGES * PAGE} members. For all full members, use "*"')
+        raise NoRightsError(f'it has more than {MOST_PAGES * PAGE:,} members. For all full members, use "*"')
 
     async def _page(self, channel: str, cursor: str) -> AsyncSlackResponse:
         return await self._ask(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aiohttp import ClientError
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
-
 from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
-from bot.outbound.slack_errors import error_code, failure_text
+from bot.outbound.modals import Modals
 from bot.requests.forms import read_form
 from bot.requests.request import FormSubmission, Request, from_form_opening
 from bot.views import forms as views
@@ -35,12 +30,8 @@ FORGOTTEN = timedelta(minutes=10)
 """After this time, nobody is told any more that a form didn't open."""
 
 NOT_OPENED = (
-    ":warning: The form couldn't be opened within the three seconds that Slack allows. Try again, or type the command: "
-    "`/supervisor help`."
+    ":warning: The form couldn't be opened in time. Try again, or type the command. `/supervisor help` lists them all."
 )
-
-FORM_SECONDS = 3.0
-"""The time within which Slack opens a form."""
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +42,8 @@ ListCommands = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
 class FormActions:
     """Opens forms and submits them. `list_commands` gives the commands for a user id, `submit` runs one."""
 
-    def __init__(
-        self, client: AsyncWebClient, config: SupervisorConfig, list_commands: ListCommands, submit: Submit
-    ) -> None:
-        self._client = client
+    def __init__(self, modals: Modals, config: SupervisorConfig, list_commands: ListCommands, submit: Submit) -> None:
+        self._modals = modals
         self._config = config
         self._list_commands = list_commands
         self._submit = submit
@@ -83,22 +72,23 @@ class FormActions:
             log.info("a form of %s begins empty: %s", name, error)
         if filled is not None and filled.name != name:
             filled = None
-        return await self._open(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
+        return await self._modals.show(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
 
     async def open_picker(self, envelope: StoredEnvelope) -> Response:
         """Open the picker of commands, for this channel if there is one."""
         request = from_form_opening(envelope)
         place = ("", None) if request.channel == request.user else (request.channel, request.thread)
+
+        async def compose() -> dict[str, Any]:
+            return views.command_picker(await self._list_commands(request.user), *place)
+
+        trigger = str(envelope.payload.get("trigger_id") or "")
         try:
-            definitions = await self._list_commands(request.user)
+            opened = await self._modals.show_when_ready(trigger, views.PICKER_TITLE, compose)
         except UnverifiedError as error:
             log.warning("no form is opened for %s: %s", request.user, error)
-        else:
-            if await self._open(
-                str(envelope.payload.get("trigger_id") or ""), views.command_picker(definitions, *place)
-            ):
-                return Response()
-        return not_opened(request)
+            opened = False
+        return Response() if opened else not_opened(request)
 
     async def show_picked(self, envelope: StoredEnvelope) -> Response:
         """Replace the picker by the form of the chosen command."""
@@ -108,18 +98,9 @@ class FormActions:
         if definition is None or not view:
             return Response()
         known = views.form_context(view)
-        try:
-            # By its hash: a picker that changed meanwhile is not the one in which this was chosen.
-            async with asyncio.timeout(FORM_SECONDS):
-                await self._client.views_update(
-                    view_id=str(view["id"]),
-                    hash=str(view["hash"]),
-                    view=self._form(definition, known.channel, known.thread),
-                )
-        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("the form of %s could not be shown: %s", definition.name, _why(error))
-            return not_opened(from_form_opening(envelope))
-        return Response()
+        if await self._modals.replace(view, self._form(definition, known.channel, known.thread)):
+            return Response()
+        return not_opened(from_form_opening(envelope))
 
     async def submit(self, submission: FormSubmission) -> Response:
         """Handle a submitted form like any other request. It was acknowledged when it was stored."""
@@ -146,22 +127,9 @@ class FormActions:
     def _parsed(self, text: str) -> Command:
         return parse(text, grammar_context(self._config))
 
-    async def _open(self, trigger_id: str, view: dict[str, Any]) -> bool:
-        try:
-            async with asyncio.timeout(FORM_SECONDS):
-                await self._client.views_open(trigger_id=trigger_id, view=view)
-        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("a form could not be opened: %s", _why(error))
-            return False
-        return True
-
 
 def not_opened(request: Request) -> Response:
     """Tell the person that the form didn't open, unless that's long ago."""
     if datetime.now(UTC) - request.at > FORGOTTEN:
         return Response()
     return Response(messages=(whisper(request, text_message(NOT_OPENED)),))
-
-
-def _why(error: Exception) -> str:
-    return error_code(error) if isinstance(error, SlackApiError) else failure_text(error)

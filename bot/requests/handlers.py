@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -15,10 +13,11 @@ from bot.answers.workers import answer_handlers
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.outbound.home_pages import HomePages
+from bot.outbound.modals import Modals
 from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
 from bot.requests.commands import CommandRequests, HostAnswers, reply_with
-from bot.requests.form_actions import FORM_SECONDS, FormActions
+from bot.requests.form_actions import FormActions
 from bot.requests.home_actions import HomeActions
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
@@ -70,10 +69,6 @@ def build_handlers(
     async def rests() -> str:
         return await quick(ledger.read, partial(pause_reason, supervisor_id=config.supervisor.id))
 
-    async def open_form(trigger_id: str, view: dict[str, Any]) -> None:
-        async with asyncio.timeout(FORM_SECONDS):
-            await client.views_open(trigger_id=trigger_id, view=view)
-
     answers = HostAnswers(
         config.supervisor.id,
         allowed,
@@ -97,11 +92,12 @@ def build_handlers(
         handlers={**queries, **schedules.handlers()},
         submitted=context.filed,
     )
-    forms = FormActions(client, config, allowed.to_user, commands.handle)
+    modals = Modals(client)
+    forms = FormActions(modals, config, allowed.to_user, commands.handle)
     return RequestHandlers(
         access=access,
         commands=commands,
-        votes=Votes(approvals, access, open_form, pending_approvals),
+        votes=Votes(approvals, access, modals, pending_approvals),
         alerts=AlertActions(alerts, access),
         schedules=schedules,
         forms=forms,

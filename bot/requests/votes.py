@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-
-from aiohttp import ClientError
-from slack_sdk.errors import SlackApiError
 
 from bot.access.checks import AccessChecks
 from bot.access.rules import Person, Refusal
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
-from bot.outbound.slack_errors import failure_text
+from bot.outbound.modals import Modals, NoFormError
 from bot.pools import quick
 from bot.requests.commands import Query
 from bot.requests.request import Request, VoteRequest
 from bot.views.answers.alerts import pending_approvals
-from bot.views.blocks import Content, text_message
+from bot.views.blocks import Content, Json, text_message
 from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails, decision_form, denial_form
 from bot.views.text import error_text
@@ -27,12 +23,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, VoteRefused
 
-OpenForm = Callable[[str, dict[str, object]], Awaitable[object]]
-"""Opens a form with a trigger; errors are those of the SDK."""
-
 DOOR = "slack"
-
-log = logging.getLogger(__name__)
 
 
 class PendingApprovals:
@@ -62,12 +53,10 @@ class PendingApprovals:
 class Votes:
     """Handles votes. A person whose vote doesn't count is told why in private; the message shows the votes that do."""
 
-    def __init__(
-        self, approvals: Approvals, access: AccessChecks, open_form: OpenForm, waiting: PendingApprovals
-    ) -> None:
+    def __init__(self, approvals: Approvals, access: AccessChecks, modals: Modals, waiting: PendingApprovals) -> None:
         self._approvals = approvals
         self._access = access
-        self._open_form = open_form
+        self._modals = modals
         self._waiting = waiting
 
     async def handle(self, vote: VoteRequest) -> Response:
@@ -96,18 +85,22 @@ class Votes:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _reply(vote, f":no_entry: {error_text(error)}")
-        _, refused = await self._access.of_vote(vote, approval)
+        if not vote.trigger_id:
+            return await self.handle(vote)
         own = approval.requester.person.is_same_as(vote.request.actor) and not approval.terms.self_approval
-        if refused is not None or own or approval.state is not ApprovalState.PENDING or not vote.trigger_id:
-            return await self.handle(vote)  # it says why not, and writes it down
+
+        async def compose() -> Json:
+            _, refused = await self._access.of_vote(vote, approval)
+            if refused is not None or own or approval.state is not ApprovalState.PENDING:
+                raise NoFormError
+            return denial_form(approval, vote.request)
+
         try:
-            await self._open_form(vote.trigger_id, denial_form(approval, vote.request))
-        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("the form for a denial could not be opened: %s", failure_text(error))
-            return _reply(
-                vote, ":warning: Slack didn't open the form in time. Nothing was denied. Press the button again."
-            )
-        return Response()
+            if await self._modals.show_when_ready(vote.trigger_id, "Deny", compose):
+                return Response()
+        except NoFormError:
+            return await self.handle(vote)  # it says why not, and writes it down
+        return _reply(vote, ":warning: Slack didn't open the form in time. Nothing was denied. Press the button again.")
 
     async def ask_vote(self, vote: VoteRequest) -> Response:
         """Show the approval of a button in App Home and ask for a vote, unless it's decided."""
@@ -117,12 +110,9 @@ class Votes:
             return _reply(vote, f":no_entry: {error_text(error)}")
         if approval.state is not ApprovalState.PENDING:
             return _reply(vote, f":information_source: This is already {approval.state}.")
-        try:
-            await self._open_form(vote.trigger_id, decision_form(approval))
-        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            log.warning("the form for a vote could not be opened: %s", failure_text(error))
-            return _reply(vote, ":warning: Slack didn't open the form in time. Press the button again.")
-        return Response()
+        if await self._modals.show(vote.trigger_id, decision_form(approval)):
+            return Response()
+        return _reply(vote, ":warning: Slack didn't open the form in time. Press the button again.")
 
     def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:
         """Runs in a thread, because the ledger may wait for another program."""

@@ -181,6 +181,7 @@ def _called(name: str) -> str:
 SHORTCUT, SHORTCUT_ON_MESSAGE = "supervisor_command", "supervisor_command_here"
 """The `callback_id` of the shortcuts, as the manifest has them."""
 
+PICKER_TITLE = "Run a command"
 PICKER, FORM, NOTHING = "form:picker", "form:command", "form:nothing"
 """The `callback_id` of the views."""
 
@@ -246,7 +247,7 @@ def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", 
         if options:
             groups.append({"label": plain_text(title), "options": options})
     if not groups:
-        return _modal(NOTHING, "Run a command", FormContext(), [section(f":no_entry: {NO_RIGHT}")])
+        return _modal(NOTHING, PICKER_TITLE, FormContext(), [section(f":no_entry: {NO_RIGHT}")])
     menu: Json = {
         "type": "static_select",
         "action_id": PICK,
@@ -256,7 +257,7 @@ def command_picker(definitions: Sequence[CommandDefinition], channel: str = "", 
     blocks = [{**section("*Choose a command*"), "block_id": "pick", "accessory": menu}]
     if channel:
         blocks.append(small_print(_place(channel, thread)))
-    return _modal(PICKER, "Run a command", FormContext("", channel, thread), blocks)
+    return _modal(PICKER, PICKER_TITLE, FormContext("", channel, thread), blocks)
 
 
 NO_RIGHT = (
@@ -289,6 +290,16 @@ def command_form(
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit_text(definition)
     return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks, submit=words)
+
+
+def loading(title: str) -> Json:
+    """The view while a form's contents are looked up."""
+    return _modal(NOTHING, title, FormContext(), [section(":hourglass_flowing_sand: Loading…")])
+
+
+def not_loaded(title: str, why: str) -> Json:
+    """The view in place of a form that isn't shown after all."""
+    return _modal(NOTHING, title, FormContext(), [section(why)])
 
 
 _AGREED = ":lock: Needs approval: nothing runs until an approver agrees."

@@ -16,6 +16,7 @@ from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
+from bot.outbound.modals import Modals
 from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.request import Request
@@ -42,7 +43,7 @@ class Doors:
 
     @property
     def forms(self) -> FormActions:
-        return FormActions(self._client, self.config, self._offered, self._deal)
+        return FormActions(Modals(self._client), self.config, self._offered, self._deal)
 
     def _handlers(self) -> RequestHandlers:
         handlers = SimpleNamespace(forms=self.forms, commands=SimpleNamespace(handle=self._deal))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,7 @@ from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
+from bot.outbound.modals import Modals
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests, reply_with
 from bot.requests.form_actions import FormActions
@@ -29,6 +31,23 @@ from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.intake.approvals import Desk
+
+
+class NotedModals(Modals):
+    """Notes the forms that it should open."""
+
+    def __init__(self, noted: list[dict[str, object]]) -> None:
+        super().__init__(AsyncWebClient())
+        self._noted = noted
+
+    async def show(self, _trigger: str, view: dict[str, Any]) -> bool:
+        """Note the form."""
+        self._noted.append(view)
+        return True
+
+    async def show_when_ready(self, trigger_id: str, _title: str, compose: Callable[[], Awaitable[Any]]) -> bool:
+        """Note the form, however long it takes."""
+        return await self.show(trigger_id, await compose())
 
 
 class SlackRoom:
@@ -107,10 +126,11 @@ class SlackRoom:
         pending = PendingApprovals(self._waiting, allowed.all_approvals)
         queries = {APPROVALS: reply_with(pending.answer)}
         commands = CommandRequests(self.desk.config, self.desk.gateway, access, queries, lambda: None)
-        forms = FormActions(self._client, self.desk.config, self._offered, commands.handle)
+        modals = NotedModals(self.forms)
+        forms = FormActions(modals, self.desk.config, self._offered, commands.handle)
         handlers = SimpleNamespace(
             commands=commands,
-            votes=Votes(self.desk.approvals, access, self._open, pending),
+            votes=Votes(self.desk.approvals, access, modals, pending),
             alerts=AlertActions(AlertService(self.desk.ledger), access),
             forms=forms,
             home=HomeActions(HomeRefresher(self.desk.ledger), forms, self.desk.config),
@@ -119,9 +139,6 @@ class SlackRoom:
 
     async def _waiting(self) -> list[ApprovalDetails]:
         return self.desk.ledger.read(MessageComposer().pending_approvals)
-
-    async def _open(self, _trigger: str, view: dict[str, object]) -> None:
-        self.forms.append(view)
 
     async def _offered(self, _user: str) -> list[CommandDefinition]:
         return []
