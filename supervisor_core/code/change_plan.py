@@ -81,11 +81,15 @@ class FileChange:
     """The earlier name of a renamed file."""
     submodule: bool = False
     """True if it becomes a submodule."""
+    added: int | None = None
+    removed: int | None = None
+    """Lines; None for a binary file, or if they weren't counted."""
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         """For results, and for programs."""
-        known = {"change": CHANGES.get(self.kind, "changed"), "path": self.path}
-        return {**known, "was": self.was} if self.was else known
+        known: dict[str, Any] = {"change": CHANGES.get(self.kind, "changed"), "path": self.path}
+        known |= {"was": self.was} if self.was else {}
+        return known | ({} if self.added is None else {"added": self.added, "removed": self.removed})
 
 
 def new_paths(changes: Iterable[FileChange]) -> list[str]:

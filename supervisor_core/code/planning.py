@@ -35,6 +35,7 @@ from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
     count_commits,
+    count_lines,
     files_between,
     find_removed_commit,
     is_shallow,
@@ -91,7 +92,8 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
             remedy="To match the remote exactly: update --reset.",
         )
     goes = coming or (reset and (own_count or state.changes))
-    files = files_between(git, state.head if reset else base, newest) if goes else []
+    before = state.head if reset else base
+    files = count_lines(git, before, newest, files_between(git, before, newest)) if goes else []
     check_free(site, files)
     notes = []
     if own and coming and not reset:
@@ -123,13 +125,14 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
     newest, before = line[:back], line[1:]
     skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
     reverted = [commit for commit in newest if commit not in skipped]
-    files = files_between(git, state.head, before[-1].hash)
+    oldest = before[-1].hash
+    files = count_lines(git, state.head, oldest, files_between(git, state.head, oldest))
     on_the_way = [change for commit in reverted for change in files_between(git, commit.hash, commit.parents[0])]
     check_free(site, on_the_way)
     return CodePlan(
         command="rollback",
         head=line[0],
-        target=before[-1].hash,
+        target=oldest,
         commits=tuple(reverted),
         commit_count=len(reverted),
         skipped=tuple(skipped),
@@ -148,7 +151,7 @@ def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePla
         raise GitError(f"Commit {short(change.before)}, the state before {change.task_id}, no longer exists.")
     if not has_nothing_on_top(site, change, state.head):
         raise _something_on_top(site, change, state.head)
-    files = files_between(git, state.head, change.before)
+    files = count_lines(git, state.head, change.before, files_between(git, state.head, change.before))
     check_free(site, files)
     same = tree_of(git, state.head) == tree_of(git, change.before)
     made = commits(git, f"{change.before}..{state.head}", most=LISTED_COMMITS)

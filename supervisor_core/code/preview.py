@@ -202,7 +202,8 @@ def _age(at: datetime, now: datetime) -> str:
 
 def _file(change: FileChange) -> str:
     was = f" (was {change.was})" if change.was else ""
-    return f"{CHANGES.get(change.kind, 'changed'):<8} {change.path}{was}"
+    lines = "" if change.added is None else f" +{change.added} -{change.removed}"
+    return f"{CHANGES.get(change.kind, 'changed'):<8} {change.path}{was}{lines}"
 
 
 PREVIEW_SECONDS = 20.0

@@ -164,8 +164,9 @@ def _facts(details: ApprovalDetails) -> dict[str, str]:
         facts["Change"] = escape(summary(approval.previews))
     if approval.state is ApprovalState.PENDING:
         agreed = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.APPROVE]
-        facts["Approved by"] = ", ".join(first_lines(agreed, NAMED, "and {} more"))
-        facts["Expires"] = f"{ago(approval.expires_at)} · {count_of(approval, details.votes)}"
+        who = ", ".join(first_lines(agreed, NAMED, "and {} more"))
+        facts["Votes"] = ": ".join(filter(None, [count_of(approval, details.votes), who]))
+        facts["Expires"] = ago(approval.expires_at)
     return facts
 
 

@@ -45,14 +45,20 @@ def commit_line(commit: Details, page: object) -> str:
 def file_line(change: Details) -> str:
     """A file of a list, and what becomes of it."""
     was = f" (was {in_span(str(change['was']), LINE)})" if change.get("was") else ""
-    return f"• {inert(str(change.get('change') or ''), AUTHOR)} {in_span(str(change.get('path') or ''), LINE)}{was}"
+    return f"• {inert(str(change.get('change') or ''), AUTHOR)} {_path(change)}{was}"
+
+
+def _path(change: Details) -> str:
+    """A file with its added and removed lines, where they were counted: `a.py +12 -3`."""
+    path, added, removed = in_span(str(change.get("path") or ""), LINE), change.get("added"), change.get("removed")
+    return f"{path} +{added} -{removed}" if isinstance(added, int) and isinstance(removed, int) else path
 
 
 def files_text(files: Sequence[Details], total: int, most: int, rest: str = "") -> str:
-    """`3 files: a.py, b.py and 1 more`; empty without files."""
+    """`3 files: a.py +12 -3, b.py +1 -1 and 1 more`; empty without files."""
     if not total:
         return ""
-    named = ", ".join(in_span(str(each.get("path") or ""), LINE) for each in files[:most])
+    named = ", ".join(_path(each) for each in files[:most])
     more = f" and {total - min(len(files), most)} more{rest}" if total > min(len(files), most) else ""
     return f"{count(total, 'file')}: {named}{more}" if named else count(total, "file")
 

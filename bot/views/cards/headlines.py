@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from bot.views.blocks import Color
-from bot.views.cards.changes import commit_ref
+from bot.views.cards.changes import commit_ref, sizes
 from bot.views.cards.next_steps import CardContext, is_degraded, may_be_undone
 from bot.views.cards.outcome import (
     changed_code,
@@ -161,7 +161,9 @@ def _fact(jobs: Sequence[Job]) -> str:
         return _failure_fact(job)
     if not several and changed_code(job) and "update" in job.handler:
         details = details_of(job)
-        return f" to {commit_ref(details.get('after'), details.get('commit_page'))}"
+        commits, _ = sizes(details)
+        new = f", {count(commits, 'new commit')}" if commits else ""
+        return f" to {commit_ref(details.get('after'), details.get('commit_page'))}{new}"
     if job.handler == "pause" and job.label and not tried(jobs):
         return f": {inert(job.label, LINE)}"
     return ""

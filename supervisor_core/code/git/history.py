@@ -8,12 +8,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from supervisor_core.code.change_plan import Commit, FileChange
-from supervisor_core.code.git.runner import GIT_SECONDS, LONGEST_SUBJECT, READING_SECONDS, Git, GitFailedError
+from supervisor_core.code.git.runner import (
+    GIT_SECONDS,
+    LONGEST_SUBJECT,
+    READING_SECONDS,
+    Git,
+    GitFailedError,
+    GitLateError,
+)
 from supervisor_core.common.text import one_line
 
 if TYPE_CHECKING:
@@ -84,6 +93,25 @@ def files_between(git: Git, before: str, after: str) -> list[FileChange]:
     with _commands(git) as commands:
         fields = iter(commands.diff_tree(*words).split("\0"))
     return [_file(header, fields) for header in fields if header]
+
+
+def count_lines(git: Git, before: str, after: str, changes: Sequence[FileChange]) -> list[FileChange]:
+    """The same changes with their added and removed lines, as far as git counts them in time."""
+    words = ("-r", "-z", "-M", "--numstat", "--no-ext-diff", "--no-textconv", before, after, "--")
+    counted: dict[str, tuple[str, str]] = {}
+    with contextlib.suppress(GitFailedError, GitLateError), _commands(git) as commands:
+        fields = iter(commands.diff_tree(*words).split("\0"))
+        for record in filter(None, fields):
+            added, removed, path = record.split("\t", 2)
+            if not path:  # renamed: both names follow
+                path = list(islice(fields, 2))[-1]
+            counted[path] = (added, removed)
+    return [_counted(change, *counted.get(change.path, ("-", "-"))) for change in changes]
+
+
+def _counted(change: FileChange, added: str, removed: str) -> FileChange:
+    """A change with its lines. Git writes `-` for a binary file."""
+    return replace(change, added=int(added), removed=int(removed)) if added.isdigit() and removed.isdigit() else change
 
 
 def find_blocking_files(git: Git, paths: Iterable[str]) -> list[str]:

@@ -105,6 +105,8 @@ def test_new_paths_are_those_where_nothing_of_the_kind_was() -> None:
     ]
     assert new_paths(changes) == ["a", "new", "copy"]
     assert FileChange("R", "new", "old").as_json() == {"change": "renamed", "path": "new", "was": "old"}
+    counted = FileChange("M", "a.py", added=12, removed=0)
+    assert counted.as_json() == {"change": "changed", "path": "a.py", "added": 12, "removed": 0}
     assert FileChange("X", "odd").as_json() == {"change": "changed", "path": "odd"}
 
 

@@ -30,8 +30,8 @@ OLDER = commit("b", "Merge the new parser", 3 * 86_400, merge=True, author="Jür
 EMPTY = commit("c", "Try the build again", 4 * 86_400)
 OWN = commit("e", 'Revert "Read faster"', 3600, author="supervisor")
 FILES = (
-    FileChange("M", "watcher.py"),
-    FileChange("A", "src/new.py"),
+    FileChange("M", "watcher.py", added=12, removed=3),
+    FileChange("A", "src/new.py", added=40, removed=0),
     FileChange("D", "src/old.py"),
     FileChange("R", "src/parser.py", "parser.py"),
     FileChange("T", "link"),

@@ -17,6 +17,7 @@ from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
     count_commits,
+    count_lines,
     files_between,
     find_removed_commit,
     has_file,
@@ -27,6 +28,7 @@ from supervisor_core.code.git.history import (
 from supervisor_core.code.git.runner import Git, GitError, GitLateError, git_environment
 from supervisor_core.host.programs import ProgramError
 from tests.support.code.code_hosts import a_code_place, done, failed
+from tests.support.code.commits import straight
 from tests.support.code.repositories import Clones, Repository, origin_and_checkout, shallow
 from tests.support.waiting import wait_until
 
@@ -195,6 +197,35 @@ def test_a_repository_with_sha_256_names_is_read_by_git_itself(sha256: Repositor
     assert (has_file(git, "HEAD", "2.txt"), has_file(git, "HEAD~1", "2.txt")) == (True, False)
     assert FileChange("A", "2.txt") in files_between(git, older.hash, newest.hash)
     assert find_removed_commit(git, "refs/remotes/origin/main", "HEAD") == ""
+
+
+def test_lines_are_counted_also_of_a_renamed_file_and_not_of_a_binary_one(tmp_path: Path) -> None:
+    story = straight(
+        {"old name.txt": "1\n2\n3\n4\n5\n6\n", "gone.txt": "a\nb\n", "data": "\0\1"},
+        {"old name.txt": None, "tab\tname.txt": "1\n2\n3\n4\n5\n7\n8\n", "gone.txt": None, "data": "\0\2", "n": "x\n"},
+    )
+    git = Git(origin_and_checkout(tmp_path, story).checkout.folder)
+    counted = count_lines(git, "HEAD~1", "HEAD", files_between(git, "HEAD~1", "HEAD"))
+    assert {each.path: (each.kind, each.was, each.added, each.removed) for each in counted} == {
+        "tab\tname.txt": ("R", "old name.txt", 2, 1),
+        "gone.txt": ("D", "", 0, 2),
+        "data": ("M", "", None, None),
+        "n": ("A", "", 1, 0),
+    }
+
+
+def test_a_git_that_hangs_at_counting_lines_leaves_them_out(
+    made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_repository, "READING_SECONDS", 1.0)
+    real = shutil.which("git")
+    with a_code_place(tmp_path / "place", made.checkout.folder) as place:
+        script(tmp_path / "bin" / "git", 'case "$*" in *" --numstat "*) sleep 99;; esac', f'exec {real} "$@"')
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        shown = place.preview("rollback_code")
+    assert shown.ok
+    assert shown.plan is not None
+    assert [each.added for each in shown.plan.files] == [None] * len(shown.plan.files) != []
 
 
 def test_its_code_is_updated_rolled_back_and_undone(sha256: Repository, tmp_path: Path) -> None:
