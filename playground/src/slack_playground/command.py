@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
     parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
     parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
+    parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
     parser.add_argument("--latency", type=milliseconds, default=0.0, metavar="MS", help="delay each Web API call")
     parser.add_argument(
         "--enterprise",
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
             port=options.port,
             journal=path,
             rate_limits=options.rate_limits,
+            strict=options.strict,
             latency=options.latency,
             enterprise=options.enterprise,
         )
@@ -117,6 +119,7 @@ async def _serve(server: Server) -> int:
     world = server.world
     world.settle = partial(_settle, world)
     world.settle()
+    world.tell_warning = lambda words: print(f"warning: {words}", file=sys.stderr, flush=True)  # noqa: T201
     lines = {"SLACK_API_URL": f"{world.base_url}/api/", "SLACK_BOT_TOKEN": world.bot_token}
     lines |= {"SLACK_APP_TOKEN": world.app_token}
     for name, value in lines.items():

@@ -18,6 +18,12 @@ import pytest
 STORY = pytest.StashKey[str]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the setting."""
+    words = "refuse unknown arguments of methods, as `strict=True` does"
+    parser.addini("playground_strict", words, type="bool", default=False)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known."""
     config.addinivalue_line("markers", "playground(manifest=None, **options): the arguments of the fixture `slack`")
@@ -29,7 +35,8 @@ def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
     from slack_playground.testing.playground import Playground
 
     mark = request.node.get_closest_marker("playground")
-    args, options = (mark.args, mark.kwargs) if mark else ((), {})
+    args, given = (mark.args, mark.kwargs) if mark else ((), {})
+    options = {"strict": request.config.getini("playground_strict")} | given
     if inspect.iscoroutinefunction(request.node.obj):
         playground, test = Playground(*args, **options), request.node.obj
 

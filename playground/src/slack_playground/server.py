@@ -38,7 +38,7 @@ class Server:
         timings: Timings | None = None,
         journal: Path | None = None,
         rate_limits: bool = False,
-        unknown_arguments: bool = False,
+        strict: bool = False,
         latency: float = 0.0,
         enterprise: str = "",
     ) -> None:
@@ -51,7 +51,7 @@ class Server:
         self.people = People(self.world, self.grants, self.sockets)
         self.acting = Acting(self.world, self.grants, self.sockets, self.people)
         self._port = port
-        self._dispatcher = Dispatcher(self.world, self.grants, unknown_arguments=unknown_arguments)
+        self._dispatcher = Dispatcher(self.world, self.grants, strict=strict)
         things = WorldHttp(self.world, self.sockets)
         self._page = PageHttp(self.world, PersonHttp(self.world, self.people, self.acting), things)
         self._runner: web.AppRunner | None = None

@@ -6,6 +6,7 @@ import asyncio
 
 from slack_playground.socket_mode.sockets import ACKED, NOBODY, Sockets
 from slack_playground.values import Json
+from slack_playground.world.manifest import ANY
 from slack_playground.world.world import World
 
 
@@ -24,6 +25,9 @@ class Events:
             return
         if channel is not None and self._world.bot.id not in channel.members:
             return
+        if ANY in self._world.app.events and self._world.connections():
+            name = event["subscription"]
+            self._world.warn(f"{name} was delivered without a subscription. In Slack, subscribe to {name}.")
         try:
             task = asyncio.get_running_loop().create_task(self._deliver(self._callback(event["event"])))
         except RuntimeError:

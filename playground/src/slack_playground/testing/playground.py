@@ -37,7 +37,7 @@ class Playground:
         timings: Timings | None = None,
         journal: Path | None = None,
         rate_limits: bool = False,
-        unknown_arguments: bool = False,
+        strict: bool = False,
         latency: float = 0.0,
         enterprise: str = "",
         patience: float = PATIENCE,
@@ -50,7 +50,7 @@ class Playground:
             timings=timings,
             journal=journal,
             rate_limits=rate_limits,
-            unknown_arguments=unknown_arguments,
+            strict=strict,
             latency=latency,
             enterprise=enterprise,
         )

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import time
+from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -13,12 +14,13 @@ from aiohttp import web
 
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api.call import Call
-from slack_playground.web_api.methods import HANDLERS, METHODS, Method
+from slack_playground.web_api.methods import ANYTHING, HANDLERS, METHODS, Method
 from slack_playground.world.faults import HTTP_KINDS, Fault
 from slack_playground.world.grants import Grants
 from slack_playground.world.world import World
 
 ALWAYS = ("team_id",)  # tokens of a whole organization name the workspace with any method
+SUPERFLUOUS = "superfluous_arg"  # Slack publishes no word for it
 GARBAGE = '{"ok": tru'
 HTML = "<html><body><h1>{status} {words}</h1></body></html>"
 
@@ -26,9 +28,9 @@ HTML = "<html><body><h1>{status} {words}</h1></body></html>"
 class Dispatcher:
     """Answers `/api/METHOD`."""
 
-    def __init__(self, world: World, grants: Grants, *, unknown_arguments: bool = False) -> None:
+    def __init__(self, world: World, grants: Grants, *, strict: bool = False) -> None:
         self._world, self._grants = world, grants
-        self._unknown_arguments = unknown_arguments
+        self._strict = strict
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one call."""
@@ -75,12 +77,13 @@ class Dispatcher:
         self._check_token(method, request, token)
         call = Call(self._world, self._grants, name, arguments)
         call.scope(*method.scopes)
-        self._check_arguments(name, method, arguments)
+        warnings = self._check_arguments(name, method, arguments)
         wait = self._world.rates.method(name, method.tier)
         if wait:
             raise SlackError("ratelimited", retry_after=wait)
         answer = HANDLERS[name](call)
-        return await answer if inspect.isawaitable(answer) else answer
+        answer = await answer if inspect.isawaitable(answer) else answer
+        return _warned(answer, warnings) if warnings else answer
 
     def _check_token(self, method: Method, request: web.Request, token: str) -> None:
         world = self._world
@@ -95,15 +98,30 @@ class Dispatcher:
         if method.app_token and request.method != "POST":
             raise SlackError("insecure_request")
 
-    def _check_arguments(self, name: str, method: Method, arguments: Json) -> None:
+    def _check_arguments(self, name: str, method: Method, arguments: Json) -> list[str]:
+        """The warnings about arguments that the method doesn't have; strictly they are refused."""
         missing = [each for each in method.required if arguments.get(each) is None]
         if missing:
             raise SlackError("invalid_arguments", *(f"missing required field: {each}" for each in missing))
         known = (*method.required, *method.optional, *ALWAYS)
-        unknown = [each for each in arguments if each not in known]
-        if unknown and not self._unknown_arguments:
-            words = (f"{name} has no argument {each!r}; it has {', '.join(known) or 'none'}" for each in unknown)
+        unknown = [] if ANYTHING in known else [each for each in arguments if each not in known]
+        words = [f"{name} has no argument {each!r}; it has {', '.join(known) or 'none'}" for each in unknown]
+        if words and self._strict:
             raise SlackError("invalid_arguments", *words)
+        for each in words:
+            self._world.warn(f"{each}. Slack ignores it.")
+        return words
+
+
+def _warned(answer: Json, words: Sequence[str]) -> Json:
+    """The answer with a warning beside those that it has already."""
+    about = answer.get("response_metadata", {})
+    warnings = [*about.get("warnings", []), SUPERFLUOUS]
+    messages = [*about.get("messages", []), *(f"[WARN] {each}" for each in words)]
+    return answer | {
+        "warning": ",".join(warnings),
+        "response_metadata": about | {"warnings": warnings, "messages": messages},
+    }
 
 
 async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]:

@@ -11,6 +11,9 @@ from slack_playground.values import Json
 if TYPE_CHECKING:
     from slack_playground.web_api.call import Call
 
+ANYTHING = "*"
+"""Among the optional arguments of a method that takes any."""
+
 Handler = Callable[["Call"], "Json | Awaitable[Json]"]
 
 

@@ -11,21 +11,18 @@ import yaml
 from slack_playground.values import Json, PlaygroundError
 
 ANY = "*"
-USUAL_EVENTS = frozenset(
-    {"app_mention", "app_home_opened", "message.channels", "message.groups", "message.im", "message.mpim"}
-)
 
 
 @dataclass(frozen=True)
 class App:
-    """One installed app. Without a manifest it may do everything, every slash command is its own, and it hears what
-    most apps listen to."""
+    """One installed app. Without a manifest it may do everything, every slash command is its own, and it gets every
+    event."""
 
     name: str = "app"
     scopes: frozenset[str] = frozenset({ANY})
     commands: tuple[Json, ...] = ()
     shortcuts: tuple[Json, ...] = ()
-    events: frozenset[str] = USUAL_EVENTS
+    events: frozenset[str] = frozenset({ANY})
     home_tab: bool = True
     messages_tab: bool = True
     messages_read_only: bool = False
@@ -41,7 +38,7 @@ class App:
 
     def subscribes_to(self, event: str) -> bool:
         """True if the app subscribes to this event."""
-        return event in self.events
+        return ANY in self.events or event in self.events
 
     def command(self, word: str) -> Json | None:
         """The slash command of this name."""

@@ -51,6 +51,9 @@ class World:
         """Hands an event to Socket Mode."""
         self.settle: Callable[[], None] = lambda: None
         """Adds the people who are there from the beginning; called again after each reset."""
+        self.tell_warning: Callable[[str], None] = lambda _words: None
+        """Shows a warning where the playground runs."""
+        self._warned: set[str] = set()
         self.fill()
 
     def app_json(self) -> Json:
@@ -75,6 +78,13 @@ class World:
         """The app's connections changed."""
         self.feed.publish("app", app=self.app_json())
 
+    def warn(self, words: str) -> None:
+        """Say once what would be different in Slack."""
+        if words not in self._warned:
+            self._warned.add(words)
+            self.journal.write("warning", text=words)
+            self.tell_warning(words)
+
     def fill(self) -> None:
         """A small workspace to start with."""
         self.workspace = Workspace(self.clock)
@@ -85,6 +95,7 @@ class World:
     def reset(self) -> None:
         """Delete all messages and settings; the app stays connected."""
         self.scheduled.clear()
+        self._warned.clear()
         self.faults.clear()
         self.revoked = False
         self.fill()

@@ -5,13 +5,13 @@ import { store } from "../base/store.js";
 
 const SHOWN = 250;
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
-const KINDS = ["all", "api", "envelope", "ack", "response_url", "connection", "person", "notice", "upload"];
+const KINDS = ["all", "api", "envelope", "ack", "response_url", "connection", "person", "notice", "warning", "upload"];
 const open = new Set();
 let kind = "all";
 let wanted = "";
 let paused = false;
 
-const DIRECTION = { api: "→", response_url: "→", upload: "→", ack: "→", envelope: "←", no_ack: "⚠", connection: "⇄", person: "☺", notice: "!" };
+const DIRECTION = { api: "→", response_url: "→", upload: "→", ack: "→", envelope: "←", no_ack: "⚠", connection: "⇄", person: "☺", notice: "!", warning: "⚠" };
 const TITLE = {
   api: (e) => `${e.method} ${e.answer?.ok === false ? e.answer.error : e.status ?? ""}`,
   response_url: (e) => `response_url ${e.status ?? ""}`,
@@ -21,6 +21,7 @@ const TITLE = {
   no_ack: (e) => `no ack of ${shortId(e.envelope_id)}, ${e.type}: ${e.reason}`,
   connection: (e) => `connection ${e.connection ?? ""} ${e.event}${e.reason ? ` (${e.reason})` : ""}`,
   person: (e) => `${store.name(e.user)}: ${e.does}`,
+  warning: (e) => e.text,
   notice: (e) => `Slack to ${store.name(e.user)}: ${e.text}`,
 };
 /** Whether this envelope was acknowledged in time already, as a copy of it is. */
