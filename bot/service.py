@@ -28,7 +28,7 @@ from bot.outbound.delivery import Delivery
 from bot.outbound.home import HomeRefresher, forget_old
 from bot.outbound.home_pages import HomePage
 from bot.outbound.sender import MessageSender
-from bot.outbound.slack_api import SlackApi
+from bot.outbound.slack_api import SlackApi, one_session
 from bot.outbound.slack_errors import notify_admins
 from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.schedules import ChatAnswers
@@ -107,6 +107,10 @@ class SlackService(Chat):
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Stay connected and deliver until asked to stop."""
+        async with one_session(self._client):
+            await self._run(stopping)
+
+    async def _run(self, stopping: asyncio.Event) -> None:
         identity = await run_until_stopped(
             stopping, find_identity(self._client, stopping, self.pulse, self._report_trouble)
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
@@ -24,6 +26,18 @@ OK = 200
 
 Address = Mapping[str, str]
 """The address of a message: `channel` and `ts`."""
+
+
+@asynccontextmanager
+async def one_session(client: AsyncWebClient) -> AsyncIterator[None]:
+    """Let all calls of this client share their connections meanwhile: without a session the SDK connects for each."""
+    timeout = ClientTimeout(total=client.timeout)
+    async with ClientSession(timeout=timeout, cookie_jar=DummyCookieJar()) as session:
+        client.session = session
+        try:
+            yield
+        finally:
+            client.session = None
 
 
 class UploadError(Exception):
@@ -72,9 +86,10 @@ class SlackApi:
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
         """By the address that came with a request; False where that has run out or doesn't answer."""
-        webhook = AsyncWebhookClient(response_url, timeout=WEBHOOK_SECONDS, retry_handlers=[])
+        webhook = AsyncWebhookClient(response_url, session=self._client.session, retry_handlers=[])
         try:
-            answer = await webhook.send(**_whole(content), response_type="ephemeral", replace_original=replace)
+            async with asyncio.timeout(WEBHOOK_SECONDS):
+                answer = await webhook.send(**_whole(content), response_type="ephemeral", replace_original=replace)
         except TimeoutError:  # another way does; at worst it is told twice
             return False
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
@@ -90,11 +105,15 @@ class SlackApi:
         asked = {"alt_txt": file.alt} if file.alt else {}
         data = file.data
         answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
-        timeout = ClientTimeout(total=UPLOAD_SECONDS)
+        shared = self._client.session
         async with (
-            ClientSession(timeout=timeout) as session,
+            nullcontext(shared) if shared else ClientSession() as session,
             session.post(
-                str(answer["upload_url"]), data=data, proxy=self._client.proxy, ssl=self._client.ssl or True
+                str(answer["upload_url"]),
+                data=data,
+                proxy=self._client.proxy,
+                ssl=self._client.ssl or True,
+                timeout=ClientTimeout(total=UPLOAD_SECONDS),
             ) as taken,
         ):
             if taken.status != OK:

@@ -31,6 +31,8 @@ class Network:
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.StreamWriter] = set()
         self._slacks_own = slack.server.world.base_url
+        self.connections = 0
+        """The number of connections so far."""
 
     async def __aenter__(self) -> Self:
         self._slack.server.world.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -65,6 +67,7 @@ class Network:
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         there = urlsplit(self._slacks_own)
         with self._kept(writer):
             if not self._flowing:
