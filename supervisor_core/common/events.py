@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
 from supervisor_core.common.times import require_aware, to_text
 
@@ -40,9 +40,9 @@ class EventType(StrEnum):
     RECONCILE_FAILED = "reconcile.failed"
     """The comparison of desired and actual state failed. Payload: `error`."""
     SUPERVISOR_STARTED = "supervisor.started"
-    """The daemon started. Payload, as of all `supervisor.` events: `status`, `previous_status`, `reason`."""
+    """The supervisor started. Payload, as for the next three: `timestamp`, `status`, `previous_status`, `reason`."""
     SUPERVISOR_STOPPED = "supervisor.stopped"
-    """The daemon stopped."""
+    """The supervisor stopped."""
     SUPERVISOR_PAUSED = "supervisor.paused"
     """Monitoring was paused."""
     SUPERVISOR_RESUMED = "supervisor.resumed"
@@ -55,6 +55,16 @@ class EventType(StrEnum):
     """A job ended. Payload: `task_id`, `handler`, `success`."""
     COMMAND_INTERRUPTED = "command.interrupted"
     """A job was interrupted. Payload: `task_id`."""
+
+
+class FrozenDict(dict[str, Any]):
+    """A dictionary that never changes, and that every JSON library knows."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("an event never changes")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,21 @@ class Event:
         object.__setattr__(self, "type", EventType(self.type))
         object.__setattr__(self, "at", require_aware(self.at))
         object.__setattr__(self, "payload", _freeze(dict(self.payload), "payload"))
+
+    @property
+    def event_type(self) -> str:
+        """Its type as plain text: `supervisor.started`."""
+        return self.type.value
+
+    @property
+    def entity_type(self) -> str:
+        """The kind of its subject: `supervisor` or `worker`."""
+        return "supervisor" if self.type.value.startswith(("supervisor.", "reconcile.")) else "worker"
+
+    @property
+    def entity_id(self) -> str:
+        """The id of its subject."""
+        return self.subject
 
     def as_json(self) -> dict[str, Any]:
         """A new dictionary for programs, which the caller may do with as it likes."""
@@ -88,7 +113,7 @@ def _freeze(value: object, where: str) -> object:
     if isinstance(value, datetime):
         return require_aware(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({str(key): _freeze(each, f"{where}.{key}") for key, each in value.items()})
+        return FrozenDict({str(key): _freeze(each, f"{where}.{key}") for key, each in value.items()})
     if isinstance(value, list | tuple):
         return tuple(_freeze(each, f"{where}[{place}]") for place, each in enumerate(value))
     raise TypeError(f"{where} is a {type(value).__name__}; an event can hold text, numbers, times, lists and mappings")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any
 
 from supervisor_core.alerts.host_conditions import HostConditions
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.alerts.outside.deadman import why_not as deadman_off
 from supervisor_core.alerts.outside.webhook import Webhook
 from supervisor_core.alerts.outside.webhook import why_not as webhook_off
-from supervisor_core.common.events import Event, EventBus, EventType
+from supervisor_core.common.events import EventBus
 from supervisor_core.common.service import Blocking, Service, ServiceRegistry, ServiceState
 from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HEARTBEAT, METRICS, QUEUE_PROCESSOR
 from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
@@ -23,8 +21,9 @@ from supervisor_core.daemon.configuration.service import ConfigService, ConfigVe
 from supervisor_core.daemon.control.server import CommandWaiter
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.replication.rounds import disabled_reason
-from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.forwarder import Forwarder
+from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
@@ -107,9 +106,9 @@ class DaemonServices:
     def agent(self) -> SupervisorAgent:
         supervisor = self.context.host.config.supervisor
         return SupervisorAgent(
-            self.context.ledger,
             supervisor.id,
-            bus=self._publish_event,
+            self.context.ledger,
+            self.bus,
             heartbeat_seconds=supervisor.heartbeat_seconds,
             elsewhere=self.blocking,
         )
@@ -204,9 +203,7 @@ class DaemonServices:
 
     @cached_property
     def life(self) -> LifeRecorder:
-        return LifeRecorder(
-            self.agent, self.context.ledger, self.blocking, lambda: self.context.host.config, self.problem
-        )
+        return LifeRecorder(self.agent, self.blocking, lambda: self.context.host.config, self.problem)
 
     @cached_property
     def conditions(self) -> HostConditions:
@@ -251,9 +248,6 @@ class DaemonServices:
         self.reconciler.configured(version)
         if self.chat is not None:
             self.chat.configured(version.config)
-
-    def _publish_event(self, kind: str, subject: str, payload: Mapping[str, Any]) -> None:
-        self.bus.publish(Event(EventType(kind), subject, datetime.now(UTC), payload))
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.wake()

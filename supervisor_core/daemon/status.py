@@ -25,7 +25,8 @@ from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
-from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.services.agent import SupervisorAgent
+from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
@@ -66,7 +67,7 @@ def status_document(
     return {
         "healthy": well and not problems and all(worker["fine"] for worker in workers),
         "supervisor": {
-            "id": agent.supervisor_id,
+            "id": str(agent.supervisor_id),
             "state": "running",
             "status": str(agent.status),
             "reason": agent.reason,

@@ -1,26 +1,29 @@
-"""The ledger: one writer and concurrent readers; and the same interface for a shared database."""
+"""The ledger: one writer and concurrent readers; and the same interface for any other database."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import SingletonThreadPool
 
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import LedgerUnavailable, SupervisorError
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, UsageError
 from supervisor_core.storage import ledger_file, schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
-from supervisor_core.storage.engine import ledger_engine, reader_of
+from supervisor_core.storage.engine import ledger_engine, reader_of, shared_engine
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.writer import Writer
 
@@ -203,24 +206,96 @@ class Transactions(Protocol):
         """Write, and come back once it is committed."""
 
 
+@runtime_checkable
+class DatabaseService(Protocol):
+    """A program's own access to its database."""
+
+    def get_session(self) -> AbstractContextManager[Session]:
+        """A session of SQLAlchemy for one transaction."""
+
+
+Database = Transactions | DatabaseService | Engine | str
+"""A database as callers may give it; a string is its URL."""
+
+
+class _Preparation:
+    """Creates or upgrades the tables of a database before its first transaction."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: AbstractContextManager[object] | None = None
+
+    def turn(self, engine: Callable[[], Engine]) -> AbstractContextManager[object]:
+        """A context for one transaction. Where all threads share one connection, they take turns."""
+        with self._lock:
+            if self._turns is None:
+                found = engine()
+                if isinstance(found.pool, SingletonThreadPool):
+                    raise UsageError(
+                        "Each thread would get an in-memory SQLite database of its own.",
+                        remedy="Use a file, or poolclass=StaticPool.",
+                    )
+                schema.ensure(found)
+                self._turns = threading.Lock() if isinstance(found.pool, StaticPool) else nullcontext()
+            return self._turns
+
+
 class EngineTransactions:
-    """The same for a database without a writer of its own: each write is a transaction."""
+    """Transactions on an engine of SQLAlchemy."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._reader = reader_of(engine)
+        self._preparation = _Preparation()
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look at one consistent picture."""
-        with self._reader.connect() as connection:
+        with self._preparation.turn(lambda: self._engine), self._reader.connect() as connection:
             return look(connection)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Write, and come back once it is committed."""
-        with self._engine.begin() as connection:
+        with self._preparation.turn(lambda: self._engine), self._engine.begin() as connection:
             return work(connection)
 
 
-def transactions(database: Transactions | Engine) -> Transactions:
-    """A ledger is one by itself."""
-    return EngineTransactions(database) if isinstance(database, Engine) else database
+class SessionTransactions:
+    """Transactions in the sessions of another program."""
+
+    def __init__(self, database: DatabaseService) -> None:
+        self._database = database
+        self._preparation = _Preparation()
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look at one consistent picture."""
+        with self._preparation.turn(self._engine), self._database.get_session() as session:
+            return look(_in_utc(session.connection()))
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Write, and come back once it is committed."""
+        with self._preparation.turn(self._engine), self._database.get_session() as session:
+            done = work(_in_utc(session.connection()))
+            session.commit()
+            return done
+
+    def _engine(self) -> Engine:
+        with self._database.get_session() as session:
+            return session.get_bind().engine
+
+
+def _in_utc(connection: Connection) -> Connection:
+    """Have a server that converts times by the session's zone keep them in UTC, as our own engines do."""
+    if connection.dialect.name in ("mysql", "mariadb"):
+        connection.exec_driver_sql("SET time_zone = '+00:00'")
+    return connection
+
+
+def transactions(database: Database) -> Transactions:
+    """The transactions of any database: a ledger has them by itself."""
+    if isinstance(database, str):
+        return EngineTransactions(shared_engine(database))
+    if isinstance(database, Engine):
+        return EngineTransactions(database)
+    if isinstance(database, DatabaseService):
+        return SessionTransactions(database)
+    return database

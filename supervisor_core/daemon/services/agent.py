@@ -1,4 +1,4 @@
-"""The supervisor's own life cycle (spawning, active, paused, failed, terminated) and its heartbeats.
+"""The supervisor's own life cycle (spawning, active, paused, failed, terminated), its heartbeats and its teams.
 
 A move is stored before it is published. If the database rejects it, it hasn't happened, and the caller may retry. An
 error here doesn't affect the supervision of workers.
@@ -10,23 +10,22 @@ import asyncio
 import logging
 import math
 import os
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
+from uuid import UUID
 
-from sqlalchemy import Engine
-
-from supervisor_core.common.errors import SupervisorError, describe
-from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.events import Event, EventType
+from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import one_line, storable
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.common.times import to_text
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.store import Ledger, Transactions, transactions
+from supervisor_core.storage.store import Database, transactions
 from supervisor_core.storage.supervisors import (
     ALIVE,
     SupervisorMove,
@@ -45,17 +44,25 @@ HEARTBEAT_SECONDS = 30.0
 THREADS = 2
 """A move and a heartbeat: neither waits for the other where a database hangs."""
 
-EVENTS: Mapping[SupervisorMove, str] = MappingProxyType(
+EVENTS: Mapping[SupervisorMove, EventType] = MappingProxyType(
     {
-        SupervisorMove.START: "supervisor.started",
-        SupervisorMove.STOP: "supervisor.stopped",
-        SupervisorMove.PAUSE: "supervisor.paused",
-        SupervisorMove.RESUME: "supervisor.resumed",
+        SupervisorMove.START: EventType.SUPERVISOR_STARTED,
+        SupervisorMove.STOP: EventType.SUPERVISOR_STOPPED,
+        SupervisorMove.PAUSE: EventType.SUPERVISOR_PAUSED,
+        SupervisorMove.RESUME: EventType.SUPERVISOR_RESUMED,
     }
 )
 
-Publish = Callable[[str, str, Mapping[str, Any]], object]
-"""Takes an event's type, subject and payload. It must not block; its errors are logged, and the move stays valid."""
+PUBLISH_SECONDS = 5.0
+"""The longest wait for an event bus that is asynchronous."""
+
+
+class Publisher(Protocol):
+    """An event bus."""
+
+    def publish(self, event: Event) -> object:
+        """Take an event. It must not block; what it returns is awaited if it can be."""
+
 
 RunBlocking = Callable[..., Awaitable[Any]]
 """Does a call that blocks somewhere else, and is awaited."""
@@ -74,14 +81,17 @@ def _utc_now() -> datetime:
 
 
 class SupervisorAgent:
-    """One life of the supervisor with this name. It belongs to one event loop; moves go one after the other."""
+    """One life of the supervisor with this id. It belongs to one event loop; moves go one after the other.
+
+    Each move publishes an event once it is stored. An error of the bus is logged, and the move stays valid.
+    """
 
     def __init__(
         self,
-        ledger: Transactions | Engine,
-        supervisor_id: str,
+        supervisor_id: UUID | str,
+        db: Database,
+        event_bus: Publisher | None = None,
         *,
-        bus: Publish | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         clock: Callable[[], datetime] = _utc_now,
         elsewhere: RunBlocking | None = None,
@@ -89,8 +99,11 @@ class SupervisorAgent:
         if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
             raise ValueError(f"heartbeat_seconds must be a number of seconds, or 0 for none, not {heartbeat_seconds!r}")
         self.supervisor_id = supervisor_id
-        self._database = transactions(ledger)
-        self._publish = bus
+        self._name = str(supervisor_id)
+        self._database = transactions(db)
+        self.team_manager = TeamManager(self._database, supervisor_id, clock=clock)
+        """Its teams. Every call blocks for as long as the database takes."""
+        self._bus = event_bus
         self._clock = clock
         self._elsewhere = elsewhere or Blocking(THREADS)
         self._heartbeat = HeartbeatLoop(self._beat, heartbeat_seconds)
@@ -104,6 +117,11 @@ class SupervisorAgent:
     def status(self) -> SupervisorStatus:
         """The status of this run, as in the database."""
         return self._status
+
+    @property
+    def running(self) -> bool:
+        """True from `start` to `stop`, also while it is paused."""
+        return self._status in ALIVE
 
     @property
     def reason(self) -> str:
@@ -123,7 +141,7 @@ class SupervisorAgent:
     async def recall(self) -> None:
         """Read whether an earlier life was paused: that holds also while this one can't be written down."""
         row: SupervisorRow | None = await self._elsewhere(
-            self._database.read, partial(supervisors.find, supervisor_id=self.supervisor_id)
+            self._database.read, partial(supervisors.find, supervisor_id=self._name)
         )
         self._was_paused = row is not None and row.paused
 
@@ -158,10 +176,15 @@ class SupervisorAgent:
         """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
         await self._to_the_end(self._move(SupervisorMove.FAIL, reason))
 
+    async def get_team_status(self) -> dict[str, Any]:
+        """Its status and its teams with their sizes, for programs."""
+        found: dict[str, Any] = await self._elsewhere(self.team_manager.get_team_status)
+        return {**found, "status": str(self._status)}
+
     async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
         """The other supervisors in this database whose heartbeats are missing three times over."""
         moment = now or self._clock()
-        look = partial(supervisors.find_unresponsive, now=moment, besides=self.supervisor_id)
+        look = partial(supervisors.find_unresponsive, now=moment, besides=self._name)
         found: list[Unresponsive] = await self._elsewhere(self._database.read, look)
         return found
 
@@ -184,11 +207,11 @@ class SupervisorAgent:
             "pid": os.getpid(),
             "version": __version__,
         }
-        begin = partial(supervisors.begin_life, supervisor_id=self.supervisor_id, facts=facts, now=self._clock())
+        begin = partial(supervisors.begin_life, supervisor_id=self._name, facts=facts, now=self._clock())
         row, before = await self._elsewhere(self._database.write, begin)
         if before is not None and before.status in ALIVE:
             words = "supervisor %s didn't stop normally last time: pid %d on %s had been %s since %s"
-            log.warning(words, self.supervisor_id, before.pid, before.hostname, before.status, before.changed_at)
+            log.warning(words, self._name, before.pid, before.hostname, before.status, before.changed_at)
         self._row = row
         return self._row
 
@@ -209,9 +232,9 @@ class SupervisorAgent:
             self._status = way[-1]
             if self._status in ALIVE:
                 self._heartbeat.begin()
-            self._tell(move, before, to, reason)
+            await self._tell(move, before, to, reason)
             if rests:
-                self._tell(SupervisorMove.PAUSE, to, way[-1], self._row.reason or "")
+                await self._tell(SupervisorMove.PAUSE, to, way[-1], self._row.reason or "")
 
     @staticmethod
     def _changes(row: SupervisorRow, move: SupervisorMove, reason: str) -> dict[str, Any]:
@@ -257,120 +280,24 @@ class SupervisorAgent:
                 remedy="If two supervisors share a supervisor.id, give each its own or stop one.",
             )
 
-    def _tell(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
+    async def _tell(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
         why = f": {reason}" if reason else ""
         level = logging.ERROR if move is SupervisorMove.FAIL else logging.INFO
         log.log(level, "supervisor %s is %s (was %s)%s", self.supervisor_id, to, before, why)
-        event = EVENTS.get(move)
-        if self._publish is None or event is None:
+        kind = EVENTS.get(move)
+        if self._bus is None or kind is None:
             return
-        payload = {"status": str(to), "previous_status": str(before), "reason": reason or None}
+        now = self._clock()
+        payload = {
+            "timestamp": to_text(now),
+            "status": str(to),
+            "previous_status": str(before),
+            "reason": reason or None,
+        }
         try:
-            self._publish(event, self.supervisor_id, payload)
+            taken = self._bus.publish(Event(kind, self._name, now, payload))
+            if isinstance(taken, Awaitable):
+                async with asyncio.timeout(PUBLISH_SECONDS):
+                    await taken
         except Exception:  # nothing that must be true depends on an event
-            log.exception("the event %s of supervisor %s couldn't be published", event, self.supervisor_id)
-
-
-FOLLOW_SECONDS = 5.0
-"""Between two looks whether the life is as the services are."""
-
-BROKEN_SECONDS = 30.0
-"""A service that is back sooner, with its own back-off, has not made the supervisor fail."""
-
-
-class LifeRecorder(Service):
-    """A service of the daemon that works behind the others."""
-
-    name = "life"
-
-    def __init__(
-        self,
-        agent: SupervisorAgent,
-        ledger: Ledger,
-        blocking: Blocking,
-        config: Callable[[], SupervisorConfig],
-        broken: Callable[[], str],
-    ) -> None:
-        super().__init__()
-        self._agent = agent
-        self._teams = TeamManager(ledger, agent.supervisor_id)
-        self._blocking = blocking
-        self._config = config
-        self._broken = broken
-        """Returns why workers aren't supervised; empty while they are."""
-        self._broken_since: float | None = None
-        self._teams_of: SupervisorConfig | None = None
-        self._others_at = 0.0
-        self._problem = ""
-        self.silent: tuple[str, ...] = ()
-        """Other supervisors in this database whose heartbeats are missing, in words."""
-        self.silent_by_id: Mapping[str, str] | None = None
-        """The same by their ids; None before the first look."""
-
-    def problem(self) -> str:
-        """The error of the last write."""
-        return self._problem
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Record heartbeats until told to stop."""
-        while not stopping.is_set():
-            self.pulse.beat(within=FOLLOW_SECONDS)
-            if not await wait_until(None, stopping, FOLLOW_SECONDS):
-                await self.follow()
-
-    async def spawn(self) -> None:
-        """Record this run, and whether an earlier one was paused, before anything is planned."""
-        await self._careful(self._spawn)
-
-    async def follow(self) -> None:
-        """Have the life as the services are, the teams as configured, and know who else is silent."""
-        await self._careful(self._follow)
-
-    async def _careful(self, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except Exception as error:
-            known = isinstance(error, SupervisorError)
-            words = describe(error)
-            if words != self._problem:
-                log.error("the supervisor's status couldn't be recorded: %s", words, exc_info=not known)  # noqa: TRY400
-            self._problem = words
-        else:
-            self._problem = ""
-
-    async def _spawn(self) -> None:
-        await self._agent.recall()
-        await self._agent.spawn()
-
-    async def _follow(self) -> None:
-        broken, status = self._broken(), self._agent.status
-        if status is SupervisorStatus.SPAWNING:
-            await self._spawn()  # again, where that failed
-        now = time.monotonic()
-        self._broken_since = (self._broken_since or now) if broken else None
-        if not broken and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
-            await self._agent.start()
-        for_long = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
-        if broken and (status is SupervisorStatus.SPAWNING or (for_long and status is SupervisorStatus.ACTIVE)):
-            await self._agent.fail(broken)
-        await self._sync_teams()
-        if now >= self._others_at:
-            self._others_at = now + max(self._agent.heartbeat_seconds, FOLLOW_SECONDS)
-            await self._look_at_others()
-
-    async def _sync_teams(self) -> None:
-        """Have the teams be as the configuration says; again where that failed, and only for the newest one."""
-        config = self._config()
-        if config is self._teams_of:
-            return
-        for change in await self._blocking(self._teams.sync_with, config):
-            log.info("%s", change)
-        self._teams_of = config
-
-    async def _look_at_others(self) -> None:
-        found = await self._agent.unresponsive()
-        silent = tuple(each.in_words() for each in found)
-        for words in silent:
-            if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
-                log.warning("%s", words)
-        self.silent, self.silent_by_id = silent, {each.row.supervisor_id: each.in_words() for each in found}
+            log.exception("the event %s of supervisor %s couldn't be published", kind, self.supervisor_id)

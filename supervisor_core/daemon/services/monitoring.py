@@ -93,7 +93,7 @@ class MonitoringSwitch:
         entry = AuditEntry(
             actor=issuer.id,
             action=CATALOG[PAUSE if rest else RESUME].audit_action,
-            target_id=self._agent.supervisor_id,
+            target_id=str(self._agent.supervisor_id),
             target_type="supervisor",
             label=audit_label(issuer.name, issuer.id, None),
             details={"command": PAUSE if rest else RESUME},

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from uuid import UUID
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage import supervisors
-from supervisor_core.storage.store import Transactions, transactions
+from supervisor_core.storage.store import Database, transactions
 from supervisor_core.storage.tables import TEAM_NAME, WORKER_ID
 from supervisor_core.workers.teams import rows as teams
 from supervisor_core.workers.teams.rows import MemberRole, MemberRow, TeamCounts, TeamRow
@@ -35,11 +36,9 @@ def _utc_now() -> datetime:
 class TeamManager:
     """Looks after the teams of the supervisor of this name. What it returns is frozen."""
 
-    def __init__(
-        self, ledger: Transactions | Engine, supervisor_id: str, *, clock: Callable[[], datetime] = _utc_now
-    ) -> None:
-        self.supervisor_id = supervisor_id
-        self._database = transactions(ledger)
+    def __init__(self, db: Database, supervisor_id: UUID | str, *, clock: Callable[[], datetime] = _utc_now) -> None:
+        self.supervisor_id = str(supervisor_id)
+        self._database = transactions(db)
         self._clock = clock
 
     def create_team(

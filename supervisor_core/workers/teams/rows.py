@@ -48,6 +48,11 @@ class TeamRow:
     ended_at: datetime | None
     """The time at which it vanished from the configuration; its history is kept, and it may come back."""
 
+    @property
+    def id(self) -> str:
+        """Its `team_id`."""
+        return self.team_id
+
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:

@@ -58,7 +58,7 @@ def test_a_whole_life_is_in_the_database_before_it_is_announced(engine: Engine) 
     heard = Heard(EngineTransactions(engine))
 
     async def story() -> None:
-        agent = SupervisorAgent(engine, HOST, bus=heard, heartbeat_seconds=SOON_SECONDS)
+        agent = SupervisorAgent(HOST, engine, heard, heartbeat_seconds=SOON_SECONDS)
         await agent.start()
         await agent.pause("anna - storm")
         await agent.resume()
@@ -82,7 +82,7 @@ def test_heartbeats_come_by_themselves_and_end_with_the_life(engine: Engine) -> 
     database = EngineTransactions(engine)
 
     async def story() -> datetime | None:
-        agent = SupervisorAgent(engine, HOST, heartbeat_seconds=SOON_SECONDS)
+        agent = SupervisorAgent(HOST, engine, heartbeat_seconds=SOON_SECONDS)
         await agent.start()
         first = row_of(database, HOST).last_heartbeat_at
         assert first is not None
@@ -100,10 +100,10 @@ def test_heartbeats_come_by_themselves_and_end_with_the_life(engine: Engine) -> 
 
 def test_a_pause_survives_and_the_life_before_it_has_no_say_any_more(engine: Engine) -> None:
     async def story() -> None:
-        older = SupervisorAgent(engine, HOST, heartbeat_seconds=0)
+        older = SupervisorAgent(HOST, engine, heartbeat_seconds=0)
         await older.start()
         await older.pause("anna - storm")
-        younger = SupervisorAgent(engine, HOST, heartbeat_seconds=0)
+        younger = SupervisorAgent(HOST, engine, heartbeat_seconds=0)
         await younger.start()
         assert younger.status is S.PAUSED
         with pytest.raises(SupersededError):
@@ -135,7 +135,7 @@ def test_the_silent_one_among_several_is_found(engine: Engine) -> None:
     put_supervisor(database, "north", last_heartbeat_at=None, started_at=now - timedelta(seconds=90))
 
     async def story() -> list[str]:
-        agent = SupervisorAgent(engine, HOST, heartbeat_seconds=30)
+        agent = SupervisorAgent(HOST, engine, heartbeat_seconds=30)
         await agent.start()
         found = await agent.unresponsive(now)
         await agent.stop()
@@ -148,7 +148,7 @@ def test_it_lives_in_a_hosts_own_ledger(tmp_path: Path) -> None:
     with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as ledger:
 
         async def story() -> None:
-            agent = SupervisorAgent(ledger, HOST)
+            agent = SupervisorAgent(HOST, ledger)
             await agent.start()
             assert TeamManager(ledger, HOST).get_team_status()["status"] == "ACTIVE"
             await agent.stop()

@@ -113,7 +113,7 @@ def test_a_log_is_shown_without_the_secrets_of_the_configuration(place: FakeHost
 
 def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None:
     async def paused() -> None:
-        agent = SupervisorAgent(ledger, "TestHost", elsewhere=at_once)
+        agent = SupervisorAgent("TestHost", ledger, elsewhere=at_once)
         await agent.spawn()
         await agent.start()
         await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
@@ -129,7 +129,7 @@ def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monito
     place = FakeHost(tmp_path, "OrionMX")
 
     async def paused(ledger: Ledger) -> None:
-        agent = SupervisorAgent(ledger, "OrionMX", elsewhere=at_once)
+        agent = SupervisorAgent("OrionMX", ledger, elsewhere=at_once)
         await agent.spawn()
         await agent.start()
         await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert
 
+from supervisor_core.common.events import Event
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.store import Transactions
@@ -53,9 +54,9 @@ class Heard:
         self.events: list[tuple[str, str, dict[str, Any]]] = []
         self.row_then: list[SupervisorStatus] = []
 
-    def __call__(self, kind: str, subject: str, payload: Mapping[str, Any]) -> None:
-        self.events.append((kind, subject, dict(payload)))
-        self.row_then.append(row_of(self._database, subject).status)
+    def publish(self, event: Event) -> None:
+        self.events.append((event.event_type, event.entity_id, dict(event.payload)))
+        self.row_then.append(row_of(self._database, event.entity_id).status)
 
     @property
     def kinds(self) -> list[str]:

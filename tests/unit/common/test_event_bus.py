@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta, timezone
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -71,7 +70,21 @@ def test_an_event_can_not_be_changed_not_even_deep_in_its_payload() -> None:
         made.subject = "X"  # type: ignore[misc]
     with pytest.raises(TypeError):
         made.payload["pid"] = 2  # type: ignore[index]
-    assert isinstance(made.payload["steps"][0], MappingProxyType)
+    with pytest.raises(TypeError):
+        made.payload["steps"][0].update(name="three")
+
+
+def test_an_event_names_its_subject_as_other_buses_do() -> None:
+    made = Event(EventType.SUPERVISOR_STARTED, "TestHost", NOW, {"status": "ACTIVE"})
+    assert (made.event_type, made.entity_type, made.entity_id) == ("supervisor.started", "supervisor", "TestHost")
+    assert json.loads(json.dumps(made.payload)) == {"status": "ACTIVE"}
+    kinds = {str(each): Event(each, "X", NOW).entity_type for each in EventType}
+    assert {kind.partition(".")[0]: entity for kind, entity in kinds.items()} == {
+        "worker": "worker",
+        "command": "worker",
+        "reconcile": "supervisor",
+        "supervisor": "supervisor",
+    }
 
 
 def test_an_event_is_told_as_json() -> None:

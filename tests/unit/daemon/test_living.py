@@ -14,8 +14,9 @@ from sqlalchemy import Connection
 
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.services import agent as living
-from supervisor_core.daemon.services.agent import BROKEN_SECONDS, LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.services import life as living
+from supervisor_core.daemon.services.agent import SupervisorAgent
+from supervisor_core.daemon.services.life import BROKEN_SECONDS, LifeRecorder
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
@@ -66,9 +67,9 @@ class Scene:
     def begin(self) -> None:
         """Another life of the same supervisor, in another process."""
         self.agent = SupervisorAgent(
-            self.ledger, HOST, heartbeat_seconds=0, clock=lambda: NOW + timedelta(minutes=2), elsewhere=at_once
+            HOST, self.ledger, heartbeat_seconds=0, clock=lambda: NOW + timedelta(minutes=2), elsewhere=at_once
         )
-        self.living = LifeRecorder(self.agent, self.ledger, AtOnce(), self._in_force, lambda: self.broken)  # type: ignore[arg-type]
+        self.living = LifeRecorder(self.agent, AtOnce(), self._in_force, lambda: self.broken)
 
     def _in_force(self) -> SupervisorConfig:
         return self.config

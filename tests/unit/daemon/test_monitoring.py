@@ -33,7 +33,7 @@ class Scene:
         self.follow()
 
     def follow(self) -> None:
-        self.agent = SupervisorAgent(self.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
+        self.agent = SupervisorAgent("TestHost", self.ledger, heartbeat_seconds=0, elsewhere=at_once)
         self.door = MonitoringSwitch(self.agent, self._plan_again)
         # What the daemon gives its reconciler.
         self.world.rests = lambda: self.agent.rests

@@ -14,7 +14,8 @@ from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
-from supervisor_core.daemon.services.agent import LifeRecorder, SupervisorAgent
+from supervisor_core.daemon.services.agent import SupervisorAgent
+from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.status import status_document, worker_documents
 from tests.support.daemon.agents import at_once
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
@@ -44,8 +45,8 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
     async def story() -> None:
         await up(world)
         config = world.parts.host.config
-        agent = SupervisorAgent(world.parts.ledger, "TestHost", heartbeat_seconds=0, elsewhere=at_once)
-        living = LifeRecorder(agent, world.parts.ledger, AtOnce(), lambda: config, lambda: "")
+        agent = SupervisorAgent("TestHost", world.parts.ledger, heartbeat_seconds=0, elsewhere=at_once)
+        living = LifeRecorder(agent, AtOnce(), lambda: config, lambda: "")
         configuration = ConfigService(config, AtOnce())
 
         def document() -> dict[str, Any]:

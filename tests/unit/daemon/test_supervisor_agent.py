@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor_core.common.events import Event
+from supervisor_core.common.times import to_text
 from supervisor_core.daemon.services.agent import EVENTS, SupersededError, SupervisorAgent
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
@@ -85,8 +87,13 @@ class World:
         self.heard = Heard(database)
 
     def agent(self, **more: Any) -> SupervisorAgent:
-        facts: dict[str, Any] = {"bus": self.heard, "clock": self.clock, "elsewhere": at_once, "heartbeat_seconds": 0}
-        return SupervisorAgent(self.database, self.id, **{**facts, **more})
+        facts: dict[str, Any] = {
+            "event_bus": self.heard,
+            "clock": self.clock,
+            "elsewhere": at_once,
+            "heartbeat_seconds": 0,
+        }
+        return SupervisorAgent(self.id, self.database, **{**facts, **more})
 
     @staticmethod
     def clock() -> datetime:
@@ -201,7 +208,7 @@ def test_a_move_is_in_the_database_before_it_is_announced(world: World) -> None:
     assert world.heard.events[1] == (
         "supervisor.paused",
         world.id,
-        {"status": "PAUSED", "previous_status": "ACTIVE", "reason": None},
+        {"timestamp": to_text(NOW), "status": "PAUSED", "previous_status": "ACTIVE", "reason": None},
     )
 
 
@@ -244,11 +251,12 @@ def test_a_move_that_was_written_and_whose_answer_was_lost_is_found_by_the_next_
 
 
 def test_a_listener_that_fails_changes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError("nobody listens")
+    class Broken:
+        def publish(self, event: Event) -> None:
+            raise RuntimeError("nobody listens")
 
     async def story() -> None:
-        agent = world.agent(bus=fails)
+        agent = world.agent(event_bus=Broken())
         await agent.start()
         assert agent.status is world.status is S.ACTIVE
 

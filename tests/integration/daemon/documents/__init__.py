@@ -1,0 +1,1 @@
+"""The programs of the requirement documents, written as those documents write them."""
