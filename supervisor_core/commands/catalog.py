@@ -19,7 +19,7 @@ _REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "the reason, in a
 
 _for_workers = partial(CommandDefinition, target=TargetRule.WORKERS, schedulable=True)
 _report = partial(_for_workers, takes_label=True, tier=Tier.REPORT)
-_lifecycle = partial(_for_workers, takes_label=True, risk=Risk.CHANGES, tier=Tier.LIFECYCLE, spread=Spread.IN_TURN)
+_lifecycle = partial(_for_workers, takes_label=True, risk=Risk.CHANGES, tier=Tier.LIFECYCLE)
 
 _SEEING = (
     CommandDefinition(
@@ -157,6 +157,7 @@ _ACTING = (
         "restart",
         "Stop a worker, wait until it's gone, and start it again. A pause stays in place.",
         handler="restart_watcher",
+        spread=Spread.IN_TURN,
         aliases=("restart_watcher",),
         suggested_for=("reboot", "bounce", "kill", "reload"),
         examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*", "restart all --keep-going"),

@@ -51,7 +51,7 @@ def goes_on(home: Home, task: str) -> list[tuple[str, str]]:
     """The next daemon; what the trail says once all have their outcome, and their result files."""
     home.start_daemon()
     wait_until(lambda: len(told(home, task)) == len(WORKERS), 20, "each has its outcome")
-    names = [f"supervisor_result_resume_{task}{end}.json" for end in ("", "_North", "_South")]
+    names = [f"supervisor_result_restart_watcher_{task}{end}.json" for end in ("", "_North", "_South")]
     wait_until(lambda: all((home.outbox / name).exists() for name in names), 20, "each has its result file")
     assert home.supervisor("audit", "verify").returncode == 0
     assert [who for who, _ in told(home, task)] == list(WORKERS), "in order, each once"
@@ -60,15 +60,24 @@ def goes_on(home: Home, task: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
+    """Its workers are paused, so that a restart only starts them."""
     with a_home(tmp_path / "home", dict.fromkeys(WORKERS, SLEEPER)) as made:
+        pause_all(made)
         yield made
 
 
 @pytest.fixture
 def failing(tmp_path: Path) -> Iterator[Home]:
-    """The first of its workers can't be resumed."""
+    """The first of its workers can't be restarted."""
     with a_home(tmp_path / "home", {"West": RESTS, "North": SLEEPER, "South": SLEEPER}) as made:
+        pause_all(made)
         yield made
+
+
+def pause_all(home: Home) -> None:
+    (home.nas / "00_STATE").mkdir(parents=True, exist_ok=True)
+    for worker in WORKERS:
+        (home.nas / "00_STATE" / f"supervisor_pause_{worker}.flag").touch()
 
 
 @pytest.mark.sampled(2)
@@ -77,7 +86,7 @@ def failing(tmp_path: Path) -> Iterator[Home]:
 def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_none(
     home: Home, point: str, time: int
 ) -> None:
-    task = killed(home, f"{point}#{time}", "resume all")
+    task = killed(home, f"{point}#{time}", "restart all")
     outcomes = [word for _, word in goes_on(home, task)]
     if point in CUT_OFF:
         assert outcomes == ["success"] * (time - 1) + ["interrupted"] + ["failure"] * (len(WORKERS) - time)
@@ -88,7 +97,7 @@ def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_n
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", AFTERWARDS)
 def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home, point: str) -> None:
-    task = killed(home, point, "resume all")
+    task = killed(home, point, "restart all")
     outcomes = [word for _, word in goes_on(home, task)]
     assert outcomes in (["success"] * 3, ["success", "interrupted", "failure"], ["success", "success", "interrupted"])
 
@@ -96,7 +105,7 @@ def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", CUT_OFF)
 def test_killed_in_the_middle_of_one_it_keeps_going_where_it_was_told_to(home: Home, point: str) -> None:
-    task = killed(home, point, "resume all --keep-going")
+    task = killed(home, point, "restart all --keep-going")
     assert [word for _, word in goes_on(home, task)] == ["interrupted", "success", "success"]
 
 
@@ -106,7 +115,7 @@ def test_killed_in_the_middle_of_one_it_keeps_going_where_it_was_told_to(home: H
 )
 def test_killed_while_a_failure_is_written_down_the_others_end_with_it_or_after_it(failing: Home, point: str) -> None:
     """The failure and the ends of the others are one transaction: there is nothing between."""
-    task = killed(failing, point, "resume all")
+    task = killed(failing, point, "restart all")
     before = told(failing, task)
     assert len(before) in (0, len(WORKERS))
     outcomes = [word for _, word in goes_on(failing, task)]
@@ -116,7 +125,7 @@ def test_killed_while_a_failure_is_written_down_the_others_end_with_it_or_after_
 
 @pytest.mark.parametrize("point", ["jobs_t.interrupted:before", "jobs_t.interrupted:after"])
 def test_killed_again_while_the_interruption_is_written_down_all_are_told_once(home: Home, point: str) -> None:
-    task = killed(home, "jobs_t.started:after", "resume all")
+    task = killed(home, "jobs_t.started:after", "restart all")
     second = home.start_daemon(program=armed(point), wait=False)
     assert second.wait(30) == -signal.SIGKILL
     assert [word for _, word in goes_on(home, task)] == ["interrupted", "failure", "failure"]

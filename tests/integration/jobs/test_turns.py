@@ -16,6 +16,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Spread
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState, not_begun
+from supervisor_core.jobs.queries import IN_TURN
 from supervisor_core.storage.audit import rows as audit
 from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
@@ -26,7 +27,7 @@ WORKERS = ("West", "North", "South")
 """In no order of the alphabet: that of the command counts."""
 
 CHANGES = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN]
-REPORTS = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.AT_ONCE]
+AT_ONCE = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.AT_ONCE]
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def free(host: Host, task_id: str | None = None) -> set[str]:
     return host.ledger.read(lambda connection: jobs.workers_with_work(connection, task_id))
 
 
-@pytest.mark.parametrize("name", REPORTS)
-def test_what_only_reports_is_begun_by_all_at_once(host: Host, name: str) -> None:
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_the_rest_begins_on_all_at_once(host: Host, name: str) -> None:
     host.submit(name, WORKERS)
     assert free(host) == set(WORKERS)
     for worker in reversed(WORKERS):
@@ -191,7 +192,7 @@ class AnyCommands(RuleBasedStateMachine):
         self.host = Host(self._ledger)
 
     @rule(
-        name=st.sampled_from([*CHANGES, *REPORTS]),
+        name=st.sampled_from([*CHANGES, *AT_ONCE]),
         workers=st.permutations(WORKERS).flatmap(lambda order: st.integers(1, 3).map(lambda many: order[:many])),
         door=st.sampled_from(["cli", "slack", "flag"]),
         keep_going=st.booleans(),
@@ -231,7 +232,7 @@ class AnyCommands(RuleBasedStateMachine):
             siblings = host.of(task)
             told = host.told(task)
             assert sorted(who for who, _ in told) == sorted(job.worker_id for job in siblings), "one row for each"
-            in_turn = siblings[0].door != "flag" and siblings[0].handler not in ("diagnostics", "verify_db")
+            in_turn = siblings[0].door != "flag" and siblings[0].handler in IN_TURN
             if in_turn:
                 assert [who for who, _ in told] == [job.worker_id for job in siblings], "in the order of the command"
             ended_well = [word == "success" for _, word in told]

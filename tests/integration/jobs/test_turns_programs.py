@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")
 RESTS: dict[str, Any] = {**SLEEPER, "enabled": False}
-"""A worker that can't be resumed, and says so at once."""
+"""A worker that can't be restarted, and says so at once."""
 
 
 @pytest.fixture
@@ -57,15 +57,15 @@ def test_a_restart_of_all_takes_one_worker_after_the_other_in_the_order_of_the_c
     assert [moment for span in times for moment in span] == sorted(moment for span in times for moment in span)
 
 
-def test_a_resume_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(failing: Host) -> None:
+def test_a_restart_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(failing: Host) -> None:
     failing.start_daemon()
     assert failing.supervisor("send", "pause", "all", "--wait").returncode == 0
     before = failing.running_copies("South")
-    said = failing.supervisor("send", "resume", "all", "--wait")
+    said = failing.supervisor("send", "restart", "all", "--wait")
     assert said.returncode == 1
     lines = [line for line in said.stdout.splitlines() if " s  " not in line]
-    assert lines[0] == "ok: West is running"
-    assert lines[1].startswith("failed: North wasn't resumed.")
+    assert lines[0].startswith("ok: Started West (pid ")
+    assert lines[1].startswith("failed: North wasn't restarted.")
     assert lines[2] == "not started: South"
     assert "run it again for North, South. With --keep-going" in lines[3]
     assert failing.running_copies("South") == before == []
@@ -75,7 +75,7 @@ def test_a_resume_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(
 def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(failing: Host) -> None:
     failing.start_daemon()
     failing.supervisor("send", "pause", "all", "--wait")
-    said = failing.json("send", "resume", "all", "--wait")
+    said = failing.json("send", "restart", "all", "--wait")
     assert (said["success"], said["error"]) == (False, "failed on North; not started on South")
     kinds = [each["details"].get("not_begun", False) for each in said["details"]["workers"]]
     assert kinds == [False, False, True]
@@ -85,7 +85,7 @@ def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(fail
         ("North", "failure"),
         ("South", "failure"),
     ]
-    path = failing.outbox / f"supervisor_result_resume_{said['task_id']}_South.json"
+    path = failing.outbox / f"supervisor_result_restart_watcher_{said['task_id']}_South.json"
     wait_until(path.exists, 20, "its result file")
     assert yaml.safe_load(path.read_text())["details"] == {"not_begun": True, "after": "North"}
 
@@ -93,27 +93,27 @@ def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(fail
 def test_told_to_keep_going_it_goes_on_after_a_failure(failing: Host) -> None:
     failing.start_daemon()
     failing.supervisor("send", "pause", "all", "--wait")
-    said = failing.json("send", "resume all --keep-going", "--wait")
+    said = failing.json("send", "restart all --keep-going", "--wait")
     assert (said["success"], said["error"]) == (False, "failed on North")
     assert failing.worker("South")["state"] == "running"
 
 
 def test_a_flag_for_one_worker_may_say_to_keep_going(home: Host) -> None:
     home.start_daemon()
-    home.drop_flag("supervisor_pause_South_t1.flag", {"params": {"keep_going": True}})
-    result = wait_until(lambda: home.result("pause", "t1"), 20, "its result")
+    home.drop_flag("supervisor_restart_watcher_South_t1.flag", {"params": {"keep_going": True}})
+    result = wait_until(lambda: home.result("restart_watcher", "t1"), 20, "its result")
     assert result is not None
     assert result["success"], result
 
 
 def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> None:
-    task = home.json("send", "pause", "all")["task_id"]
+    task = home.json("send", "restart", "all")["task_id"]
 
     def one_pass(worker: str) -> int:
         return home.supervisor("once", "--worker-id", worker).returncode
 
     assert home.supervisor("once", "--worker-id", "North", "--heal").returncode == 0, "that it waits is no failure"
-    assert "pause of North is waiting for West" in log_of(home)
+    assert "of North is waiting for West" in log_of(home)
     assert home.audit(task) == []
     assert one_pass("West") == one_pass("North") == 0
     assert [row["target_id"] for row in home.audit(task)] == ["West", "North"]
@@ -122,15 +122,15 @@ def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> N
 
 
 def test_passes_stop_at_the_first_failure_too(failing: Host) -> None:
-    task = failing.json("send", "resume", "all")["task_id"]
+    task = failing.json("send", "restart", "all")["task_id"]
     codes = [failing.supervisor("once", "--worker-id", worker).returncode for worker in WORKERS[:2]]
     assert codes == [0, 1]
     outcomes = [(row["target_id"], row["outcome"]) for row in failing.audit(task)]
     assert outcomes == [("West", "success"), ("North", "failure"), ("South", "failure")]
-    assert "resume of South failed: Skipped: resume failed on North" in log_of(failing)
+    assert "of South failed: Skipped: restart failed on North" in log_of(failing)
 
 
-@pytest.mark.parametrize("words", ["pause all", "pause all --keep-going"])
+@pytest.mark.parametrize("words", ["restart all", "restart all --keep-going"])
 def test_for_a_pass_a_worker_that_was_removed_keeps_nobody_waiting(home: Host, words: str) -> None:
     task = home.json("send", words)["task_id"]
     home.configure({"North": SLEEPER, "South": SLEEPER})
@@ -142,7 +142,7 @@ def test_for_a_pass_a_worker_that_was_removed_keeps_nobody_waiting(home: Host, w
 
 
 def test_for_a_pass_a_part_that_was_cut_off_on_a_removed_worker_keeps_nobody_waiting(home: Host) -> None:
-    task = home.json("send", "pause all --keep-going")["task_id"]
+    task = home.json("send", "restart all --keep-going")["task_id"]
     home.supervisor("once", "--worker-id", "West", program=armed("handler:before"))
     home.configure({"North": SLEEPER, "South": SLEEPER})
     home.supervisor("once", "--worker-id", "North", "--heal")
@@ -151,7 +151,7 @@ def test_for_a_pass_a_part_that_was_cut_off_on_a_removed_worker_keeps_nobody_wai
 
 
 def test_the_daemon_ends_the_part_of_a_worker_that_was_removed_and_goes_on(home: Host) -> None:
-    task = home.json("send", "pause all --keep-going")["task_id"]
+    task = home.json("send", "restart all --keep-going")["task_id"]
     home.configure({"North": SLEEPER, "South": SLEEPER})
     home.start_daemon()
     wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have ended")

@@ -108,10 +108,9 @@ def test_code_goes_first_then_the_worker_and_then_reports() -> None:
     assert Tier.EMERGENCY < Tier.CODE < Tier.LIFECYCLE < Tier.REPORT < Tier.NEVER_QUEUED
 
 
-def test_what_changes_a_worker_goes_from_one_to_the_next_and_the_rest_is_done_at_once() -> None:
+def test_restarts_and_code_changes_go_from_one_worker_to_the_next_and_the_rest_runs_at_once() -> None:
     in_turn = {definition.name for definition in EVERY if definition.spread is Spread.IN_TURN}
-    assert in_turn == {"pause", "resume", "restart", "update", "update-deps", "rollback", "undo"}
-    assert in_turn == {definition.name for definition in WITH_HANDLER if definition.risk is not Risk.READS}
+    assert in_turn == {"restart", "update", "update-deps", "rollback", "undo"}
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: definition.name)

@@ -88,7 +88,7 @@ GOOD = [
     ("update_code_deps", _command("update-deps", reset=False)),
     ("restart all --keep-going", _command("restart", "all", keep_going=True)),
     ("restart --keep_going all hotfix", _command("restart", "all", "hotfix", keep_going=True)),
-    ("pause —KEEP-GOING", _command("pause", keep_going=True)),
+    ("restart —KEEP-GOING", _command("restart", keep_going=True)),
     ("rollback 3 --keep-going hotfix", _command("rollback", label="hotfix", commits_back=3, keep_going=True)),
     ("update --keep-going --reset", _command("update", reset=True, keep_going=True)),
     ('restart "--keep-going"', _command("restart", label="--keep-going")),
