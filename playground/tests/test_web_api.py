@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -237,3 +238,35 @@ async def test_other_faults_strike_as_asked(slack: Playground):
     slack.fault("error", error="internal_error")
     assert await error_of(client.auth_test()) == "internal_error"
     await client.auth_test()
+
+
+async def test_limits_of_pages_schedules_and_shares(slack: Playground):
+    client = client_of(slack)
+    ops = slack.channel("ops")
+    for _ in range(30):
+        await client.chat_scheduleMessage(channel=ops.id, text="x", post_at=int(time.time()) + 600)
+    later = client.chat_scheduleMessage(channel=ops.id, text="x", post_at=int(time.time()) + 601)
+    assert await error_of(later) == "restricted_too_many"
+    assert (await client.chat_scheduleMessage(channel=ops.id, text="x", post_at=int(time.time()) + 1200))["ok"]
+    posted = await client.chat_postMessage(channel=ops.id, text="x")
+    assert await error_of(client.pins_add(channel=ops.id, timestamp="yesterday")) == "bad_timestamp"
+    for _ in range(1000):
+        slack.server.world.post(ops.channel, {"user": posted["message"]["user"], "text": "x"})
+    assert len((await client.conversations_history(channel=ops.id, limit=1000))["messages"]) == 999
+    channels = ["C0"] * 101
+    file = (await client.files_getUploadURLExternal(filename="a.txt", length=1))["file_id"]
+    slack.server.world.workspace.files[file].content = b"a"
+    shared = client.files_completeUploadExternal(files=[{"id": file}], channels=channels)
+    assert await error_of(shared) == "channels_limit_exceeded"
+
+
+async def test_records_have_the_fields_of_slacks_examples(slack: Playground):
+    client = client_of(slack)
+    person = slack.user("operator", real_name="Olive Operator")
+    profile = (await client.users_info(user=person.id))["user"]["profile"]
+    assert (profile["first_name"], profile["last_name"], profile["status_text"]) == ("Olive", "Operator", "")
+    channel = (await client.conversations_info(channel=slack.channel("ops").id))["channel"]
+    assert (channel["is_ext_shared"], channel["previous_names"], channel["unlinked"]) == (False, [], 0)
+    slack.group("oncall", person)
+    group = (await client.usergroups_list())["usergroups"][0]
+    assert (group["prefs"], group["auto_type"]) == ({"channels": [], "groups": []}, None)

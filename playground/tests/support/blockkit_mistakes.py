@@ -139,6 +139,7 @@ LIMITS: dict[str, Mistake] = {
     "a file field for no file": in_field({"type": "file_input", "max_files": 0}, ".max_files"),
     "a file field for eleven": in_field({"type": "file_input", "max_files": 11}, ".max_files"),
     "a text field of too much": in_field({"type": "plain_text_input", "max_length": 3001}, ".max_length"),
+    "a rich text field of too many lines": in_field({"type": "rich_text_input", "max_lines": 101}, ".max_lines"),
     "too many actions": (
         message(actions(*[button(action_id=f"a{n}") for n in range(26)])),
         "blocks[0].elements",

@@ -272,8 +272,8 @@ RICH_TEXT_INPUT = _typed(
     "rich_text_input",
     {
         "initial_value": one_of("the initial value of a rich text input", RICH_TEXT, TEXT),
-        "min_lines": Number(least=1),
-        "max_lines": Number(least=1),
+        "min_lines": Number(least=1, most=100),
+        "max_lines": Number(least=1, most=100),
     },
     in_order("min_lines", "max_lines"),
 )

@@ -144,7 +144,7 @@ class PersonHttp:
 
     async def _invite(self, user: User, body: Json) -> Json:
         channel = self._people.place(user, body.get("channel"))
-        self._world.join(channel, self._world.workspace.user(body.get("user")))
+        self._world.join(channel, self._world.workspace.user(body.get("user")), user.id)
         return {"ok": True}
 
     async def _kick(self, user: User, body: Json) -> Json:

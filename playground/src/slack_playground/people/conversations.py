@@ -8,7 +8,7 @@ from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
 from slack_playground.values import Json, PlaygroundError, SlackError
 from slack_playground.web_api import views
 from slack_playground.web_api.bot_endpoints import show_answer
-from slack_playground.web_api.files import for_page, new_file
+from slack_playground.web_api.files import for_bot, new_file
 from slack_playground.world import event_payloads
 from slack_playground.world.grants import Grants
 from slack_playground.world.workspace import Channel, File, User
@@ -118,7 +118,8 @@ class People:
 
     def upload(self, user: User, channel: Channel, name: str, content: bytes, text: str, thread_ts: str = "") -> Json:
         """Share a file."""
-        return self.post(user, channel, text, thread_ts=thread_ts, files=[for_page(self.file(user, name, content))])
+        shared = for_bot(self._world, self.file(user, name, content))
+        return self.post(user, channel, text, thread_ts=thread_ts, files=[shared])
 
     def file(self, user: User, name: str, content: bytes) -> File:
         """Upload a file without sharing it, for a field of a form."""

@@ -133,7 +133,7 @@ def show_answer(world: World, url: ResponseUrl, body: Json) -> None:
         raise SlackError("no_text")
     if body.get("replace_original") and original is not None:
         fields: Json = {"text": given.text or "", "blocks": given.blocks, "attachments": given.attachments}
-        world.change(channel, original, **fields)
+        world.change(channel, original, told=True, **fields)
         return
     alone = body.get("response_type", "ephemeral") != "in_channel"
     if channel.archived and not alone:

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 SCOPE_FAMILIES = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
 LARGEST_PAGE = 1000
+LARGEST_HISTORY = 999
 
 
 @dataclass
@@ -102,10 +103,10 @@ class Call:
             raise SlackError("message_not_found")
         return message
 
-    def page(self, items: Sequence[T], default: int) -> tuple[list[T], Json]:
+    def page(self, items: Sequence[T], default: int, most: int = LARGEST_PAGE) -> tuple[list[T], Json]:
         """One page of the items, and the words about the next one."""
         limit = self.number("limit", default, "invalid_limit")
-        limit = default if limit <= 0 else min(limit, LARGEST_PAGE)
+        limit = default if limit <= 0 else min(limit, most)
         try:
             cursor = base64.b64decode(self.text("cursor").encode(), validate=True).decode()
             start = int(cursor.removeprefix("next:")) if cursor else 0

@@ -103,7 +103,7 @@ def update(call: Call) -> Json:
     if call.flag("reply_broadcast"):
         changes["broadcast"] = True
     silent = bool(given.blocks)  # only text is marked as edited
-    call.world.change(channel, message, by=None if silent else call.world.bot.id, **changes)
+    call.world.change(channel, message, by=None if silent else call.world.bot.id, told=True, **changes)
     answer = {"ok": True, "channel": channel.id, "ts": message["ts"], "text": message["text"]}
     return answer | {"message": told(message)}
 
@@ -152,6 +152,7 @@ def _own_channel(call: Call) -> Channel:
 
 
 FARTHEST = 120 * 24 * 3600  # seconds
+WINDOW, MOST_IN_WINDOW = 300, 30  # seconds; messages to be posted in one channel within them
 LOOKS_EVERY = 0.1  # seconds; the clock may be put forward at any moment
 
 
@@ -170,6 +171,9 @@ def schedule(call: Call) -> Json:
         raise SlackError("time_in_past")
     if at > now + FARTHEST:
         raise SlackError("time_too_far")
+    near = [item for item in world.scheduled if item["channel"] == channel.id and abs(item["at"] - at) < WINDOW]
+    if len(near) >= MOST_IN_WINDOW:
+        raise SlackError("restricted_too_many")
     message_id = world.workspace.new_id("Q")
     fields = given.fields() | thread(call, channel) | content.bot_fields(call)
     world.scheduled.append({"id": message_id, "at": at, "channel": channel.id, "fields": fields})

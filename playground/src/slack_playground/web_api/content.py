@@ -14,6 +14,7 @@ TEXT_TRUNCATED = 40_000  # characters
 TEXT_REFUSED_IN_UPDATE = 4_000
 MARKDOWN = 12_000
 ATTACHMENTS = 100
+LOOKS = ("username", "icon_emoji", "icon_url")
 METADATA = 16_384  # characters as JSON; Slack publishes no figure
 
 
@@ -88,8 +89,8 @@ def bot_fields(call: Call) -> Json:
     app = world.app
     fields: Json = {"user": world.bot.id, "bot_id": app.bot_id, "app_id": app.app_id, "team": app.team_id}
     if app.has_scope("chat:write.customize"):
-        looks = ("username", "icon_emoji", "icon_url")
-        fields |= {name: call.text(name) for name in looks if call.arguments.get(name)}
+        looks = {name: call.text(name) for name in LOOKS if call.arguments.get(name)}
+        fields |= looks | ({"subtype": "bot_message"} if looks else {})
     return fields | {"bot_profile": {"id": app.bot_id, "app_id": app.app_id, "name": app.name, "deleted": False}}
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from slack_playground.values import Json, SlackError
-from slack_playground.web_api.call import SCOPE_FAMILIES, Call
+from slack_playground.web_api.call import LARGEST_HISTORY, SCOPE_FAMILIES, Call
 from slack_playground.web_api.methods import handles
-from slack_playground.world.event_payloads import plain
+from slack_playground.world.event_payloads import with_counts
 from slack_playground.world.workspace import Channel
 
 TYPES = {"public_channel": "public", "private_channel": "private", "im": "im", "mpim": "mpim"}
 MOST_USERS = 8
-PARENT = ("reply_count", "reply_users", "reply_users_count", "latest_reply")
 
 
 @handles("conversations.info")
@@ -108,7 +107,7 @@ def history(call: Call) -> Json:
     channel = call.channel(member=True)
     call.needs(channel, "history")
     seen = [m for m in _span(call, channel) if m.get("thread_ts", m["ts"]) == m["ts"] or m.get("broadcast")]
-    page, after = call.page(seen[::-1], 100)
+    page, after = call.page(seen[::-1], 100, LARGEST_HISTORY)
     answer: Json = {"ok": True, "messages": [_told(call, message) for message in page]}
     answer |= {"has_more": bool(after["next_cursor"]), "pin_count": len(channel.pins)}
     return answer | ({"response_metadata": after} if after["next_cursor"] else {})
@@ -145,7 +144,7 @@ def _span(call: Call, channel: Channel) -> list[Json]:
 
 
 def _told(call: Call, message: Json) -> Json:
-    told = plain(message) | {key: message[key] for key in PARENT if key in message}
+    told = with_counts(message)
     if message.get("broadcast"):
         told["subtype"] = "thread_broadcast"
     if not call.flag("include_all_metadata"):

@@ -15,6 +15,7 @@ from slack_playground.world.world import World
 LARGEST = 1_000_000_000  # bytes
 LARGEST_SNIPPET = 1_000_000
 LONGEST_ALT = 1_000  # characters
+MOST_CHANNELS = 100
 MOST_IN_FIELD = 10
 _SAME_TYPE = {"jpeg": "jpg", "htm": "html", "yml": "yaml"}
 TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/javascript")
@@ -62,7 +63,22 @@ def for_bot(world: World, file: File) -> Json:
     address = world.base_url + file.path
     about = for_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
     about |= {"url_private": address, "url_private_download": address, "permalink": address, "is_external": False}
-    return about | {"is_public": False, "public_url_shared": False}
+    return about | {"is_public": False, "public_url_shared": False, "editable": False, "display_as_bot": False}
+
+
+def _shares(world: World, file: File) -> Json:
+    """The messages with this file, by kind and channel."""
+    shares: Json = {}
+    for channel in world.workspace.channels.values():
+        kind = "public" if channel.kind == "public" else "private"
+        for message in channel.messages.values():
+            if any(each["id"] == file.id for each in message.get("files") or []):
+                share = {"ts": message["ts"], "channel_name": channel.name, "team_id": world.app.team_id}
+                share |= {"share_user_id": message["user"]} | (
+                    {"thread_ts": message["thread_ts"]} if message.get("thread_ts") else {}
+                )
+                shares.setdefault(kind, {}).setdefault(channel.id, []).append(share)
+    return shares
 
 
 def choose(world: World, user: User, element: Json, value: object) -> list[Json]:
@@ -92,6 +108,8 @@ def complete(call: Call) -> Json:
     if not files:
         raise SlackError("invalid_arguments", "must provide at least one file [json-pointer:/files]")
     words = [word for word in re.split(r"[,\s]+", call.text("channels")) if word]
+    if len(words) > MOST_CHANNELS:
+        raise SlackError("channels_limit_exceeded")
     channels = [_channel(call, word) for word in [call.text("channel_id"), *words] if word]
     blocks = call.objects("blocks", "invalid_blocks")
     if blocks:
@@ -138,4 +156,11 @@ def info(call: Call) -> Json:
     file = call.world.workspace.files.get(call.text("file"))
     if file is None or not file.ready:
         raise SlackError("file_not_found")
-    return {"ok": True, "file": for_bot(call.world, file), "comments": [], "response_metadata": {"next_cursor": ""}}
+    shared = _shares(call.world, file)
+    channels = call.world.workspace.channels
+    places = [channels[each] for by_channel in shared.values() for each in by_channel]
+    about = for_bot(call.world, file) | {"shares": shared, "is_public": "public" in shared}
+    about |= {"channels": [c.id for c in places if c.kind == "public"]}
+    about |= {"groups": [c.id for c in places if c.kind in ("private", "mpim")]}
+    about |= {"ims": [c.id for c in places if c.kind == "im"]}
+    return {"ok": True, "file": about, "comments": [], "response_metadata": {"next_cursor": ""}}

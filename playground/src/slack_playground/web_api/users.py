@@ -9,6 +9,8 @@ from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.workspace import User
 
+TIMESTAMP = r"\d+\.\d+"
+
 
 @handles("apps.connections.open")
 def connections_open(call: Call) -> Json:
@@ -93,7 +95,9 @@ def usergroups_list(call: Call) -> Json:
         if group.disabled and not call.flag("include_disabled"):
             continue
         one: Json = {"id": group.id, "team_id": group.team_id, "is_usergroup": True, "name": group.name}
-        one |= {"handle": group.handle, "description": "", "date_delete": int(group.disabled)}
+        one |= {"handle": group.handle, "description": "", "date_create": 0, "date_update": 0}
+        one |= {"date_delete": int(group.disabled), "is_external": False, "auto_type": None, "deleted_by": None}
+        one |= {"created_by": "USLACKBOT", "updated_by": "USLACKBOT", "prefs": {"channels": [], "groups": []}}
         if call.flag("include_users"):
             one["users"] = group.users
         if call.flag("include_count"):
@@ -130,7 +134,7 @@ def _react(call: Call, *, remove: bool) -> Json:
     name = call.text("name").strip(":")
     if not re.fullmatch(r"[a-z0-9_'+-]+(::skin-tone-[2-6])?", name):
         raise SlackError("invalid_name")
-    if not re.fullmatch(r"\d+\.\d+", call.text("timestamp")):
+    if not re.fullmatch(TIMESTAMP, call.text("timestamp")):
         raise SlackError("bad_timestamp")
     message = call.message(channel, "timestamp")
     if channel.archived:
@@ -148,6 +152,8 @@ def pins_add(call: Call) -> Json:
     channel = call.channel(member=True)
     if not call.text("timestamp"):
         raise SlackError("no_item_specified")
+    if not re.fullmatch(TIMESTAMP, call.text("timestamp")):
+        raise SlackError("bad_timestamp")
     message = call.message(channel, "timestamp")
     if message["ts"] in channel.pins:
         raise SlackError("already_pinned")

@@ -9,14 +9,23 @@ from slack_playground.world.workspace import Channel, User
 
 CHANNEL_TYPES = {"public": "channel", "private": "group", "im": "im", "mpim": "mpim"}
 SUBSCRIPTIONS = {"public": "message.channels", "private": "message.groups", "im": "message.im", "mpim": "message.mpim"}
-HIDDEN = ("ephemeral_for", "state", "broadcast", "reply_count", "reply_users", "reply_users_count", "latest_reply")
+COUNTS = ("reply_count", "reply_users", "reply_users_count", "latest_reply")
+ICONS = {"icon_emoji": "emoji", "icon_url": "image_48"}
+HIDDEN = ("ephemeral_for", "state", "broadcast", *COUNTS)
 
 # An event is handed on as {"subscription", "channel" (its members must include the bot), "event"}.
 
 
 def plain(message: Json) -> Json:
     """A message without the playground's own words."""
-    return {key: value for key, value in message.items() if key not in (*HIDDEN, "channel", "pinned")}
+    told = {key: value for key, value in message.items() if key not in (*HIDDEN, *ICONS, "channel", "pinned")}
+    icons = {name: message[key] for key, name in ICONS.items() if key in message}
+    return told | ({"icons": icons} if icons else {})
+
+
+def with_counts(message: Json) -> Json:
+    """A message with what Slack says of its replies, as it tells a thread's parent."""
+    return plain(message) | {key: message[key] for key in COUNTS if key in message}
 
 
 def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
@@ -27,16 +36,25 @@ def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
         "event_ts": message["ts"],
         "team": "T0PLAYGROUND",
     }
+    if message.get("files"):
+        event["subtype"] = "file_share"
     if message.get("broadcast"):
-        event["subtype"] = "thread_broadcast"
+        event |= {"subtype": "thread_broadcast", "root": with_counts(channel.messages[message["thread_ts"]])}
     yield _event(SUBSCRIPTIONS[channel.kind], event, channel)
+    yield from of_mention(message, channel, bot)
+
+
+def of_mention(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
+    """A mention of the bot, if there is one. Slack sends it again after an edit; the event then has `edited`."""
     if f"<@{bot}>" in message["text"] and message.get("user") != bot and channel.kind != "im":
-        mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
-        yield _event("app_mention", mention | {"type": "app_mention"}, channel)
+        own = {"type": "app_mention", "channel": channel.id, "team": "T0PLAYGROUND"}
+        ts = message.get("edited", message)["ts"]
+        mention = {key: value for key, value in plain(message).items() if key != "subtype"}
+        yield _event("app_mention", mention | own | {"event_ts": ts}, channel)
 
 
-def of_change(message: Json, before: Json, channel: Channel) -> Json:
-    """An edited message."""
+def of_change(message: Json, before: Json, channel: Channel, ts: str) -> Json:
+    """A changed message."""
     return _event(
         SUBSCRIPTIONS[channel.kind],
         {
@@ -46,8 +64,8 @@ def of_change(message: Json, before: Json, channel: Channel) -> Json:
             "channel_type": CHANNEL_TYPES[channel.kind],
             "message": plain(message),
             "previous_message": plain(before),
-            "ts": message["edited"]["ts"],
-            "event_ts": message["edited"]["ts"],
+            "ts": ts,
+            "event_ts": ts,
             "hidden": True,
         },
         channel,
@@ -80,15 +98,17 @@ def of_reaction(name: str, message: Json, channel: Channel, user: User, emoji: s
     return _event(name, event | {"item_user": message.get("user")}, channel)
 
 
-def of_membership(name: str, channel: Channel, user: User) -> Json:
-    """Somebody joined or left."""
-    event = {"type": name, "user": user.id, "channel": channel.id, "team": user.team_id}
+def of_membership(name: str, channel: Channel, user: User, ts: str, inviter: str = "") -> Json:
+    """Somebody joined, perhaps on an invitation, or left."""
+    event = {"type": name, "user": user.id, "channel": channel.id, "team": user.team_id, "event_ts": ts}
+    event |= {"inviter": inviter} if inviter else {}
     return _event(name, event | {"channel_type": CHANNEL_TYPES[channel.kind][0].upper()}, channel)
 
 
-def of_user(user: Json) -> Json:
+def of_user(user: Json, ts: str) -> Json:
     """Somebody's record changed."""
-    return _event("user_change", {"type": "user_change", "user": user}, None)
+    event = {"type": "user_change", "user": user, "cache_ts": int(float(ts)), "event_ts": ts}
+    return _event("user_change", event, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:

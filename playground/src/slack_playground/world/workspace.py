@@ -36,7 +36,14 @@ class User:
 
     def to_slack(self, *, email: bool) -> Json:
         """As users.info tells it; the address only to those who may read it."""
-        profile = {
+        first, _, last = self.real_name.partition(" ")
+        profile: Json = {
+            "title": "",
+            "phone": "",
+            "status_text": "",
+            "status_emoji": "",
+            "first_name": first,
+            "last_name": last,
             "real_name": self.real_name,
             "real_name_normalized": self.real_name,
             "display_name": self.display_name,
@@ -53,6 +60,7 @@ class User:
             "is_owner": False,
             "is_primary_owner": False,
             "is_app_user": False,
+            "is_email_confirmed": not self.is_bot,
             "updated": 0,
             "profile": profile,
         }
@@ -86,14 +94,23 @@ class Channel:
             "is_archived": self.archived,
             "is_im": self.kind == "im",
             "is_org_shared": False,
+            "updated": self.created * 1000,
             "context_team_id": "T0PLAYGROUND",
         }
         if self.kind == "im":
             others = [member for member in self.members if member != viewer] or [viewer]
-            return common | {"user": others[0], "is_user_deleted": False, "priority": 0}
+            return common | {"user": others[0], "is_user_deleted": False, "is_open": True, "priority": 0}
         return common | {
             "name": self.name,
             "name_normalized": self.name,
+            "unlinked": 0,
+            "is_ext_shared": False,
+            "is_pending_ext_shared": False,
+            "pending_shared": [],
+            "pending_connected_team_ids": [],
+            "parent_conversation": None,
+            "shared_team_ids": ["T0PLAYGROUND"],
+            "previous_names": [],
             "is_channel": self.kind == "public",
             "is_group": self.kind == "private",
             "is_mpim": self.kind == "mpim",

@@ -124,7 +124,8 @@ class World:
     def set_user(self, user: User, **fields: object) -> None:
         """Change what is known of a user."""
         self._know(user, **fields)
-        self.send_event(event_payloads.of_user(self.user_json(user, email=True)))
+        ts = self.workspace.new_ts()
+        self.send_event(event_payloads.of_user(self.user_json(user, email=True), ts))
 
     def user_json(self, user: User, *, email: bool) -> Json:
         """A user as the bot is told of them."""
@@ -165,13 +166,14 @@ class World:
             setattr(channel, key, value)
         self.feed.publish("channel", channel=channel.to_json())
 
-    def join(self, channel: Channel, user: User) -> bool:
+    def join(self, channel: Channel, user: User, inviter: str = "") -> bool:
         """Make a user a member; false where they are already."""
         if user.id in channel.members:
             return False
         channel.members.append(user.id)
         self.feed.publish("channel", channel=channel.to_json())
-        self.send_event(event_payloads.of_membership("member_joined_channel", channel, user))
+        ts = self.workspace.new_ts()
+        self.send_event(event_payloads.of_membership("member_joined_channel", channel, user, ts, inviter))
         return True
 
     def leave(self, channel: Channel, user: User) -> None:
@@ -179,7 +181,8 @@ class World:
         if user.id in channel.members:
             channel.members.remove(user.id)
             self.feed.publish("channel", channel=channel.to_json())
-            self.send_event(event_payloads.of_membership("member_left_channel", channel, user))
+            ts = self.workspace.new_ts()
+            self.send_event(event_payloads.of_membership("member_left_channel", channel, user, ts))
 
     def set_group(self, handle: str, name: str, users: list[str]) -> UserGroup:
         """Make a user group, or change it."""
@@ -202,6 +205,8 @@ class World:
         elements.fill_ids(elements.message_blocks(message), self.fresh)
         elements.settle_attachments(message)
         parent = channel.messages.get(message.get("thread_ts") or "")
+        if parent is not None:
+            message["parent_user_id"] = parent["user"]
         channel.messages[message["ts"]] = message
         if parent is not None and not message.get("ephemeral_for"):
             self._count_replies(channel, parent)
@@ -213,19 +218,24 @@ class World:
                 self.send_event(event)
         return message
 
-    def change(self, channel: Channel, message: Json, *, by: str | None = None, **fields: object) -> None:
-        """Change a message; with `by`, it's marked as edited and the bot gets an event."""
+    def change(
+        self, channel: Channel, message: Json, *, by: str | None = None, told: bool = False, **fields: object
+    ) -> None:
+        """Change a message; with `by`, it's marked as edited; then, or with `told`, the bot gets an event."""
         before = copy.deepcopy(message)
         message.update(copy.deepcopy(fields))
         for key in [key for key, value in fields.items() if value in (None, [])]:
             del message[key]
         elements.fill_ids(elements.message_blocks(message), self.fresh)
         elements.settle_attachments(message)
+        ts = self.workspace.new_ts()
         if by:
-            message["edited"] = {"user": by, "ts": self.workspace.new_ts()}
+            message["edited"] = {"user": by, "ts": ts}
         self.feed.publish("message", channel=channel.id, message=copy.deepcopy(message), new=False)
-        if by and not message.get("ephemeral_for"):
-            self.send_event(event_payloads.of_change(message, before, channel))
+        if (by or told) and not message.get("ephemeral_for"):
+            self.send_event(event_payloads.of_change(message, before, channel, ts))
+            for event in event_payloads.of_mention(message, channel, self.bot.id) if by else ():
+                self.send_event(event)
 
     def delete(self, channel: Channel, message: Json) -> None:
         """Delete a message."""
