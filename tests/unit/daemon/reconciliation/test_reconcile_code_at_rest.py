@@ -60,7 +60,7 @@ async def up(world: World) -> None:
 
 def waits(caplog: pytest.LogCaptureFixture) -> bool:
     """Whether somebody waits for the update."""
-    return any("waiting for" in each.getMessage() and "update_code" in each.getMessage() for each in caplog.records)
+    return any("waiting for" in each.getMessage() and "update of North" in each.getMessage() for each in caplog.records)
 
 
 @pytest.mark.parametrize("change", CHANGES)
