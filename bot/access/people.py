@@ -37,9 +37,6 @@ PAGE = 999
 MOST_PAGES = 10
 """A channel with more members isn't used for rights: for everybody there is `*`."""
 
-SLACKBOT = "USLACKBOT"
-"""Slackbot, which repeats what others wrote, such as reminders. Slack doesn't call it a bot."""
-
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
@@ -81,20 +78,8 @@ class People:
         user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh))
         if user is None:
             return None
-        profile = user.get("profile") or {}
-        name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user_id
-        person = Person(
-            id=user_id,
-            team_id=str(user.get("team_id") or ""),
-            name=str(name),
-            deleted=bool(user.get("deleted")),
-            is_bot=bool(user.get("is_bot")) or user_id == SLACKBOT,
-            is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
-            is_stranger=bool(user.get("is_stranger")),
-            zone=str(user.get("tz") or ""),
-        )
         wanted = self._groups if groups is True else group_ids(groups or ()) & self._groups
-        return await self._with_groups(person, wanted, fresh=fresh)
+        return await self._with_groups(Person.from_slack(user_id, user), wanted, fresh=fresh)
 
     async def judged(self, user_id: str, judge: AccessRule, *, fresh: bool) -> tuple[Person | None, Refusal | None]:
         """The person and the refusal, if any. Memberships are looked up only if their own id and `*` aren't enough, and
@@ -115,7 +100,8 @@ class People:
         members = await self._asked(person.id, look)
         if members is None:
             return person
-        mine = frozenset(circle for circle, those in zip(asked, members, strict=True) if person.id in those)
+        ids = {person.id, person.enterprise_user} - {""}
+        mine = frozenset(circle for circle, those in zip(asked, members, strict=True) if ids & those)
         return replace(person, groups=mine)
 
     async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from bot.views.answers import refusals as refused
 from bot.views.answers.refusals import Membership
@@ -25,6 +26,9 @@ APPROVALS = "approvals"
 EVERYBODY = "*"
 """All full members of this workspace, without guests and people from other workspaces."""
 
+SLACKBOT = "USLACKBOT"
+"""Slackbot, which repeats what others wrote, such as reminders. Slack doesn't call it a bot."""
+
 GROUP_PREFIXES = ("S", "C", "G")
 """The first letters of the ids of user groups and channels, whose members get their rights."""
 
@@ -37,16 +41,47 @@ class Person:
 
     id: str
     team_id: str
+    """The workspace that Slack names first; on Enterprise, it may be empty, the organization or any of theirs."""
     name: str = ""
     deleted: bool = False
     is_bot: bool = False
     is_guest: bool = False
     is_stranger: bool = False
-    """True if Slack says that they are from another workspace. Another `team_id` means the same."""
+    """True if Slack says that they are from another workspace."""
+    teams: frozenset[str] = frozenset()
+    """All their workspaces in an Enterprise organization."""
+    enterprise_user: str = ""
+    """Their id in the organization. Older organizations list it in user groups; it gives no right itself."""
     groups: frozenset[str] = frozenset()
     """Their user groups and channels, of those that Slack was asked about."""
     zone: str = ""
     """Their time zone in Slack; empty if it's unknown."""
+
+    @classmethod
+    def from_slack(cls, user_id: str, user: Mapping[str, Any]) -> Person:
+        """The person whom `users.info` describes."""
+        profile, enterprise = user.get("profile") or {}, user.get("enterprise_user") or {}
+        name = profile.get("display_name") or profile.get("real_name") or user.get("real_name") or user_id
+        teams = (*(user.get("teams") or ()), *(enterprise.get("teams") or ()))
+        return cls(
+            id=user_id,
+            team_id=str(user.get("team_id") or ""),
+            name=str(name),
+            deleted=bool(user.get("deleted")),
+            is_bot=bool(user.get("is_bot")) or user_id == SLACKBOT,
+            is_guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
+            is_stranger=bool(user.get("is_stranger")),
+            teams=frozenset(map(str, teams)),
+            enterprise_user=str(enterprise.get("id") or ""),
+            zone=str(user.get("tz") or ""),
+        )
+
+
+def membership(person: Person, workspace: str) -> Membership:
+    """The person's relation to the workspace. Somebody whom Slack places nowhere is a stranger."""
+    if person.is_stranger or workspace not in {person.team_id, *person.teams} - {""}:
+        return Membership.STRANGER
+    return Membership.GUEST if person.is_guest else Membership.FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +251,7 @@ def _missing_right(
     missed = [those for team, those in named.items() if team in without]
     keys = tuple(dict.fromkeys(chain.from_iterable(those.keys for those in missed)))
     told = tuple(dict.fromkeys(chain.from_iterable(those.told for those in missed)))
-    kind = _kind(person, rules)
+    kind = membership(person, rules.workspace)
     helping = group_ids(frozenset().union(*(those.ids for those in missed))) if kind is Membership.FULL else frozenset()
     only = lacks if len(lacks) < len(teams) else []
     role = ROLES[_right(definition, votes=votes)]
@@ -267,12 +302,6 @@ def _is_holder(person: Person, ids: Collection[str], rules: AccessRules) -> bool
     """True for a listed person or a member of a listed group or channel. Guests must be listed themselves."""
     if person.id in ids:
         return True
-    if _kind(person, rules) is not Membership.FULL:
+    if membership(person, rules.workspace) is not Membership.FULL:
         return False
     return EVERYBODY in ids or not person.groups.isdisjoint(ids)
-
-
-def _kind(person: Person, rules: AccessRules) -> Membership:
-    if person.is_stranger or person.team_id != rules.workspace:
-        return Membership.STRANGER
-    return Membership.GUEST if person.is_guest else Membership.FULL

@@ -30,6 +30,7 @@ from bot.doctor.slack_queries import (
     SlackUnreachableError,
 )
 from bot.inbound.connection import Connection, Envelope
+from bot.inbound.identity import IN_THE_WORKSPACE, ORG_WIDE, is_org_wide
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.common.times import to_text
 from supervisor_core.doctor.checks import CheckResult
@@ -50,6 +51,8 @@ class BotIdentity:
     user: str
     team_id: str
     bot_id: str
+    enterprise_id: str = ""
+    """The Enterprise organization of the workspace."""
 
 
 async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, list[CheckResult]]:
@@ -66,7 +69,11 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
     if not answer.get("bot_id"):
         message = f"this is a user token ({answer['user']}), not a bot token; {NOT_LOOKED}"
         return None, [time, CheckResult(BOT, False, message, COPY_BOT_TOKEN)]
-    me = BotIdentity(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]))
+    if is_org_wide(answer.data if isinstance(answer.data, dict) else {}):
+        message = f"{ORG_WIDE[0].lower()}{ORG_WIDE[1:]}; {NOT_LOOKED}"
+        return None, [time, CheckResult(BOT, False, message, IN_THE_WORKSPACE)]
+    enterprise_id = str(answer.get("enterprise_id") or "")
+    me = BotIdentity(str(answer["user"]), str(answer["team_id"]), str(answer["bot_id"]), enterprise_id)
     known = CheckResult(BOT, True, f"@{me.user} in the workspace {answer.get('team')} ({me.team_id})")
     return me, [time, known, check_scopes(str(answer.headers.get("X-OAuth-Scopes") or ""))]
 
@@ -215,3 +222,22 @@ def check_interactivity(ledger: Path) -> CheckResult:
         return CheckResult(INTERACTIVITY, True, f"on: clicks received {since} at {last} UTC")
     where = f"Check that {SETTINGS} → Interactivity & Shortcuts is on (manifest.yml turns it on)."
     return CheckResult(INTERACTIVITY, True, "can't be checked: no click was received recently", where)
+
+
+ENTERPRISE = "slack_enterprise"
+EVENTS = "events_api"
+
+
+def check_enterprise(enterprise_id: str, ledger: Path) -> list[CheckResult]:
+    """Warn where the app may be installed and still receive no events. Nothing for a workspace of its own.
+
+    Slack sends none to an app that was created in the organization without `org_deploy_enabled`; only an event that
+    came proves that this app isn't one.
+    """
+    if not enterprise_id:
+        return []
+    where = f"the workspace is in the Enterprise organization {enterprise_id}"
+    if envelope_times(ledger, EVENTS) is not None:
+        return [CheckResult(ENTERPRISE, True, f"{where}; events arrive")]
+    remedy = f"Mention the bot in a channel. Without an answer, the app is the organization's. {IN_THE_WORKSPACE}"
+    return [CheckResult(ENTERPRISE, True, f"{where}; no mention or direct message was received recently", remedy)]

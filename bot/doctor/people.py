@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from bot.access.rules import configured_ids
+from bot.access.rules import Person, configured_ids, membership
 from bot.doctor.channels import FIND as FIND_CHANNEL
 from bot.doctor.slack_queries import SlackQueries, SlackRefusalError
+from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.config.load import SupervisorConfig
@@ -95,17 +96,23 @@ def user_problem(
         remedy = f"Correct the id, or remove it from the configuration. {FIND_USER}"
         words = "isn't known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
         return CheckResult(name, False, f"{where}: {who} {words}", remedy), ""
-    profile = answer.get("profile") or {}
-    person = f"{who} ({profile.get('display_name') or answer.get('real_name') or answer.get('name')})"
-    for fact, words in (("deleted", "is deactivated"), ("is_bot", "is a bot")):
-        if answer.get(fact):
-            message = f"{where}: {person} {words} and gets no rights"
+    person = Person.from_slack(who, answer)
+    title = f"{who} ({person.name})"
+    for fact, words in ((person.deleted, "is deactivated"), (person.is_bot, "is a bot")):
+        if fact:
+            message = f"{where}: {title} {words} and gets no rights"
             return CheckResult(name, False, message, "Remove the id from the configuration, or name a person."), ""
-    if answer.get("is_restricted") or answer.get("is_ultra_restricted"):
+    if answer.get("id", who) != who:
+        message = f"{where}: {title} gets no rights: Slack calls this person {answer['id']}"
+        return CheckResult(name, False, message, f"Write {answer['id']} instead of {who}."), ""
+    kind = membership(person, team_id)
+    if person.is_guest:
         never = ", but can't vote" if any(setting.endswith("approvers") for setting in settings) else ""
-        return None, f"{person} is a guest, but has rights in {where}{never}"
-    if answer.get("is_stranger") or answer.get("team_id") not in (team_id, None, ""):
-        return None, f"{person} is from another workspace, but has rights in {where}"
+        return None, f"{title} is a guest, but has rights in {where}{never}"
+    if kind is Membership.STRANGER and not (person.team_id or person.teams or person.is_stranger):
+        return None, f"Slack names no workspace for {title}, who has rights only by their own id in {where}"
+    if kind is Membership.STRANGER:
+        return None, f"{title} is from another workspace, but has rights in {where}"
     return None, ""
 
 

@@ -94,6 +94,7 @@ class _SlackChecks:
         if url:
             self._results.append(await app.check_connection(url, self._daemon))
         if bot is not None:
+            self._results += app.check_enterprise(bot.enterprise_id, self._config.state_dir / LEDGER_FILE)
             self._results += await channels.check_channels(self._slack, self._config, bot.user)
             self._results += await people.check_people(self._slack, self._config, bot.team_id)
 

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.reconnection import token_refused
+from bot.inbound.reconnection import SlackRefusedError, token_refused
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
 from supervisor_core.common.service import Pulse, wait_until
 
 RETRY_SECONDS = 2.0
+
+ORG_WIDE = "The app is installed for a whole Enterprise organization, and the supervisor serves one workspace"
+"""Rights such as "every full member" are about one workspace. With an organization's token, Slack names none."""
+
+IN_THE_WORKSPACE = (
+    "Create the app in the workspace instead: on https://api.slack.com/apps, choose the workspace, not the "
+    "organization. Install it there and use its tokens."
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +51,8 @@ async def find_identity(
         wait = RETRY_SECONDS
         try:
             answer = await client.auth_test()
+            if is_org_wide(answer.data if isinstance(answer.data, dict) else {}):
+                raise SlackRefusedError(f"{ORG_WIDE}.", remedy=IN_THE_WORKSPACE)
             return Identity(
                 team_id=str(answer["team_id"]),
                 user_id=str(answer["user_id"]),
@@ -65,3 +75,8 @@ async def find_identity(
         pulse.beat(within=wait)
         await wait_until(None, stopping, wait)
     return None
+
+
+def is_org_wide(answer: Mapping[str, object]) -> bool:
+    """True where `auth.test` answers for an app that is installed for a whole Enterprise organization."""
+    return answer.get("is_enterprise_install") in (True, "true")

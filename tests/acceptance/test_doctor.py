@@ -115,6 +115,7 @@ def test_a_home_in_order_is_told_to_be(home: Home, slack: Any, doctor: Doctor) -
     peopled(slack)
     told = doctor(home, slack)
     assert told.failed == []
+    assert "slack_enterprise" not in told.checks
     assert (told.code, told.ok) == (0, True)
     assert list(told.checks)[:6] == ["configuration", "env_file", "state_dir", "drive", "ledger", "daemon"]
     assert "@supervisor" in told["slack_bot_token"]["message"]
@@ -440,6 +441,59 @@ def test_guests_and_strangers_keep_their_rights_and_are_told_of(tmp_path: Path, 
     assert "but can't vote;" in message
     assert f"{stranger.id} (Stranger) is from another workspace" in message
     assert "no operators (slack.access.operators)" in message
+
+
+in_an_organization = pytest.mark.playground(manifest=MANIFEST, enterprise="workspace")
+
+
+@in_an_organization
+def test_people_of_an_enterprise_organization_belong_to_their_workspaces(
+    tmp_path: Path, slack: Any, doctor: Doctor
+) -> None:
+    ours = slack.user("ours", team_id="", teams=["T0OTHER", slack.server.world.app.team_id])
+    theirs = slack.user("theirs", team_id="", teams=["T0OTHER"])
+    access = {"operators": [ours.id, theirs.id]}
+    with a_home(tmp_path / "home", workers={}, slack={"access": access}) as home:
+        told = doctor(home, slack)
+    assert told.failed == []
+    notes = told["slack_people"]["message"]
+    assert ours.id not in notes
+    assert f"{theirs.id} (Theirs) is from another workspace" in notes
+
+
+@with_manifest
+def test_somebody_whom_slack_places_in_no_workspace_is_mentioned(tmp_path: Path, slack: Any, doctor: Doctor) -> None:
+    nowhere = slack.user("nowhere", team_id="")
+    with a_home(tmp_path / "home", workers={}, slack={"access": {"operators": [nowhere.id]}}) as home:
+        told = doctor(home, slack)
+    assert told.failed == []
+    assert f"Slack names no workspace for {nowhere.id} (Nowhere)" in told["slack_people"]["message"]
+
+
+@pytest.mark.playground(manifest=MANIFEST, enterprise="organization")
+def test_an_app_of_a_whole_organization_is_refused_with_what_to_do(home: Home, slack: Any, doctor: Doctor) -> None:
+    peopled(slack)
+    told = doctor(home, slack)
+    told.fails_only(
+        "slack_bot_token", "installed for a whole Enterprise organization", "Create the app in the workspace"
+    )
+
+
+@in_an_organization
+def test_in_an_organization_only_an_event_that_came_proves_that_they_arrive(
+    home: Home, slack: Any, doctor: Doctor
+) -> None:
+    peopled(slack)
+    before = doctor(home, slack)
+    assert before.failed == []
+    assert "no mention or direct message was received" in before["slack_enterprise"]["message"]
+    assert "Create the app in the workspace" in before["slack_enterprise"]["remedy"]
+    with opened_ledger(load_supervisor_config(home.config)) as ledger:
+        arrived = [envelopes.StoredEnvelope("Ev1", "events_api", {}, datetime.now(UTC))]
+        ledger.write(partial(envelopes.store_envelopes, arrived=arrived))
+    after = doctor(home, slack)["slack_enterprise"]
+    assert after["message"] == "the workspace is in the Enterprise organization E0PLAYGROUND; events arrive"
+    assert after["remedy"] == ""
 
 
 @with_manifest

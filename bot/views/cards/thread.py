@@ -99,7 +99,7 @@ def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_he
         yield details.approval.requester.person
     if asked_here or not details.elsewhere:  # where the question stands elsewhere, those who answered it are there
         requester = details.approval.requester.person.id
-        yield from (vote.voter for vote in details.votes if not (asked_here and vote.voter.id == requester))
+        yield from (vote.voter for vote in details.votes if not (asked_here and vote.voter.is_same_as(requester)))
 
 
 def _in_a_sentence(jobs: Sequence[Job]) -> str:

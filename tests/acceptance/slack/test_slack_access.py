@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ import pytest
 
 from slack_playground import Playground
 from slack_playground.testing.people import Person
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
 from tests.support.homes import a_home, demo_command
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.waiting import wait_until
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 OPS = "C0OPS"
@@ -240,3 +244,36 @@ async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
     assert len(home.running_copies("South")) == 1
     (row,) = refusals(home)
     assert row["details"]["error"].endswith("missing for South")
+
+
+@pytest.mark.playground(enterprise="workspace")
+async def test_in_an_organization_the_members_of_the_workspace_have_their_rights(
+    home: SlackHome, slack: Playground
+) -> None:
+    ours = slack.server.world.app.team_id
+    member = in_ops(slack, "member", team_id="T0ELSE", teams=["T0ELSE", ours])
+    colleague = in_ops(slack, "colleague", team_id="T0ELSE", teams=["T0ELSE"])
+    slack.group("oncall", member, colleague)
+    await started(home, slack)
+    await refused_by_every_door(home, slack, colleague, "You are from another workspace", "operators")
+    card = await member.says("@bot pause South")
+    await card.shows("South paused")
+
+
+@pytest.mark.playground(enterprise="organization")
+async def test_an_app_of_a_whole_organization_is_refused_and_the_workers_run_on(
+    home: SlackHome, slack: Playground
+) -> None:
+    home.slack = slack.environment
+    await asyncio.to_thread(home.start_daemon, wait=False)
+
+    def reason() -> str:
+        with suppress(NotRunningError, UnresponsiveError):
+            return home.slack_service()["last_error"] or ""
+        return ""
+
+    told = await asyncio.to_thread(wait_until, reason, 20, "the service says why it doesn't connect")
+    assert "installed for a whole Enterprise organization" in told
+    assert "Create the app in the workspace" in told
+    started_too = lambda: len(home.running_copies("North")) == 1  # noqa: E731
+    await asyncio.to_thread(wait_until, started_too, 20, "the workers are started all the same")
