@@ -222,7 +222,7 @@ class SlackService(Chat):
             fallback=config.slack.fallback_channel,
             composer=self._composer(identity),
             compose_page=self._compose_page,
-            read_report=ReportReader(config.nas.root, config.state_dir).read,
+            read_report=ReportReader(config.drive_root, config.state_dir).read,
             on_refusal=partial(notify_admins, slack=config.slack, host=config.supervisor.id, bot=identity.name),
         )
 

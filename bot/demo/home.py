@@ -1,4 +1,4 @@
-"""The folder of a demo: a configuration, a shared drive, and the worker's repository."""
+"""The folder of a demo: a configuration, the worker's files, and its repository."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DemoError(SupervisorError):
 
 PREFIX = "supervisor-demo-"
 WORKER = "OrionMX"
-FOLDERS = ("00_STATE", "01_RAW", "02_WORK", "03_REFERENCE", "04_PUBLISH", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
+INCOMING, OUTGOING = "incoming", "outgoing"
 FILES = 3  # for the worker to move when it starts, so that its log has lines
 STOP_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
@@ -67,7 +67,7 @@ class Home:
     @property
     def incoming(self) -> Path:
         """The folder that the worker moves files from."""
-        return self.folder / "nas" / "01_RAW"
+        return self.folder / INCOMING
 
     @property
     def checkout(self) -> Path:
@@ -132,11 +132,11 @@ def make_folder() -> Home:
 
 def furnish(home: Home, rights: Rights) -> None:
     """Write everything that a supervisor needs into the folder."""
-    nas, code = home.folder / "nas", home.folder / "code"
-    for name in FOLDERS:
-        (nas / name).mkdir(parents=True)
+    code = home.folder / "code"
+    for name in (INCOMING, OUTGOING):
+        (home.folder / name).mkdir()
     for number in range(1, FILES + 1):
-        (nas / "01_RAW" / f"spec-{number:03}.txt").write_text(f"Specification {number}\n", encoding="utf-8")
+        (home.incoming / f"spec-{number:03}.txt").write_text(f"Specification {number}\n", encoding="utf-8")
     code.mkdir()
     try:
         make_repository(code)
@@ -154,11 +154,10 @@ def remove(home: Home) -> None:
 
 def _configuration(rights: Rights) -> dict[str, Any]:
     # Relative to the checkout, in which the worker runs: a brace in the folder's name would mean something there.
-    places = {"--state-dir": "00_STATE", "--incoming": "01_RAW", "--outgoing": "04_PUBLISH"}
-    options = [word for option, name in places.items() for word in (option, f"../../nas/{name}")]
+    places = {"--state-dir": "var/state", "--incoming": INCOMING, "--outgoing": OUTGOING}
+    options = [word for option, place in places.items() for word in (option, f"../../{place}")]
     return {
         "supervisor": {"id": "demo-host", "state_dir": "var", "inbox_poll_seconds": 1},
-        "nas": {"root": "nas"},
         "workers": {
             WORKER: {
                 "command": ["{python}", "watcher.py", "--worker-id", "{worker_id}", *options],

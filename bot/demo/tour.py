@@ -72,7 +72,7 @@ async def resume(guide: Guide) -> None:
 
 async def alert(guide: Guide) -> None:
     """The worker crashes"""
-    guide.page.runs("touch nas/01_RAW/spec-004.txt")
+    guide.page.runs("touch incoming/spec-004.txt")
     broken = guide.stage.home.incoming / "spec-004.txt"
     broken.touch()
     card = await guide.message_with("Acknowledge")
@@ -84,7 +84,7 @@ async def alert(guide: Guide) -> None:
     answer = await guide.presses(APPROVER, "Why?", card)
     await answer.shows(ERROR)
     guide.shows(answer)
-    guide.page.runs("rm nas/01_RAW/spec-004.txt")
+    guide.page.runs("rm incoming/spec-004.txt")
     broken.unlink()
     await card.button("Acknowledge").is_gone()
     await card.button("Snooze 1h").is_gone()

@@ -73,10 +73,15 @@ def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
 
 def _remarks(config: SupervisorConfig) -> Iterator[str]:
     """Valid settings that wouldn't work on this host now."""
-    if not config.nas.root.is_dir():
-        yield f"nas.root ({config.nas.root}) doesn't exist. Mount or create it; the supervisor never creates it."
-    if config.state_dir.is_relative_to(config.nas.root):
+    root = config.nas.root
+    if root is not None and not root.is_dir():
+        yield f"nas.root ({root}) doesn't exist. Mount or create it; the supervisor never creates it."
+    if root is not None and config.state_dir.is_relative_to(root):
         yield "supervisor.state_dir is on the shared drive. Move it to a local disk."
+    for folder, remedy in config.forgotten_folders.items():
+        if folder.is_dir():
+            yield f"{folder} exists, but nas.layout isn't set, so no flag or pause is read. {remedy}"
+            break
     for worker in config.workers.values():
         program = config.command_for(worker)[0]
         path = config.environment_for(worker).get("PATH")

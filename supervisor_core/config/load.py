@@ -22,8 +22,9 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
+from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders, layout_of
 from supervisor_core.config.fields import quotable
-from supervisor_core.config.models import FolderSettings, Settings
+from supervisor_core.config.models import Settings
 from supervisor_core.config.problems import as_mapping, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
@@ -73,11 +74,12 @@ def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
-    given = as_mapping(as_mapping(data.get("nas")).get("folders"))
+    section = as_mapping(data.get("nas"))
+    given, usual = as_mapping(section.get("folders")), layout_of(section)
     seen: dict[str, str] = {}
-    for name, field in FolderSettings.model_fields.items():
-        folder = given.get(name, field.default)
-        if not isinstance(folder, str):
+    for name in FolderSettings.model_fields:
+        folder = given.get(name, usual.get(name))
+        if not isinstance(folder, str) or not folder:
             continue
         place = "/".join(part for part in folder.replace("\\", "/").split("/") if part not in ("", ".")).casefold()
         first = seen.setdefault(place, name)
@@ -154,11 +156,28 @@ class SupervisorConfig(Settings):
         """The log on the local disk; its copy on the drive has the same name in the folder of the logs."""
         return self.state_dir / self.logging.file
 
+    @property
+    def drive_root(self) -> Path:
+        """The folder that holds the folders: the shared drive, or without one the state folder."""
+        return self.nas.root or self.state_dir
+
+    @property
+    def folders(self) -> Mapping[str, Path]:
+        """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
+        names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
+        return {name: self.drive_root / folder for name, folder in names if folder}
+
+    @property
+    def forgotten_folders(self) -> Mapping[Path, str]:
+        """The folders that must not exist while no layout is set, each with the remedy."""
+        return forgotten_folders(self.nas, self.resolve(FORMER_ROOT))
+
     def folder(self, name: str) -> Path:
-        """The absolute path of one of the drive's folders: state, raw, work … logs, inbox, outbox."""
-        if name not in FolderSettings.model_fields:
-            raise KeyError(f"no folder {name!r}; the folders are {', '.join(FolderSettings.model_fields)}")
-        return self.nas.root / str(getattr(self.nas.folders, name))
+        """The absolute path of one of the folders."""
+        try:
+            return self.folders[name]
+        except KeyError:
+            raise KeyError(f"no folder {name!r}; the folders are {', '.join(self.folders)}") from None
 
     def resolve(self, text: str) -> Path:
         """The absolute path that is meant: a relative one starts at the folder of the configuration."""

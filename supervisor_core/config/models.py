@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from supervisor_core.config.alert_settings import AlertSettings
+from supervisor_core.config.drive_settings import DriveSettings
 from supervisor_core.config.fields import (
     Bind,
     DatabaseUrl,
@@ -26,7 +27,6 @@ from supervisor_core.config.fields import (
     Section,
     Span,
     Thawed,
-    invalid,
     matching,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
@@ -36,8 +36,6 @@ from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 Environment = Annotated[Literal["development", "production"], BeforeValidator(OneOf(("development", "production")))]
-_FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
-Folder = Annotated[str, BeforeValidator(matching(_FOLDER, "a path relative to nas.root")), Kind("relative path")]
 FileName = Annotated[
     str, BeforeValidator(matching(r"(?!\.{1,2}$)[^/\\:]+", "a file name without a folder")), Kind("file name")
 ]
@@ -48,18 +46,6 @@ Table = Annotated[
 ]
 # What is written into the headers of a commit, where these characters have a meaning of their own.
 GitName = Annotated[str, BeforeValidator(matching(r"[^<>]+", "a name without angle brackets"))]
-
-
-def _mode(value: object) -> int:
-    """File permissions in octal, in quotes or not; the owner always keeps reading and writing."""
-    text = getattr(value, "text", value)
-    if isinstance(value, int) and not isinstance(value, bool) and text is value:
-        return value  # the default, already a mode
-    digits = text.removeprefix("0o") if isinstance(text, str) else ""
-    mode = int(digits, 8) if digits.isascii() and digits.isdigit() and set(digits) <= set("01234567") else -1
-    if not 0 <= mode <= 0o777 or mode & 0o600 != 0o600:
-        raise invalid('must be octal file permissions that let the owner read and write, such as "0640"')
-    return mode
 
 
 class SupervisorSettings(Section):
@@ -86,41 +72,6 @@ class SupervisorSettings(Section):
         default="",
         description="Target of a command that changes something and names no worker. Empty: with several workers, such "
         "a command needs a target.",
-    )
-
-
-class FolderSettings(Section):
-    """Folders on the shared drive, relative to `nas.root`."""
-
-    state: Folder = Field(
-        default="00_STATE",
-        description="Heartbeats and pause flags. This folder, `logs`, `inbox` and `outbox` can't be symbolic links.",
-    )
-    raw: Folder = Field(
-        default="01_RAW", description="Incoming data. Created for your workers; the supervisor doesn't use it."
-    )
-    work: Folder = Field(
-        default="02_WORK", description="Data in progress. Created for your workers; the supervisor doesn't use it."
-    )
-    reference: Folder = Field(
-        default="03_REFERENCE", description="Reference data. Created for your workers; the supervisor doesn't use it."
-    )
-    publish: Folder = Field(
-        default="04_PUBLISH", description="Finished data. Created for your workers; the supervisor doesn't use it."
-    )
-    logs: Folder = Field(default="05_LOGS", description="Copies of logs and worker output, and reports.")
-    inbox: Folder = Field(default="Worker_Inbox", description="Flags from other programs.")
-    outbox: Folder = Field(default="Worker_Outbox", description="Result files.")
-
-
-class DriveSettings(Section):
-    """The shared drive. Missing folders are created; a missing root is an error, because the drive isn't mounted."""
-
-    root: FilePath = Field(default=Path("var/nas"), description="Mount point of the drive, or a folder on it.")
-    folders: FolderSettings = Field(default_factory=FolderSettings)
-    file_mode: Annotated[int, BeforeValidator(_mode), Kind("octal mode")] = Field(
-        default=0o640,
-        description="Permissions of new files on the drive, in octal. The owner can always read and write.",
     )
 
 

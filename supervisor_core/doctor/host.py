@@ -11,7 +11,6 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.models import FolderSettings
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.environment import FOLDERS
 from supervisor_core.doctor.checks import CheckResult
@@ -55,11 +54,12 @@ DRIVE = "drive"
 
 def check_drive(config: SupervisorConfig) -> CheckResult:
     """The root, and below it each folder that is there; those that are missing are made by the first run."""
-    root = config.nas.root
+    root = config.drive_root
     door = open_drive(config)
     door.check()
-    folders = {name: config.folder(name) for name in FolderSettings.model_fields}
-    troubles, missing = door.call(_walk, root, folders)
+    if config.nas.root is None and not root.exists():
+        return CheckResult(DRIVE, True, f"none; the first run creates the folders in {root}")
+    troubles, missing = door.call(_walk, root, config.folders)
     if troubles:
         remedy = f"Give this user write access (nas.folders names the folders in {root})."
         return CheckResult(DRIVE, False, "; ".join(troubles), remedy)
@@ -94,7 +94,7 @@ SETTING = "Set supervisor.state_dir to a folder on a local disk."
 def check_state_folder(config: SupervisorConfig) -> CheckResult:
     """The folder that holds the ledger."""
     folder = config.state_dir
-    if folder.is_relative_to(config.nas.root):
+    if config.nas.root is not None and folder.is_relative_to(config.nas.root):
         return CheckResult(STATE_FOLDER, False, f"{folder} is on the shared drive, {config.nas.root}", SETTING)
     there = folder
     while not os.path.lexists(there) and there != there.parent:

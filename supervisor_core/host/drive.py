@@ -14,7 +14,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
@@ -47,9 +47,16 @@ class Drive:
         timeout_seconds: float = TIMEOUT_SECONDS,
         threads: int = THREADS,
         identity: DriveIdentity | None = None,
+        *,
+        local: bool = False,
+        forgotten: Mapping[Path, str] | None = None,
     ) -> None:
+        """With `local`, the root is a folder of our own, which may not exist yet. If one of the `forgotten` folders
+        exists, the drive isn't used, because the configuration names other folders; each has its remedy."""
         self.root = root
         self.identity = identity
+        self._local = local
+        self._forgotten = forgotten or {}
         self._timeout = timeout_seconds
         self._threads = DaemonThreads("drive", threads)
         self._hanging: set[Future[Any]] = set()
@@ -84,10 +91,13 @@ class Drive:
 
     def confirm(self) -> None:
         """The same check from within a call to the drive."""
-        if not self.root.is_dir():
+        if not self._local and not self.root.is_dir():
             raise DriveUnavailable(
                 f"The drive isn't mounted: {self.root} isn't a folder.", remedy="Mount it, or correct nas.root."
             )
+        for folder, remedy in self._forgotten.items():
+            if folder.is_dir():
+                raise DriveUnavailable(f"{folder} exists, but nas.layout isn't set.", remedy=remedy)
         if self.identity is not None:
             self.identity.confirm()
 

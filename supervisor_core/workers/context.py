@@ -65,8 +65,9 @@ class DaemonContext:
 
 def open_drive(config: SupervisorConfig) -> Drive:
     """The drive of this configuration, known again by the host that has worked with it."""
-    identity = DriveIdentity(config.state_dir, config.nas.root, config.folder("state"), config.nas.file_mode)
-    return Drive(config.nas.root, identity=identity)
+    identity = DriveIdentity(config.state_dir, config.drive_root, config.folder("state"), config.nas.file_mode)
+    local = config.nas.root is None
+    return Drive(config.drive_root, identity=identity, local=local, forgotten=config.forgotten_folders)
 
 
 def open_doors(config: SupervisorConfig) -> HostContext:
@@ -75,7 +76,7 @@ def open_doors(config: SupervisorConfig) -> HostContext:
     return HostContext(
         config=config,
         drive=drive,
-        inbox=Inbox(config.nas.root, config.folder("inbox"), config.nas.file_mode),
+        inbox=Inbox(config.drive_root, config.folder("inbox"), config.nas.file_mode),
         pauses=Pauses(
             config.state_dir,
             config.folder("state"),

@@ -315,7 +315,7 @@ def test_the_channel_greets_with_five_things_to_try(demo: Demo) -> None:
     assert greeting["username"] == "Demo"
     *tasks, _more = greeting["attachments"][0]["blocks"]
     assert [task["text"]["text"][:2] for task in tasks] == ["1.", "2.", "3.", "4.", "5."]
-    assert f"`touch {demo.home}/nas/01_RAW/empty.txt`" in tasks[2]["text"]["text"]
+    assert f"`touch {demo.home}/incoming/empty.txt`" in tasks[2]["text"]["text"]
     assert check_message({"text": greeting["text"], "blocks": greeting["attachments"][0]["blocks"]}) == []
 
 

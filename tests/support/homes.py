@@ -51,7 +51,7 @@ class Home:
         self._daemons: list[Daemon] = []
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": workers,
             **settings,
         }

@@ -37,7 +37,7 @@ class QueueProcessor(Service):
         self._blocking = blocking
         self._waiting = waiting
         self._poll_seconds = config.supervisor.inbox_poll_seconds
-        self._folders = list(type(config.nas.folders).model_fields)
+        self._folders = list(config.folders)
         self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), flag_trust(config))
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()

@@ -146,7 +146,7 @@ def _files(host: HostContext, files: Files, now: datetime) -> Pieces:
 def _delete_old(config: SupervisorConfig, files: Files, before: float) -> tuple[int, bool]:
     path = files.folder(config)
     try:
-        opened = open_folder(config.nas.root, path) if files.on_drive else OpenFolder.at(path, shared=False)
+        opened = open_folder(config.drive_root, path) if files.on_drive else OpenFolder.at(path, shared=False)
     except (FileNotFoundError, NotADirectoryError):
         return 0, False
     with opened as folder:

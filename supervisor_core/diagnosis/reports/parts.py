@@ -19,7 +19,6 @@ from typing import Any
 from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckoutError, git_version
 from supervisor_core.commands.flags import parse_name
 from supervisor_core.common.times import to_text
-from supervisor_core.config.models import FolderSettings
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import Part, Usage, failed, usage_of
 from supervisor_core.diagnosis.reports.handlers import database_name, database_url
@@ -152,8 +151,7 @@ def _database(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, An
 def _folders(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The drive's folders, in one call for all of them."""
     host.drive.check()
-    folders = {name: host.config.folder(name) for name in FolderSettings.model_fields}
-    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, folders)}
+    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, host.config.folders)}
 
 
 def _look_at_folders(root: Path, folders: Mapping[str, Path]) -> dict[str, Any]:

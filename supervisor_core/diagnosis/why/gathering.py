@@ -133,8 +133,8 @@ class Explainer:
         except (DriveUnavailable, OSError) as error:
             problem = str(error)
         disks = [self._bounded(_disk, "the state folder", config.state_dir)]
-        if not problem:
-            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.nas.root))
+        if config.nas.root is not None and not problem:
+            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.drive_root))
         around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
 
         def read(connection: Connection) -> Surroundings:
@@ -218,7 +218,7 @@ def facts_of(
         survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
         start_error=str(document.get("last_error") or "") if leader is None else "",
         due_at=_moment(str(due)) if due else None,
-        drive=str(config.nas.root),
+        drive=str(config.drive_root),
         drive_problem=around.drive_problem,
         disks=around.disks,
         lives=tuple(lives),

@@ -260,7 +260,7 @@ def source_before(config: SupervisorConfig, worker: WorkerSettings) -> OutputSou
 
 
 def _file(config: SupervisorConfig, path: Path) -> OutputSource:
-    root = config.nas.root
+    root = config.drive_root
     if path.is_relative_to(root):
         return OutputSource(path, on_drive=True, read=partial(read_end, path, root=root))
     return OutputSource(path, on_drive=False, read=partial(read_end, path))

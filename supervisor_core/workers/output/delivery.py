@@ -65,7 +65,7 @@ def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
         return False
     config = host.config
     path, limits = drive_log(config, worker_id), config.logging
-    target = DriveLog(config.nas.root, path, config.nas.file_mode, limits.max_bytes, limits.backups)
+    target = DriveLog(config.drive_root, path, config.nas.file_mode, limits.max_bytes, limits.backups)
     host.drive.make_folder(path.parent)
     for _ in range(PIECES_IN_A_ROW):
         if not host.drive.call(deliver_piece, output, target):

@@ -41,7 +41,7 @@ class Place:
             yaml.safe_dump(
                 {
                     "supervisor": {"id": "TestHost", "state_dir": "var"},
-                    "nas": {"root": "nas"},
+                    "nas": {"root": "nas", "layout": "cornerstone"},
                     "inbox": {"secret": secret},
                     "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
                     "slack": {"alert_channel": "C0OPS"},

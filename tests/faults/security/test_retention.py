@@ -407,7 +407,7 @@ def test_no_more_than_so_many_result_files_stay(place: CodeHost, monkeypatch: py
 def test_a_drive_that_is_away_keeps_no_row_from_being_deleted(place: CodeHost) -> None:
     do_job(place.ledger, "t1")
     delivered(place.ledger)
-    place.config.nas.root.rename(place.config.nas.root.with_name("away"))
+    place.config.drive_root.rename(place.config.drive_root.with_name("away"))
     sweep_all(place, LATER)
     assert count(place.ledger, tables.jobs) == 0
-    assert not place.config.nas.root.exists()
+    assert not place.config.drive_root.exists()

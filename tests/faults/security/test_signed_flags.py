@@ -27,7 +27,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     worker = {"command": ["{python}", "-V"]}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "inbox": {"secret": SECRET},
         "workers": {"OrionMX": {**worker, "team": "archive"}, "West": worker},
         "teams": {"archive": {"operators": ["U0TEAM"], "approvers": ["U0TEAMAPP"]}},

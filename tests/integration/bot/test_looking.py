@@ -45,7 +45,7 @@ def config(tmp_path: Path) -> SupervisorConfig:
     worker = {"command": ["{python}", "-V"], "env": {"API_PASSWORD": SECRET}}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {"North": {**worker, "team": "poles"}, "South": {**worker, "team": "poles"}, "Tropic": worker},
         "teams": {"poles": {"objective": "keep cold"}},
     }

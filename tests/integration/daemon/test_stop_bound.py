@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def configured(folder: Path, **worker: float | str) -> SupervisorConfig:
     path = folder / "config.yaml"
     workers = {"OrionMX": {**USUAL["OrionMX"], **worker}, "West": USUAL["OrionMX"]}
-    path.write_text(yaml.safe_dump({"nas": {"root": "nas"}, "workers": workers}))
+    path.write_text(yaml.safe_dump({"nas": {"root": "nas", "layout": "cornerstone"}, "workers": workers}))
     return load_supervisor_config(path, environ={})
 
 

@@ -168,7 +168,11 @@ def test_a_drive_that_hangs_delays_no_report(tmp_path: Path) -> None:
     """Here nothing else is there either: no ledger, no checkout, no worker. Each says so, and the report is written."""
     (tmp_path / "var").mkdir()
     (tmp_path / "nas").mkdir()
-    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": {"command": ["x"]}}}
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
+        "workers": {"OrionMX": {"command": ["x"]}},
+    }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     host = open_doors(load_supervisor_config(tmp_path / "config.yaml", environ={}))
     back = threading.Event()

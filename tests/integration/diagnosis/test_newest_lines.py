@@ -23,7 +23,7 @@ def a_config(folder: Path, **worker: Any) -> SupervisorConfig:
     (folder / "nas" / "05_LOGS" / "workers").mkdir(parents=True)
     document = {
         "supervisor": {"state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {
             "OrionMX": {"command": ["x"], "env": {"API_PASSWORD": SECRET}, **worker},
             "VegaMX": {"command": ["x"]},

@@ -37,7 +37,7 @@ class Place:
     def host(self, name: str) -> HostContext:
         document = {
             "supervisor": {"id": name, "state_dir": name},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
         }
         path = self.folder / f"{name}.yaml"

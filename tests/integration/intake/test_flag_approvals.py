@@ -25,7 +25,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     (tmp_path / "nas").mkdir()
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
         "slack": {
             "access": {"operators": ["U1"], "approvers": ["U1", "U2", "U3"]},

@@ -95,7 +95,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     (tmp_path / "nas").mkdir()
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
         "slack": {"access": {"operators": ["U1"], "approvers": ["U2"]}},
     }
@@ -369,7 +369,7 @@ def test_a_flag_that_may_not_be_moved_keeps_no_other_waiting(scene: Scene) -> No
 
 
 def test_without_the_drive_nothing_is_swept_and_nothing_is_made(scene: Scene) -> None:
-    root = scene.host.config.nas.root
+    root = scene.host.config.drive_root
     root.rmdir()
     with pytest.raises(DriveUnavailable):
         scene.sweep()

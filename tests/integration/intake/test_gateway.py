@@ -27,7 +27,7 @@ from supervisor_core.workers.context import open_doors
 ANNA = Issuer("slack:T0/U0ANNA", "anna")
 CARD = {"channel": "C0OPS"}
 TEXT = """
-nas: {root: nas}
+nas: {root: nas, layout: cornerstone}
 workers:
   North: {command: [sleep, "1"]}
   South: {command: [sleep, "1"]}

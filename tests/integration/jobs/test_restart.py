@@ -44,7 +44,7 @@ class Place:
         self.nas.mkdir()
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": {"OrionMX": {"command": ["{python}", "-V"], **worker}},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(document))

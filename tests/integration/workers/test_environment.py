@@ -22,7 +22,7 @@ def config(tmp_path: Path) -> SupervisorConfig:
     (tmp_path / "nas").mkdir()
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
@@ -31,24 +31,24 @@ def config(tmp_path: Path) -> SupervisorConfig:
 
 def test_what_is_missing_below_the_root_is_made_and_nothing_else_is_left(config: SupervisorConfig) -> None:
     assert validate_supervisor_environment(config) == {"valid": True, "issues": []}
-    assert sorted(os.listdir(config.nas.root)) == sorted(FOLDERS)
-    assert all(os.listdir(config.nas.root / name) == [] for name in FOLDERS)
+    assert sorted(os.listdir(config.drive_root)) == sorted(FOLDERS)
+    assert all(os.listdir(config.drive_root / name) == [] for name in FOLDERS)
     assert os.listdir(config.state_dir) == []
     assert config.state_dir.stat().st_mode & 0o777 == 0o700
     assert validate_supervisor_environment(config)["valid"], "and again"
 
 
 def test_a_root_that_is_not_there_is_an_issue_and_is_not_made(config: SupervisorConfig) -> None:
-    config.nas.root.rmdir()
+    config.drive_root.rmdir()
     found = validate_supervisor_environment(config)
     assert not found["valid"]
     (issue,) = found["issues"]
     assert "Mount it, or correct nas.root" in issue
-    assert not config.nas.root.exists()
+    assert not config.drive_root.exists()
 
 
 def test_a_drive_that_hangs_is_an_issue_and_not_waited_for(config: SupervisorConfig) -> None:
-    drive, release = Drive(config.nas.root), threading.Event()
+    drive, release = Drive(config.drive_root), threading.Event()
     with pytest.raises(DriveUnavailable):
         drive.call(release.wait, timeout=0.02)
     found = validate_supervisor_environment(config, drive)
@@ -71,7 +71,7 @@ def test_a_drive_that_hangs_is_an_issue_and_not_waited_for(config: SupervisorCon
 def test_what_can_not_be_used_is_named_with_its_setting(
     config: SupervisorConfig, spoil: Callable[[Path], object], key: str
 ) -> None:
-    spoil(config.nas.root)
+    spoil(config.drive_root)
     found = validate_supervisor_environment(config)
     assert not found["valid"]
     (issue,) = found["issues"]
@@ -80,5 +80,5 @@ def test_what_can_not_be_used_is_named_with_its_setting(
 
 def test_every_issue_is_told(config: SupervisorConfig) -> None:
     for name in FOLDERS:
-        (config.nas.root / name).write_text("")
+        (config.drive_root / name).write_text("")
     assert len(validate_supervisor_environment(config)["issues"]) == len(FOLDERS)

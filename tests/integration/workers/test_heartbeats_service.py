@@ -57,7 +57,7 @@ def write_config(folder: Path, *worker_ids: str, **more: Any) -> Path:
     workers = {each: {"command": ["true"], "enabled": False} for each in worker_ids}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var", **more},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": workers,
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))

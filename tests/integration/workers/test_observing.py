@@ -46,7 +46,7 @@ def host(tmp_path: Path) -> HostContext:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
@@ -96,7 +96,7 @@ def test_no_heartbeat_file_breaks_the_look(host: HostContext, ledger: Ledger, co
 
 def test_with_the_drive_away_what_is_known_at_home_is_said(host: HostContext, ledger: Ledger) -> None:
     host.pauses.set("OrionMX", Pause("cli:anna"))
-    root = host.config.nas.root
+    root = host.config.drive_root
     root.rename(root.with_name("away"))
     found = seen(host)
     assert (found.pause, found.observation.heartbeat_known) == (Pause("cli:anna"), False)
@@ -156,7 +156,11 @@ def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(
 def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> None:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
     worker = {"command": ["{python}", "-V"], "env": {"API_KEY": "correct-horse-battery"}}
-    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": worker}}
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
+        "workers": {"OrionMX": worker},
+    }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
     words = "401 for key correct-horse-battery"
@@ -205,7 +209,11 @@ def sleeper(tmp_path: Path) -> Iterator[HostContext]:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
     command = ["{python}", "-c", "import time; time.sleep(600)"]
     settings = {"command": command, "start_grace_seconds": 0}
-    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": settings}}
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
+        "workers": {"OrionMX": settings},
+    }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
     host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
     with opened_ledger(host.config):

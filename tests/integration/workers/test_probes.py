@@ -33,7 +33,11 @@ def web() -> Iterator[Answering]:
 
 def configured(folder: Path, probe: Mapping[str, Any], **worker: Any) -> tuple[SupervisorConfig, WorkerSettings]:
     section = {"command": ["{python}", "-V"], "env": {"API_KEY": SECRET}, "probes": [probe], **worker}
-    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": {"OrionMX": section}}
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
+        "workers": {"OrionMX": section},
+    }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
     config = load_supervisor_config(folder / "config.yaml")
     return config, config.worker("OrionMX")

@@ -47,7 +47,11 @@ def parts(tmp_path: Path) -> Iterator[DaemonContext]:
 
 def configured(folder: Path, workers: Mapping[str, list[dict[str, Any]]]) -> Any:
     sections = {name: {"command": ["{python}", "-V"], "probes": asked} for name, asked in workers.items()}
-    document = {"supervisor": {"state_dir": "var"}, "nas": {"root": "nas"}, "workers": sections}
+    document = {
+        "supervisor": {"state_dir": "var"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
+        "workers": sections,
+    }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
     (folder / "nas" / "00_STATE").mkdir(parents=True, exist_ok=True)
     return load_supervisor_config(folder / "config.yaml")

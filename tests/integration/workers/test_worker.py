@@ -15,7 +15,7 @@ from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
 
 TEXT = """
-nas: {{root: nas}}
+nas: {{root: nas, layout: cornerstone}}
 workers:
   OrionMX: {{command: {command}, start_grace_seconds: {grace}, stop_timeout_seconds: 1}}
 """
@@ -41,7 +41,7 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
     log.parent.mkdir(parents=True)
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
-        start_watcher(HostProcesses(config.state_dir), Drive(config.nas.root), config, worker)
+        start_watcher(HostProcesses(config.state_dir), Drive(config.drive_root), config, worker)
     assert "exited (code 3)" in str(caught.value)
     assert "no such table" in str(caught.value)
     assert "earlier life" not in str(caught.value)
@@ -49,7 +49,7 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
 
 def test_what_an_earlier_life_left_behind_is_ended_before_a_start(home: Path) -> None:
     config = configured(home, "[sleep, '100']")
-    worker, fake, drive = config.worker("OrionMX"), FakeProcesses(), Drive(config.nas.root)
+    worker, fake, drive = config.worker("OrionMX"), FakeProcesses(), Drive(config.drive_root)
     start_watcher(fake, drive, config, worker)
     helper = fake.help_with("OrionMX")
     fake.die("OrionMX")
@@ -63,7 +63,7 @@ def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, m
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
     worker, processes = config.worker("OrionMX"), HostProcesses(config.state_dir)
-    start_watcher(processes, Drive(config.nas.root), config, worker)
+    start_watcher(processes, Drive(config.drive_root), config, worker)
     environ = worker_log(config, worker).read_text()
     names = {line.partition("=")[0] for line in environ.splitlines()}
     assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}

@@ -36,10 +36,10 @@ from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import start_watcher
 from supervisor_core.config.load import load_supervisor_config
 config = load_supervisor_config(sys.argv[1])
-start_watcher(HostProcesses(config.state_dir), Drive(config.nas.root), config, config.worker(sys.argv[2]))
+start_watcher(HostProcesses(config.state_dir), Drive(config.drive_root), config, config.worker(sys.argv[2]))
 """
 TEXT = """
-nas: {root: nas}
+nas: {root: nas, layout: cornerstone}
 workers:
   OrionMX: {command: [sh, -c, "until test -e go; do sleep 0.02; done; exit 3"], start_grace_seconds: 0.05}
   Second: {command: [sleep, '1000'], start_grace_seconds: 0.05}
@@ -111,7 +111,7 @@ class RealStage(Stage):
         self.patch = monkeypatch
         self.hidden: dict[Path, bytes] = {}
         self.processes = HostProcesses(self.config.state_dir)
-        self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.nas.root), lambda: self.config)
+        self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.drive_root), lambda: self.config)
 
     def kill(self, identity: ProcessIdentity, worker_id: str) -> None:
         assert self.processes.find(worker_id).identity == identity

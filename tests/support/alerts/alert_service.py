@@ -80,7 +80,7 @@ class AlertDesk:
         self.workers = workers or self.workers
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": {each: {"command": ["sleep", "1"]} for each in self.workers},
             "slack": {"enabled": True, "alert_channel": CHANNEL, **self.settings.get("slack", {})},
             "alerts": self.settings.get("alerts", {}),

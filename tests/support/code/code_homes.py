@@ -72,7 +72,7 @@ class CodeHost:
         self.folder = folder
         self.document: dict[str, Any] = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "git": {**AUTHOR, **git},
             "workers": {name: {"command": ["{python}", "-V"], "code": dict(code)} for name, code in codes.items()},
         }

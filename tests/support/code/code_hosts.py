@@ -91,7 +91,7 @@ def a_code_place(
     each: dict[str, Any] = {"command": ["{python}", "-V"], "code": dict(code or {})}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {
             name: {**each, "code": {**each["code"], "path": str((checkouts or {}).get(name, checkout))}}
             for name in workers

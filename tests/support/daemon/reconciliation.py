@@ -220,7 +220,7 @@ def configured(folder: Path, workers: dict[str, Any]) -> SupervisorConfig:
     usual = {"command": COMMAND, "heartbeat_max_age_seconds": 0}
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "teams": {"archive": {}},
         "workers": {name: {**usual, **said} for name, said in workers.items() if said is not None},
     }

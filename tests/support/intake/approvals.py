@@ -46,7 +46,7 @@ class Desk:
         command = {"command": ["{python}", "-V"]}
         self.document: dict[str, Any] = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": {"North": command, "South": command},
             "slack": {
                 "access": {"operators": ["U0ANNA"], "approvers": ["S0ADMINS"]},

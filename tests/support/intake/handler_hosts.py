@@ -29,7 +29,7 @@ class FakeHost:
         (self.nas / "00_STATE").mkdir(parents=True)
         document = {
             "supervisor": {"id": supervisor, "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": {"OrionMX": {"command": ["{python}", "-V"], **worker}},
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(document))

@@ -53,7 +53,7 @@ def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path, monkeypa
     assert config.state_dir == home / "s"
     assert config.log_path == home / "s" / "supervisor.log"
     assert config.folder("inbox") == tmp_path / "drive" / "in" / "box"
-    assert config.folder("state") == tmp_path / "drive" / "00_STATE"
+    assert config.folder("state") == tmp_path / "drive" / "state"
     assert (worker.cwd, worker.log_file, worker.code.path) == (home / "c", home / "l.log", home / "k")
     assert config.python_for(worker) == str(home / "venv/bin/python")
     assert config.database.url.get_secret_value() == f"sqlite:///{home / 'd.db'}"
@@ -63,7 +63,7 @@ def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path, monkeypa
 def test_defaults_that_are_paths_start_there_too(tmp_path: Path) -> None:
     config = load(tmp_path, ONE)
     assert config.state_dir == tmp_path / "var"
-    assert config.nas.root == tmp_path / "var" / "nas"
+    assert config.drive_root == tmp_path / "var"
     assert config.worker("OrionMX").cwd == config.worker("OrionMX").code.path == tmp_path
 
 

@@ -106,7 +106,7 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ("nas: {folders: {inbox: ../x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
         ("nas: {folders: {inbox: /x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
         ("nas: {folders: {inbox: 'C:x'}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
-        ("nas: {folders: {inbox: ./Worker_Outbox}}", "line 1: nas.folders.inbox is the same folder as outbox"),
+        ("nas: {folders: {inbox: ./outbox}}", "line 1: nas.folders.inbox is the same folder as outbox"),
         ("metrics: {bind: '9464'}", "line 1: metrics.bind must be a host and a port such as 127.0.0.1:9464"),
         ("metrics: {bind: 'a:99999'}", "line 1: metrics.bind must have a port from 0 to 65535"),
         ("database: {critical_tables: ['x; drop']}", "line 1: database.critical_tables[0] must be a table's name"),

@@ -68,7 +68,7 @@ def config_path(tmp_path: Path) -> Iterator[Path]:
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     document = {
         "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas"},
+        "nas": {"root": "nas", "layout": "cornerstone"},
         "workers": {WORKER: {"command": command, "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": 0}},
     }
     path.write_text(yaml.safe_dump(document))

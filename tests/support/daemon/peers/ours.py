@@ -45,7 +45,7 @@ class Ours(System):
         }
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas"},
+            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": workers,
         }
         (self.folder / "config.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
