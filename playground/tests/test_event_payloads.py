@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from playground.tests.support import apps
 from slack_playground import Playground
 
 Json = dict[str, Any]
@@ -30,6 +31,29 @@ def of_type(sent: list[Json], name: str, subtype: str | None = None) -> list[Jso
     return [event for event in events if event["type"] == name and event.get("subtype") == subtype]
 
 
+WITHOUT_SCOPE = {
+    "display_information": {"name": "narrow"},
+    "oauth_config": {"scopes": {"bot": ["chat:write", "reactions:write", "app_mentions:read"]}},
+    "settings": {"event_subscriptions": {"bot_events": ["app_mention", "reaction_added"]}},
+}
+
+
+@pytest.mark.playground(manifest=WITHOUT_SCOPE)
+async def test_an_event_without_its_scope_is_not_delivered_and_says_so(slack: Playground):
+    app = apps.async_app(slack)
+    async with apps.running(slack, app):
+        client = client_of(slack)
+        posted = await client.chat_postMessage(channel="#ops", text="x")
+        await client.reactions_add(channel=posted["channel"], timestamp=posted["ts"], name="eyes")
+        await slack.user("operator").says("@narrow hello")
+        await slack.eventually(lambda: slack.journal("envelope"), "the mention was delivered")
+    kinds = [entry["payload"]["event"]["type"] for entry in slack.journal("envelope")]
+    assert set(kinds) == {"app_mention"}
+    assert "reaction_added wasn't delivered: the app needs the scope reactions:read." in [
+        entry["text"] for entry in slack.journal("warning")
+    ]
+
+
 async def test_an_update_of_blocks_is_told_without_marking_the_message_as_edited(slack: Playground, sent: list[Json]):
     client = client_of(slack)
     posted = await client.chat_postMessage(channel="#ops", text="deploying")
@@ -50,6 +74,7 @@ async def test_a_file_that_somebody_shares_is_a_file_share_that_the_bot_can_down
     shared = of_type(sent, "message", "file_share")
     assert [each["text"] for each in shared] == ["see this"]
     assert shared[0]["files"][0]["url_private_download"].startswith(slack.url)
+    assert of_type(sent, "file_shared")[0]["file_id"] == shared[0]["files"][0]["id"]
     client = client_of(slack)
     history = await client.conversations_history(channel=ops.id)
     assert "subtype" not in history["messages"][0], "the stored message has none"

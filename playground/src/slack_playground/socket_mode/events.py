@@ -19,11 +19,15 @@ class Events:
         world.send_event = self.send_event
 
     def send_event(self, event: Json) -> None:
-        """Deliver this, where the app subscribed to it and the bot is in the channel."""
+        """Deliver this, where the app subscribed to it and has the scope, and the bot is in the channel."""
         channel = event["channel"]
         if not self._world.app.subscribes_to(event["subscription"]):
             return
         if channel is not None and self._world.bot.id not in channel.members:
+            return
+        if not self._world.app.has_scope(*event["scopes"]):
+            words = f"{event['subscription']} wasn't delivered: the app needs the scope {' or '.join(event['scopes'])}."
+            self._world.warn(words)
             return
         if ANY in self._world.app.events and self._world.connections():
             name = event["subscription"]

@@ -19,6 +19,7 @@ T = TypeVar("T")
 SCOPE_FAMILIES = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
 LARGEST_PAGE = 1000
 LARGEST_HISTORY = 999
+OWN_LIMIT_ERROR = ("conversations.list", "conversations.members")
 
 
 @dataclass
@@ -105,7 +106,9 @@ class Call:
 
     def page(self, items: Sequence[T], default: int, most: int = LARGEST_PAGE) -> tuple[list[T], Json]:
         """One page of the items, and the words about the next one."""
-        limit = self.number("limit", default, "invalid_limit")
+        limit = self.number(
+            "limit", default, "invalid_limit" if self.method in OWN_LIMIT_ERROR else "invalid_arguments"
+        )
         limit = default if limit <= 0 else min(limit, most)
         try:
             cursor = base64.b64decode(self.text("cursor").encode(), validate=True).decode()

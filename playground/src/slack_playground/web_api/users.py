@@ -138,7 +138,7 @@ def _react(call: Call, *, remove: bool) -> Json:
         raise SlackError("bad_timestamp")
     message = call.message(channel, "timestamp")
     if channel.archived:
-        raise SlackError("is_archived")
+        raise SlackError("no_access" if remove else "is_archived")
     if call.world.bot.id not in channel.members:
         raise SlackError("no_access" if remove else "not_in_channel")
     if not call.world.react(channel, message, call.world.bot, name, remove=remove):

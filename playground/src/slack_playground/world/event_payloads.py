@@ -13,7 +13,20 @@ COUNTS = ("reply_count", "reply_users", "reply_users_count", "latest_reply")
 ICONS = {"icon_emoji": "emoji", "icon_url": "image_48"}
 HIDDEN = ("ephemeral_for", "state", "broadcast", *COUNTS)
 
-# An event is handed on as {"subscription", "channel" (its members must include the bot), "event"}.
+EVENTS = {
+    **{event: (f"{event.removeprefix('message.')}:history",) for event in SUBSCRIPTIONS.values()},
+    "app_home_opened": (),
+    "app_mention": ("app_mentions:read",),
+    "file_shared": ("files:read",),
+    "member_joined_channel": ("channels:read", "groups:read", "mpim:read"),
+    "member_left_channel": ("channels:read", "groups:read"),
+    "reaction_added": ("reactions:read",),
+    "reaction_removed": ("reactions:read",),
+    "user_change": ("users:read",),
+}
+"""All events that are sent, each with its scopes; any one of them is enough."""
+
+# An event is handed on as {"subscription", "scopes", "channel" (its members must include the bot), "event"}.
 
 
 def plain(message: Json) -> Json:
@@ -42,6 +55,7 @@ def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
         event |= {"subtype": "thread_broadcast", "root": with_counts(channel.messages[message["thread_ts"]])}
     yield _event(SUBSCRIPTIONS[channel.kind], event, channel)
     yield from of_mention(message, channel, bot)
+    yield from of_files(message, channel)
 
 
 def of_mention(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
@@ -51,6 +65,13 @@ def of_mention(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
         ts = message.get("edited", message)["ts"]
         mention = {key: value for key, value in plain(message).items() if key != "subtype"}
         yield _event("app_mention", mention | own | {"event_ts": ts}, channel)
+
+
+def of_files(message: Json, channel: Channel) -> Iterator[Json]:
+    """The files that a message shares."""
+    for file in message.get("files") or []:
+        event = {"type": "file_shared", "file_id": file["id"], "file": {"id": file["id"]}, "user_id": message["user"]}
+        yield _event("file_shared", event | {"channel_id": channel.id, "event_ts": message["ts"]}, channel)
 
 
 def of_change(message: Json, before: Json, channel: Channel, ts: str) -> Json:
@@ -120,4 +141,4 @@ def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) 
 
 
 def _event(subscription: str, event: Json, channel: Channel | None) -> Json:
-    return {"subscription": subscription, "channel": channel, "event": event}
+    return {"subscription": subscription, "scopes": EVENTS[subscription], "channel": channel, "event": event}
