@@ -18,6 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
 from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
@@ -138,7 +139,7 @@ class Link:
             self._let_go(old, self._open.pop(old))
         self._open[connection] = running
         if self._trouble:
-            log.info("connected to Slack")
+            log.info("connected to Slack", extra=LogEvent.SLACK_CONNECTED.extra())
         self._trouble = ""
         connected()
         if since is not None:
@@ -170,7 +171,7 @@ class Link:
                 f"Slack counts {connection.connections} connections of this app, and {known} of them are ours: "
                 "another process uses the same token and gets some of the commands."
             )
-            log.error("%s", self._others)
+            log.error("%s", self._others, extra=LogEvent.SLACK_TOKEN_SHARED.extra(error=self._others))
             await self._tell_others(self._others)
         return connection
 
@@ -206,7 +207,7 @@ class Link:
         if not self._trouble:
             self._since = datetime.now(UTC)
         if words != self._trouble:  # once for as long as it lasts; that it is over is said as well
-            log.warning("%s", words)
+            log.warning("%s", words, extra=LogEvent.SLACK_DISCONNECTED.extra(error=words))
         self._trouble = words
 
     def _delay(self) -> float:

@@ -44,6 +44,7 @@ from bot.views.blocks import Content, blocks_of, with_hint, without_blocks
 from bot.views.cards.notices import not_a_member_hint
 from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
 from supervisor_core.common import crashpoints
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
@@ -120,7 +121,8 @@ class MessageSender:
             private = message.payload.get("below") or message.payload.get("alone")
             if not (private and self._is_old(message)):
                 raise
-            log.error("%s %s can't be delivered: %s", message.kind, message.subject, error)  # noqa: TRY400
+            about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=str(error))
+            log.error("%s %s can't be delivered: %s", message.kind, message.subject, error, extra=about)  # noqa: TRY400
             await self._drop(message, str(error))
 
     async def _send_content(self, message: PendingMessage) -> None:
@@ -263,7 +265,8 @@ class MessageSender:
             await self._slack.post(await self._slack.direct(user), None, content, message.subject)
         except SlackApiError as error:
             reason = f"no response can reach {user}: {first}, and directly: {_refusal(error, content)}"
-            log.error("%s", reason)  # noqa: TRY400 (the words say it all)
+            about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
+            log.error("%s", reason, extra=about)  # noqa: TRY400 (the words say it all)
             raise DroppedError(reason) from None
 
     async def _upload(self, message: PendingMessage) -> Mapping[str, Any]:

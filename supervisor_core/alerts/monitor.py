@@ -25,6 +25,7 @@ from supervisor_core.alerts.rules import Alert, Reason, after_flip, after_look
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.quiet_hours import QuietHoursService
 from supervisor_core.common import crashpoints
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.jobs import rows as jobs
@@ -320,14 +321,38 @@ def _in_parts(seen: Sequence[TargetReading]) -> Iterator[Sequence[TargetReading]
         yield seen[start : start + AT_ONCE]
 
 
+_EVENTS = {
+    Reason.FIRST: LogEvent.ALERT_OPENED,
+    Reason.AGAIN: LogEvent.ALERT_OPENED,
+    Reason.STORM: LogEvent.ALERT_OPENED,
+    Reason.WORSE: LogEvent.ALERT_WORSENED,
+    Reason.BETTER: LogEvent.ALERT_IMPROVED,
+    Reason.REMINDER_DUE: LogEvent.ALERT_REMINDED,
+    Reason.ESCALATED: LogEvent.ALERT_ESCALATED,
+    Reason.RESOLVED: LogEvent.ALERT_RECOVERED,
+    Reason.HEALED: LogEvent.ALERT_RECOVERED,
+}
+
+
+def event_of(reason: Reason) -> LogEvent:
+    """The log event of a decision."""
+    return _EVENTS.get(reason, LogEvent.ALERT_HELD)
+
+
 def _log(decisions: Iterable[AlertDecision]) -> None:
     for _, alert, decision, _ in decisions:
-        about = {"worker_id": alert.target.worker} if alert.target.worker else {}
-        loud = decision.reason.tells and decision.reason not in (Reason.RESOLVED, Reason.BETTER)
-        level = logging.WARNING if loud else logging.INFO
+        event = event_of(decision.reason)
+        about = event.extra(
+            worker_id=alert.target.worker or None,
+            alert_id=alert.alert_id,
+            target=alert.target.id,
+            condition=alert.condition.word,
+            decision=str(decision.reason),
+            reason=alert.reason,
+        )
         words = "alert %s (%s): %s is %s: %s"
         log.log(
-            level,
+            logging.getLevelNamesMapping()[event.level],
             words,
             alert.alert_id,
             decision.reason,

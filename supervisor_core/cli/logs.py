@@ -19,7 +19,7 @@ from supervisor_core.host.logging.events import EventFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
     from typing import Any
 
@@ -33,25 +33,31 @@ _BEGINNING = b'{"timestamp"'
 class LogLine:
     """One event: what is searched and shown of it, and its text as it stands in the file."""
 
-    __slots__ = ("level", "message", "task_id", "text", "time", "worker_id")
+    __slots__ = ("event", "level", "message", "task_id", "text", "time", "worker_id")
 
     def __init__(self, text: str, fields: dict[str, Any]) -> None:
         self.text = text
         self.time = str(fields["timestamp"])
         self.level = str(fields["level"])
         self.message = str(fields["message"])
+        self.event = str(fields.get("event"))
         self.worker_id: str | None = fields.get("worker_id")
         self.task_id: str | None = fields.get("task_id")
 
 
 class LogSearch:
-    """What is looked for: one worker, a level and what is worse, from a moment on (as the text that stands in lines).
+    """The filters: one worker, a lowest level, a moment (as the text in lines), and patterns of event names.
 
     A line of a task belongs to the task's worker, also where it does not say so itself.
     """
 
     def __init__(
-        self, worker_id: str | None = None, level: str | None = None, since: str = "", older_than_all: str = ""
+        self,
+        worker_id: str | None = None,
+        level: str | None = None,
+        since: str = "",
+        older_than_all: str = "",
+        events: Iterable[str] = (),
     ) -> None:
         self.broken = 0
         """How many lines could not be read as an event."""
@@ -59,6 +65,7 @@ class LogSearch:
         self._too_low = LEVELS[: LEVELS.index(level)] if level else ()  # a level that we don't know is shown
         self._since = since
         self._older_than_all = older_than_all
+        self._events = _matcher(events)
         self._tasks: set[str] = set()
 
     def newest(self, lines: Iterable[bytes], most: int) -> list[LogLine]:
@@ -104,7 +111,7 @@ class LogSearch:
         return True if line.task_id in self._tasks else None
 
     def _fits(self, line: LogLine) -> bool:
-        return line.level not in self._too_low and line.time >= self._since
+        return line.level not in self._too_low and line.time >= self._since and self._events(line.event)
 
     def _understood(self, raw: bytes) -> LogLine | None:
         line = _parsed(raw)
@@ -180,7 +187,7 @@ def run(options: argparse.Namespace) -> int:
         return worker_output.run(options)
     raw = read_quickly(options.config)
     worker_id = _configured(options.worker, raw) if options.worker else options.worker
-    search = LogSearch(worker_id, options.level, *_since(options.since))
+    search = LogSearch(worker_id, options.level, *_since(options.since), options.event or ())
     files = EventFiles(state_dir_of(raw))
     printer = _Printer(search, as_json=options.json)
     found = search.newest(files.newest_first(unfinished=not options.follow), options.lines)
@@ -228,6 +235,15 @@ def still_read() -> bool:
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors and hang-ups are told without being asked for
     return not poll.poll(FOLLOW_SECONDS * 1000)
+
+
+def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    wanted = tuple(patterns)
+    if not wanted:
+        return lambda _: True
+    from fnmatch import fnmatchcase
+
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
 def _configured(worker_id: str, raw: RawConfig) -> str:

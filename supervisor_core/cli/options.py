@@ -58,6 +58,8 @@ def events(parser: ArgumentParser) -> None:
         "--level", type=level, metavar="LEVEL", help="this level and worse: debug, info, warning, error"
     )
     parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")
+    named = "only events with this name or pattern, such as worker.exited or 'worker.*'; repeat for several"
+    parser.add_argument("--event", action="append", type=event, metavar="NAME", help=named)
     parser.add_argument("--json", action="store_true", help="print one JSON object per event")
 
 
@@ -329,6 +331,18 @@ def level(text: str) -> str:
     if text.upper() not in LEVELS:
         raise ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
     return text.upper()
+
+
+def event(text: str) -> str:
+    """The name of a log event, or a pattern that matches some."""
+    from supervisor_core.common.log_events import NO_EVENT, LogEvent, unknown_pattern
+    from supervisor_core.common.text import nearest
+
+    if unknown_pattern(text):
+        near = nearest(text, [NO_EVENT, *(each.event for each in LogEvent)])
+        hint = f". Did you mean {near}?" if near else "; docs/reference/events.md lists them"
+        raise ArgumentTypeError(f"there's no log event {text!a}{hint}")
+    return text
 
 
 def seconds(text: str) -> float:

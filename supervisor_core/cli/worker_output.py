@@ -27,8 +27,9 @@ ANCHOR_BYTES = 4096
 
 def run(options: argparse.Namespace) -> int:
     """Show the newest lines of the target, and follow one worker with `-f`."""
-    if options.worker or options.level or options.since:
-        raise UsageError("--worker, --level and --since search the supervisor's events, not a worker's output.")
+    if options.worker or options.level or options.since or options.event:
+        chosen = "--worker, --level, --since and --event"
+        raise UsageError(f"{chosen} search the supervisor's events, not a worker's output.")
     config = load_config(options.config)
     lines = options.count if options.count is not None else options.lines
     command = parse(f"logs {quote(options.target)[1:-1]} {max(lines, 1)}", grammar_context(config))

@@ -24,6 +24,7 @@ from supervisor_core.code.packages.environments import describe_packages
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.handler_checks import find_stopped, start_objection, stop_reason
@@ -170,7 +171,8 @@ def report_interrupted(
                 continue
             if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
-                log.error("%s of %s was interrupted: %s", job.command, job.worker_id, outcome.error)
+                about = LogEvent.COMMAND_INTERRUPTED.extra(command=job.command, error=outcome.error)
+                log.error("%s of %s was interrupted: %s", job.command, job.worker_id, outcome.error, extra=about)
                 log_passed_over(job, ledger)
     return ended
 

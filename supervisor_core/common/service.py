@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import to_text
 
@@ -211,7 +212,8 @@ class ServiceRunner:
             except Exception as error:  # the edge of a service: it fails alone
                 known = isinstance(error, SupervisorError)  # then its words say it all
                 words = describe(error)
-                log.error("service %s failed: %s", self.service.name, words, exc_info=not known)  # noqa: TRY400
+                about = LogEvent.SERVICE_FAILED.extra(service=self.service.name, error=words)
+                log.error("service %s failed: %s", self.service.name, words, exc_info=not known, extra=about)  # noqa: TRY400
                 if loop.time() - begun > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS
                 self._report = replace(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import with_trouble
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import systemd
@@ -71,8 +72,9 @@ class Daemon:
         except BaseException:
             await self._services.runtime_file.write(running=False)  # else it would seem to have died without a word
             raise
-        stopping, agent = self._services.stopping, self._services.agent
-        log.info("supervisor %s started (pid %d)", agent.supervisor_id, os.getpid())
+        stopping, agent, pid = self._services.stopping, self._services.agent, os.getpid()
+        about = LogEvent.DAEMON_STARTED.extra(pid=pid)
+        log.info("supervisor %s started (pid %d)", agent.supervisor_id, pid, extra=about)
         systemd.ready()
         watchdog = asyncio.create_task(systemd.Watchdog().run(stopping, self._services.problem))
         await stopping.wait()
@@ -114,7 +116,8 @@ class Daemon:
         await self._control.stop()
         services.bus.close()
         await services.runtime_file.write(running=False)
-        log.info("supervisor %s stopped", services.agent.supervisor_id)
+        about = LogEvent.DAEMON_STOPPED.extra(pid=os.getpid())
+        log.info("supervisor %s stopped", services.agent.supervisor_id, extra=about)
         if laggards:
             return FAILED
         return INTERRUPTED if self._interrupted else 0
@@ -133,8 +136,6 @@ class Daemon:
             log.error("%s couldn't be stopped: %s", worker.id, error)  # noqa: TRY400
             return
         self._services.runtime_file.ended_workers[worker.id] = report
-        level = logging.INFO if report.stopped else logging.ERROR
-        log.log(level, "%s %s", worker.id, "stopped" if report.stopped else f"is stuck: {report.survivors}")
 
     def _stop_by_signal(self, name: str) -> None:
         log.info("received %s, stopping", name)

@@ -13,6 +13,7 @@ from supervisor_core.code.checkout_lock import checkout_for
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
@@ -80,16 +81,20 @@ def _execute(
 ) -> Outcome | None:
     if not ledger.step(jobs.begin(job, _now())):
         return None
-    log.info("%s of %s started, requested by %s", job.command, job.worker_id, job.issuer.name or job.issuer.id)
+    who = job.issuer.name or job.issuer.id
+    about = LogEvent.COMMAND_STARTED.extra(command=job.command, source=job.door, requested_by=who)
+    log.info("%s of %s started, requested by %s", job.command, job.worker_id, who, extra=about)
     begun = time.monotonic()
     outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
     outcome = _write_down(job, outcome, duration, ledger, on_trouble, limit)
     if outcome.success:
-        log.info("%s of %s succeeded in %.2f s", job.command, job.worker_id, duration)
+        about = LogEvent.COMMAND_DONE.extra(command=job.command, seconds=round(duration, 3))
+        log.info("%s of %s succeeded in %.2f s", job.command, job.worker_id, duration, extra=about)
     else:
-        log.error("%s of %s failed: %s", job.command, job.worker_id, outcome.error)
+        about = LogEvent.COMMAND_FAILED.extra(command=job.command, error=outcome.error)
+        log.error("%s of %s failed: %s", job.command, job.worker_id, outcome.error, extra=about)
         log_passed_over(job, ledger)
     return outcome
 
@@ -130,7 +135,8 @@ def _write_down(
         else:
             on_trouble("")
             return written
-        log.critical("the outcome of %s is waiting to be recorded: %s", job.task_id, problem)
+        about = LogEvent.COMMAND_UNRECORDED.extra(command=job.command, error=problem)
+        log.critical("the outcome of %s is waiting to be recorded: %s", job.task_id, problem, extra=about)
         on_trouble(f"the outcome of {job.task_id} is waiting to be recorded: {problem}")
         if not _wait(limit, deadline):
             raise _given_up(job, outcome, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,9 +12,13 @@ from sqlalchemy import Connection
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.common import crashpoints
+from supervisor_core.common.log_events import LogEvent
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
+
+log = logging.getLogger(__name__)
 
 
 class LocalCarrier:
@@ -75,3 +80,11 @@ def file_jobs(
         if job is not None:
             filed.append(job)
     return filed
+
+
+def log_received(job: Job) -> None:
+    """Log a job that was just filed for a command from outside."""
+    who = job.issuer.name or job.issuer.id
+    about = LogEvent.COMMAND_RECEIVED.extra(command=job.command, source=job.door, requested_by=who)
+    with command_context(job.task_id, job.label, job.worker_id):
+        log.info("%s of %s received, requested by %s", job.command, job.worker_id, who, extra=about)

@@ -17,6 +17,7 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.filing import log_received
 from supervisor_core.jobs.model import Job, new_task_id
 
 
@@ -110,7 +111,8 @@ class Gateway:
         handed_over = any(job.issuer.is_same_as(issuer.id) for job in jobs)
         needs_approval = self._config.needs_approval(definition.name, door) and not handed_over
         if approval is None and not needs_approval:
-            self._carrier.carry(issued, door, now, place)
+            for job in self._carrier.carry(issued, door, now, place):
+                log_received(job)
             return Submitted(issued)
         return Submitted(issued, self._approvals.request(issued, door, place, now))
 

@@ -13,6 +13,7 @@ from functools import partial
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import describe
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
@@ -66,4 +67,5 @@ def log_passed_over(failed: Job, ledger: Ledger) -> None:
     for job in ledger.read(lambda connection: jobs.of_task(connection, failed.task_id)):
         if not_begun(job) and job.outcome is not None and job.outcome.details.get("after") == failed.worker_id:
             with command_context(job.task_id, job.label, job.worker_id):
-                log.error("%s of %s failed: %s", job.command, job.worker_id, job.outcome.error)
+                about = LogEvent.COMMAND_FAILED.extra(command=job.command, error=job.outcome.error)
+                log.error("%s of %s failed: %s", job.command, job.worker_id, job.outcome.error, extra=about)

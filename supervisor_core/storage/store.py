@@ -20,6 +20,7 @@ from sqlalchemy.pool import SingletonThreadPool
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, UsageError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.storage import ledger_file, schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
@@ -163,12 +164,14 @@ class Ledger:
             log.exception("the head of the audit trail can't be read and stays unchanged")
             return None
         if kept is None:
-            log.error("the head of the audit trail is missing: run `supervisor audit verify`")
+            words = "the head of the audit trail is missing: run `supervisor audit verify`"
+            log.error(words, extra=LogEvent.AUDIT_UNVERIFIED.extra())
             return None
         if kept.audit_id and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
             log.error(
                 "the audit trail was altered at or before row %d: run `supervisor audit verify`",
                 kept.audit_id,
+                extra=LogEvent.AUDIT_UNVERIFIED.extra(),
             )
             return None
         return audit.newest_row(connection, self.supervisor_id)

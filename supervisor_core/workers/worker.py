@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError, SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
@@ -25,7 +27,7 @@ from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager, order
 from supervisor_core.processes.output.files import output_path, read_output_end, size_of
 from supervisor_core.processes.records import TRIAL
-from supervisor_core.processes.stopping import StopReport
+from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import last_beat
 from supervisor_core.workers.restarts.policy import exit_in_words
@@ -41,6 +43,8 @@ FRESH_SECONDS = 300.0
 
 PROFILE_SECONDS = 1.0
 """The time to resolve the worker's program and directory: `status` answers within two seconds."""
+
+log = logging.getLogger(__name__)
 
 TAIL_LINES = 20
 TAIL_BYTES = 8 * 1024
@@ -221,15 +225,15 @@ def start_watcher(
         found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
-    log = worker_log(config, worker)
+    output = worker_log(config, worker)
     check_places(drive, config, worker)
-    written_before = size_of(log)
+    written_before = size_of(output)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
         cwd=worker.cwd,
         env=config.environment_for(worker),
-        log_path=log,
+        log_path=output,
         spec_hash=config.spec_hash(worker),
         order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
     )
@@ -243,11 +247,13 @@ def start_watcher(
         code = processes.exit_code(identity)
         raise LaunchError(
             f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. "
-            f"{masked(_last_words(log, written_before), config.secrets())}"
+            f"{masked(_last_words(output, written_before), config.secrets())}"
         )
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
             processes.settle(worker.id)
+    about = LogEvent.WORKER_STARTED.extra(worker_id=worker.id, pid=identity.pid)
+    log.info("%s started (pid %d)", worker.id, identity.pid, extra=about)
     return identity
 
 
@@ -256,6 +262,13 @@ def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, w
     crashpoints.reach("worker.stop:before")
     report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
     crashpoints.reach("worker.stop:after")
+    if not report.stopped:
+        survivors = ", ".join(map(str, report.survivors))
+        about = LogEvent.WORKER_STUCK.extra(worker_id=worker.id, survivors=survivors)
+        log.error("%s is stuck: %s can't be stopped", worker.id, survivors, extra=about)
+    elif report.ending is not Ending.NOTHING:
+        about = LogEvent.WORKER_STOPPED.extra(worker_id=worker.id, ending=str(report.ending))
+        log.info("%s stopped (%s)", worker.id, report.ending, extra=about)
     return report
 
 

@@ -1,9 +1,10 @@
-"""The events reference, from the event types and the audit actions."""
+"""The events reference, from the log events, the event types and the audit actions."""
 
 from __future__ import annotations
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.common.events import QUEUE_SIZE, EventType
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.storage.audit.trail import OTHER_ACTIONS
 from tests.reference.markdown import attribute_docs, code, fill, table
 
@@ -17,7 +18,12 @@ def page() -> str:
         "events.md",
         {
             "events": table(("type", "event"), ((code(each), docs[each.name]) for each in EventType)),
+            "log events": table(("event", "level", "reported when", "fields"), map(_logged, LogEvent)),
             "actions": table(("action", "recorded when"), actions),
             "queue": str(QUEUE_SIZE),
         },
     )
+
+
+def _logged(event: LogEvent) -> tuple[str, str, str, str]:
+    return code(event.event), event.level, event.description, ", ".join(map(code, event.fields))

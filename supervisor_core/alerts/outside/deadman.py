@@ -16,6 +16,7 @@ from http import HTTPStatus
 
 from supervisor_core.alerts.outside.webhook_documents import status_words
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, ServiceReport, wait_until
 from supervisor_core.common.service_names import SCHEDULER
 from supervisor_core.config.fields import mask_url
@@ -109,18 +110,20 @@ class DeadMan(Service):
                 await self._blocking(self._note, trouble)
         problem = f"the ping to {self._shown} failed: {trouble}" if trouble else ""
         if problem and problem != self._problem:
-            log.warning("%s; retrying every %.0f s", problem, min(RETRY_SECONDS, self._every))
+            about = LogEvent.DEADMAN_LOST.extra(error=trouble)
+            log.warning("%s; retrying every %.0f s", problem, min(RETRY_SECONDS, self._every), extra=about)
         elif self._problem and not problem:
-            log.info("pings to %s succeed again", self._shown)
+            log.info("pings to %s succeed again", self._shown, extra=LogEvent.DEADMAN_BACK.extra())
         self._problem = problem
         return not trouble
 
     def _say_whether_well(self, why: str) -> None:
         """Log a change, not a state."""
         if why and not self._unwell:
-            log.error("pings to %s are stopped: %s", self._shown, why)
+            log.error("pings to %s are stopped: %s", self._shown, why, extra=LogEvent.DEADMAN_STOPPED.extra(error=why))
         elif self._unwell and not why:
-            log.info("pings to %s are resumed: all services are healthy", self._shown)
+            words = "pings to %s are resumed: all services are healthy"
+            log.info(words, self._shown, extra=LogEvent.DEADMAN_RESUMED.extra())
         self._unwell = why
 
     async def _ledger_broken(self) -> str:

@@ -26,6 +26,7 @@ from supervisor_core.alerts.outside.webhook_documents import (
 )
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
@@ -179,7 +180,7 @@ class Webhook(Service):
 
     def _well(self) -> None:
         if self._problem:
-            log.info("alerts to %s are delivered again", self._shown)
+            log.info("alerts to %s are delivered again", self._shown, extra=LogEvent.WEBHOOK_BACK.extra())
         self._failures, self._problem, self._lost = 0, "", ""
 
     def _pause(self, judged: WebhookResult) -> None:
@@ -194,7 +195,8 @@ class Webhook(Service):
         reason = f"{judged.words} ({what})"
         await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
         self._problem, self._lost = "", self._loss(reason)
-        log.error("%s; check alerts.webhook.url and the receiver", self._lost)
+        about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
+        log.error("%s; check alerts.webhook.url and the receiver", self._lost, extra=about)
 
     def _loss(self, reason: str) -> str:
         return f"an alert to {self._shown} was dropped: {reason}"
@@ -207,7 +209,7 @@ class Webhook(Service):
         await self._blocking(self._ledger.write, postpone)
         problem = f"alerts to {self._shown} are waiting: {judged.words}"
         if problem != self._problem:
-            log.warning("%s; retrying for a day", problem)
+            log.warning("%s; retrying for a day", problem, extra=LogEvent.WEBHOOK_LOST.extra(error=judged.words))
         self._problem = problem
 
     async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:

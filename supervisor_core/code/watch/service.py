@@ -25,6 +25,7 @@ from supervisor_core.code.watch.rules import (
 )
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import one_line, storable
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.logging.log import command_context
@@ -255,9 +256,12 @@ class BakingChore:
         with command_context(bake.task_id, job.label if job else None, bake.worker_id):
             if verdict.state is BakeState.DEGRADED:
                 back = f". To restore the previous code: {_way_back(job)}" if job else ""
-                log.warning("%s degraded after its code changed: %s%s", bake.worker_id, verdict.reason, back)
+                about = LogEvent.CODE_DEGRADED.extra(reason=verdict.reason)
+                words = "%s degraded after its code changed: %s%s"
+                log.warning(words, bake.worker_id, verdict.reason, back, extra=about)
             elif verdict.state is BakeState.WELL:
-                log.info("%s is healthy with its new code; stopped watching", bake.worker_id)
+                words = "%s is healthy with its new code; stopped watching"
+                log.info(words, bake.worker_id, extra=LogEvent.CODE_HEALTHY.extra())
             else:
                 log.info("stopped watching %s: %s", bake.worker_id, verdict.reason)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from supervisor_core.common.errors import ConfigError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
@@ -213,19 +214,22 @@ class ConfigService(Service):
         version = self.current
         if isinstance(found, str):
             self._bad = found
-            log.error("the configuration can't be used; version %d stays active:\n%s", version.number, found)
+            words = "the configuration can't be used; version %d stays active:\n%s"
+            about = LogEvent.CONFIG_REFUSED.extra(version=version.number, error=found)
+            log.error(words, version.number, found, extra=about)
             self.refused(found, version.number)
             return
         if self._bad:
             self._bad = ""
-            log.info("the configuration %s is valid again", self._files.path)
+            log.info("the configuration %s is valid again", self._files.path, extra=LogEvent.CONFIG_VALID.extra())
         diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
         if not diff.live:
             return
         new = ConfigVersion(version.number + 1, in_force(version.config, found), diff, datetime.now(UTC))
         self.current = new
-        log.info("configuration version %d is active", new.number)
+        about = LogEvent.CONFIG_LOADED.extra(version=new.number)
+        log.info("configuration version %d is active", new.number, extra=about)
         for words in replace(diff, needs_restart=()).in_words():
             log.info("configuration: %s", words)
         self._publish(new)

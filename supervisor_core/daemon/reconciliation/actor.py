@@ -14,6 +14,7 @@ from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import describe
 from supervisor_core.common.events import EventType
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, wait_until
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
@@ -167,7 +168,8 @@ class WorkerActor:
         """Follow an observation; nothing was begun since."""
         state, pid = process_state(found), found.identity.pid if found.identity else None
         if not self.planned and pid is not None:
-            log.info("%s is already running (pid %d)", self.worker.id, pid)
+            about = LogEvent.WORKER_FOUND.extra(worker_id=self.worker.id, pid=pid)
+            log.info("%s is already running (pid %d)", self.worker.id, pid, extra=about)
         lifecycle = self.lifecycle if state is self.lifecycle.seen else self.lifecycle.see(state)
         if quarantined != lifecycle.quarantined and not lifecycle.in_hand:  # else what is in hand reads it at its end
             lifecycle = lifecycle.give_up() if quarantined else lifecycle.release()
@@ -349,7 +351,9 @@ class WorkerActor:
         """Log a decision once: each round plans again what can't start yet."""
         if (decision.words, decision.due_at) != self._logged:
             level = logging.INFO if decision.reason is RestartReason.ENDED_WELL else logging.WARNING
-            log.log(level, "%s: %s", self.worker.id, decision.words)
+            waits = decision.what is Next.WAIT
+            about = LogEvent.WORKER_BACKING_OFF.extra(reason=decision.words) if waits else None
+            log.log(level, "%s: %s", self.worker.id, decision.words, extra=about)
             self._logged = (decision.words, decision.due_at)
 
     def _plan_again(self) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
@@ -211,12 +212,14 @@ def log_health_changes(earlier: Mapping[str, WorkerStatus | None], looked: Mappi
     """Compare these looks with the ones before."""
     for worker_id, seen in looked.items():
         before = earlier.get(worker_id)
-        about = {"worker_id": worker_id}
         if seen.found.identity is None:
             continue
         was_unwell = before is not None and before.found.identity is not None and not before.verdict.fine
         if seen.verdict.fine and was_unwell:
+            about = LogEvent.WORKER_RECOVERED.extra(worker_id=worker_id, reason=seen.verdict.reason)
             log.info("%s recovered: %s", worker_id, seen.verdict.reason, extra=about)
         same = before is not None and before.verdict.health is seen.verdict.health
         if not seen.verdict.fine and not (was_unwell and same):
-            log.warning("%s is %s: %s", worker_id, seen.verdict.health, seen.verdict.reason, extra=about)
+            health, reason = str(seen.verdict.health), seen.verdict.reason
+            about = LogEvent.WORKER_UNHEALTHY.extra(worker_id=worker_id, condition=health, reason=reason)
+            log.warning("%s is %s: %s", worker_id, health, reason, extra=about)

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from supervisor_core.code.checkout_lock import checkout_shared
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
@@ -105,7 +105,8 @@ class WorkerOperations:
     def give_up(self, decision: RestartDecision) -> None:
         """Quarantine it, until a person resumes or restarts it."""
         self._parts.host.quarantines.begin(self._worker_id, decision.words, self._parts.host.now())
-        log.error("%s is %s", self._worker_id, decision.words)
+        about = LogEvent.WORKER_QUARANTINED.extra(reason=decision.words)
+        log.error("%s is %s", self._worker_id, decision.words, extra=about)
 
     def start(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
         """Start it, unless it was paused or quarantined since the plan was made."""
@@ -131,7 +132,7 @@ class WorkerOperations:
         try:
             if automatic:
                 note_start(self._state_dir, worker, host.now())
-            identity = self._adapter.start(worker.id, found)
+            self._adapter.start(worker.id, found)
         except TooManyStarts as error:
             self._history().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
@@ -145,7 +146,6 @@ class WorkerOperations:
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
-        log.info("%s started (pid %d)", self._worker_id, identity.pid)
         self.error = None
         return self._look(asked=not automatic)
 
@@ -155,7 +155,8 @@ class WorkerOperations:
             wanted = self._parts.host.config.workers.get(worker.id)
             if wanted is not None and wanted.enabled:
                 return self._look()._replace(plan_again=True)
-            return self._ended(self._adapter.stop(self._worker_id, Why.NOT_ENABLED))
+            self._adapter.stop(self._worker_id, Why.NOT_ENABLED)
+            return self._look()
 
     def remove(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
         """Stop and forget it, unless it was put back since the plan was made."""
@@ -163,7 +164,6 @@ class WorkerOperations:
             if worker.id in self._parts.host.config.workers:
                 return self._look()._replace(plan_again=True)
             report = self._adapter.remove(self._worker_id)
-        self._log_stop(report)
         if report.stopped:  # a namesake begins with nothing held against it
             self._parts.host.quarantines.end(self._worker_id)
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
@@ -185,15 +185,16 @@ class WorkerOperations:
             if count >= worker.restart.max_per_hour:
                 words = f"quarantined: it hangs again after {count} automatic restarts in the last hour"
                 self._parts.host.quarantines.begin(worker.id, words, now)
-                log.error("%s is %s", worker.id, words)
+                log.error("%s is %s", worker.id, words, extra=LogEvent.WORKER_QUARANTINED.extra(reason=words))
                 return self._look()
         try:
             check_alone(found)
             check_startable(self._parts.host, worker)
         except (SupervisorError, OSError) as error:
             return self._failed(error, what="isn't restarted and keeps running")
-        log.warning("restarting %s: %s", worker.id, why)
-        result = self._ended(self._adapter.stop(worker.id, why))
+        log.warning("restarting %s: %s", worker.id, why, extra=LogEvent.WORKER_RESTARTING.extra(reason=str(why)))
+        self._adapter.stop(worker.id, why)
+        result = self._look()
         self._automatic = why is Why.HUNG
         if result.state is not WorkerState.STOPPED:
             return result
@@ -245,7 +246,8 @@ class WorkerOperations:
         code = self._exit_code(identity)
         ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
         if history.ended(found.record, code, now, ago) is not None:
-            log.warning("%s (pid %d) %s", self._worker_id, identity.pid, exit_in_words(code))
+            about = LogEvent.WORKER_EXITED.extra(pid=identity.pid, exit_code=code)
+            log.warning("%s (pid %d) %s", self._worker_id, identity.pid, exit_in_words(code), extra=about)
         return True
 
     def _recent_search(self) -> FoundWorker | None:
@@ -259,20 +261,10 @@ class WorkerOperations:
             return last_end.exit_code
         return self._parts.host.processes.exit_code(identity)
 
-    def _ended(self, report: StopReport) -> OperationResult:
-        self._log_stop(report)
-        return self._look()
-
-    def _log_stop(self, report: StopReport) -> None:
-        if report.stopped:
-            log.info("%s stopped (%s)", report.worker_id, report.ending)
-        else:
-            survivors = ", ".join(map(str, report.survivors))
-            log.error("%s is stuck: %s can't be stopped", report.worker_id, survivors)
-
     def _failed(self, error: Exception, *, again: bool = False, what: str = "can't start") -> OperationResult:
         if str(error) != self.error:
-            log.error("%s %s: %s", self._worker_id, what, error)
+            about = LogEvent.WORKER_START_FAILED.extra(error=str(error))
+            log.error("%s %s: %s", self._worker_id, what, error, extra=about)
         self.error = str(error)
         return self._look()._replace(plan_again=again)
 

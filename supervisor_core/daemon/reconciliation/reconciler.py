@@ -18,6 +18,7 @@ from typing import Any
 from supervisor_core.code.recovery import report_interrupted
 from supervisor_core.common.errors import describe
 from supervisor_core.common.events import Event, EventBus, EventType, Subscription
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import DISPATCHER
 from supervisor_core.common.threads import CallbackLock
@@ -225,7 +226,8 @@ class Reconciler(Service):
         self._schedule.forget(worker_id)
         self.observer.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
-        log.info("%s is removed: no longer in the configuration", worker_id)
+        about = LogEvent.WORKER_REMOVED.extra(worker_id=worker_id)
+        log.info("%s is removed: no longer in the configuration", worker_id, extra=about)
         worker = self._parts.host.config.workers.get(worker_id)
         if worker is not None:  # it was put back while it ended
             self._add(worker)
@@ -282,7 +284,9 @@ class Reconciler(Service):
             self.managed[worker_id].note_plan(action, self._version)
         for worker_id, action in actions.items():
             if action.why is Why.HUNG:
-                log.warning("%s hangs: %s", worker_id, observed[worker_id].hangs)
+                hangs = observed[worker_id].hangs
+                about = LogEvent.WORKER_HUNG.extra(worker_id=worker_id, reason=hangs)
+                log.warning("%s hangs: %s", worker_id, hangs, extra=about)
             self.managed[worker_id].act(action, self._version, now)
         self._update_snapshot(observed)
         self._show(observed)

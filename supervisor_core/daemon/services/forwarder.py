@@ -8,6 +8,7 @@ import random
 import time
 from datetime import UTC, datetime
 
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.common.service_names import FORWARDER
 from supervisor_core.daemon.replication.rounds import (
@@ -111,11 +112,13 @@ class Forwarder(Service):
         if self._last.problem:
             self._failures += 1
             if self._away_since is None or before.problem != self._last.problem:
-                log.warning("%s %s; everything else continues", self._last.problem, self._waits())
+                about = LogEvent.SHARED_DATABASE_LOST.extra(error=self._last.problem)
+                log.warning("%s %s; everything else continues", self._last.problem, self._waits(), extra=about)
             self._away_since = self._away_since or datetime.now(UTC)
             return
         if self._away_since is not None:
-            log.info("the shared database is back; %d rows forwarded", self._last.rows)
+            about = LogEvent.SHARED_DATABASE_BACK.extra(rows=self._last.rows)
+            log.info("the shared database is back; %d rows forwarded", self._last.rows, extra=about)
         self._failures, self._away_since = 0, None
 
     async def _wait(self, stopping: asyncio.Event) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import QUEUE_PROCESSOR
 from supervisor_core.daemon.environment import FOLDERS, flag_trust
@@ -74,7 +75,8 @@ class QueueProcessor(Service):
                 waiting, more = await self._blocking(self._work)
                 self._waiting(waiting)
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
-                log.error("commands are waiting: %s", error)  # noqa: TRY400
+                about = LogEvent.LEDGER_LOST.extra(error=str(error))
+                log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
             if not more:
                 self.pulse.beat(within=self._poll_seconds)
                 await wait_until(self._woken, stopping, self._poll_seconds)
@@ -130,7 +132,7 @@ class QueueProcessor(Service):
     def _notice(self, problem: str) -> None:
         """Log a change, not a state."""
         if problem and not self._problem:
-            log.warning("the drive can't be used: %s", problem)
+            log.warning("the drive can't be used: %s", problem, extra=LogEvent.DRIVE_LOST.extra(error=problem))
         elif self._problem and not problem:
-            log.info("the drive can be used again")
+            log.info("the drive can be used again", extra=LogEvent.DRIVE_BACK.extra())
         self._problem = problem

@@ -22,6 +22,7 @@ from supervisor_core.code.git.history import top_of
 from supervisor_core.code.git.runner import Git
 from supervisor_core.code.git.worktree import remove_stale_trials
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.retention_rules import (
@@ -128,7 +129,8 @@ def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces
         count = delete_batch(ledger, retention, scope)
         if count and retention.lost:
             days = retention.kept.days
-            log.warning("dropped %d messages that couldn't be delivered for %d days", count, days)
+            words = "dropped %d messages that couldn't be delivered for %d days"
+            log.warning(words, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
         full = count >= retention.batch
         yield count, full
 

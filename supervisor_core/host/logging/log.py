@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import NO_EVENT
 from supervisor_core.common.text import escape, times
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
@@ -125,19 +126,20 @@ class LineFormatter(logging.Formatter):
 
 
 class EventFormatter(logging.Formatter):
-    """The structured twin: one JSON object per line."""
+    """The structured twin: one JSON object per line, which ends with the fields of its `LogEvent`."""
 
     def format(self, record: logging.LogRecord) -> str:
         task = _task.get()
         event = {
             "timestamp": _time(record),
             "level": record.levelname,
-            "event": getattr(record, "event", "log"),
+            "event": getattr(record, "event", NO_EVENT),
             "message": _message(record),
             "logger": record.name,
             "worker_id": _about(record),
-            "task_id": task[0] if task else None,
-            "label": task[1] if task else None,
+            "task_id": getattr(record, "task_id", task[0] if task else None),
+            "label": getattr(record, "label", task[1] if task else None),
+            **getattr(record, "fields", {}),
         }
         return json.dumps(event, ensure_ascii=True)
 

@@ -19,6 +19,8 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right, Tier
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.log_events import LogEvent
+from supervisor_core.host.logging.log import command_context
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.observed_state import Document, Observe, fingerprint, stale, states_of
 from supervisor_core.intake.approvals.rights import SHELL, Rights, right_to_give
@@ -36,6 +38,12 @@ PATIENCE = timedelta(minutes=2)
 US = "supervisor"
 
 log = logging.getLogger(__name__)
+
+_ENDED = {
+    Move.CANCEL: LogEvent.APPROVAL_CANCELLED,
+    Move.EXPIRE: LogEvent.APPROVAL_EXPIRED,
+    Move.OVERTAKE: LogEvent.APPROVAL_OUTDATED,
+}
 
 
 class ApprovalExecution:
@@ -158,7 +166,7 @@ class ApprovalExecution:
             return
         if filed:
             by = why or "as approved"
-            log.info("approval %s: %s runs, %s", approval.approval_id, approval.again, by)
+            log_approval(LogEvent.APPROVAL_GRANTED, approval, f"queued, {by}")
         crashpoints.reach("approvals_t.executing:after")
 
     def _fail(self, approval: Approval, why: str, now: datetime) -> None:
@@ -174,7 +182,7 @@ class ApprovalExecution:
             return True
 
         if self._ledger.write(work):
-            log.error("approval %s: %s failed: %s", approval.approval_id, approval.again, why)
+            log_approval(LogEvent.APPROVAL_FAILED, approval, f"failed: {why}", error=why)
 
     def _later(self, approval: Approval, why: str, now: datetime) -> None:
         if why != approval.reason:
@@ -184,7 +192,7 @@ class ApprovalExecution:
     def _end(self, approval: Approval, votes: Sequence[Vote], made: Move, why: str, now: datetime) -> None:
         facts = {"error": why} if made is Move.CANCEL else None
         if self._ledger.step(rows.move(approval, made, rows.ApprovalDecision(US, why, votes, facts), now), now):
-            log.info("approval %s of %s: %s", approval.approval_id, approval.command.name, why)
+            log_approval(_ENDED[made], approval, why, reason=why)
 
     def _read(self, approval_id: str) -> tuple[Approval, list[Vote]]:
         def look(connection: Connection) -> tuple[Approval, list[Vote]]:
@@ -202,3 +210,11 @@ def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
         return command
     states = sorted({state for state in states_of(command.workers, seen).values() if state})
     return replace(command, params={**command.params, STATE_PARAM: ",".join(states)})
+
+
+def log_approval(event: LogEvent, approval: Approval, words: str, **fields: object) -> None:
+    """Log an event of an approval."""
+    about = event.extra(approval_id=approval.approval_id, command=approval.command.name, **fields)
+    with command_context(approval.task_id, approval.command.label):
+        level = logging.getLevelNamesMapping()[event.level]
+        log.log(level, "approval %s of %s: %s", approval.approval_id, approval.command.name, words, extra=about)

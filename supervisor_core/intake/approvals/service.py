@@ -18,10 +18,11 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import CommandText, RefusedError, UsageError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.intake.approvals import rows
-from supervisor_core.intake.approvals.execution import ApprovalExecution
+from supervisor_core.intake.approvals.execution import ApprovalExecution, log_approval
 from supervisor_core.intake.approvals.observed_state import Observe, all_so_already, fingerprint, objections, states_of
 from supervisor_core.intake.approvals.rights import Rights, host_rights, nobody_to_approve
 from supervisor_core.intake.approvals.rules import (
@@ -120,6 +121,8 @@ class Approvals:
         crashpoints.reach("approvals_t.pending:after")
         if filed is None:
             raise RequestRefused("Somebody else was first.")
+        who = filed.requester.name or filed.requester.id
+        log_approval(LogEvent.APPROVAL_REQUESTED, filed, f"requested by {who}", requested_by=who)
         return filed
 
     def vote(
@@ -145,7 +148,11 @@ class Approvals:
         crashpoints.reach("votes_t.cast:after")
         if why:
             raise VoteRefused(why)
-        return VoteResult(*self.find(approval.approval_id))
+        result = VoteResult(*self.find(approval.approval_id))
+        if result.approval.state is ApprovalState.DENIED:
+            who = voter.name or voter.id
+            log_approval(LogEvent.APPROVAL_DENIED, result.approval, f"denied by {who}", voter=who)
+        return result
 
     def cancel(
         self,
@@ -170,6 +177,7 @@ class Approvals:
         ):  # again where somebody has voted meanwhile: an approved one can be taken back, too
             decided = rows.ApprovalDecision(by.id, said, votes)
             if self._ledger.step(rows.move(approval, Move.CANCEL, decided, moment), moment):
+                log_approval(LogEvent.APPROVAL_CANCELLED, approval, f"cancelled. {said}", reason=said)
                 return VoteResult(*self.find(approval.approval_id))
             approval, votes = self.find(approval.approval_id)
         stands = "running" if approval.state is ApprovalState.EXECUTING else approval.state
@@ -302,9 +310,11 @@ class Approvals:
         votes = self._ledger.read(lambda connection: rows.votes_of(connection, approval.approval_id))
         minutes = (approval.expires_at - approval.requested_at) / timedelta(minutes=1)
         why = f"Nobody decided within {minutes:g} minutes."
-        return self._ledger.step(
-            rows.move(approval, Move.EXPIRE, rows.ApprovalDecision("supervisor", why, votes), now), now
-        )
+        decided = rows.ApprovalDecision("supervisor", why, votes)
+        expired = self._ledger.step(rows.move(approval, Move.EXPIRE, decided, now), now)
+        if expired:
+            log_approval(LogEvent.APPROVAL_EXPIRED, approval, why, reason=why)
+        return expired
 
 
 def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:

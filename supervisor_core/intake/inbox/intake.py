@@ -32,6 +32,7 @@ from supervisor_core.commands.flags import (
 from supervisor_core.common import crashpoints
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import LISTED, ClaimedFlag, FlagContent, UnclaimedFlag
+from supervisor_core.intake.filing import log_received
 from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.rejections import FlagRejections, Rejection
 from supervisor_core.intake.inbox.rules import DOOR, FlagRules
@@ -191,6 +192,7 @@ class FlagIntake:
                     continue
                 self._host.drive.call(self._host.inbox.remove, opened.flag)
                 if answer is not None:
+                    log_received(answer)
                     filed.append(answer)
         self._rejections.reject(rejections)
         return filed, len(rejections)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.flags import FlagClaims
 from supervisor_core.commands.labels import audit_label
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import storable
 from supervisor_core.common.times import to_text
 from supervisor_core.host.inbox import REJECTED, ClaimedFlag
@@ -81,7 +82,9 @@ class FlagRejections:
         written = [self._ledger.submit(partial(self._refuse, rejection=each, now=now)) for each in rejections]
         for rejection, future in zip(rejections, written, strict=True):
             future.result()
-            log.warning("flag %s rejected: %s", rejection.flag.name, rejection.reason)
+            name, reason = rejection.flag.name, rejection.reason
+            about = LogEvent.FLAG_REJECTED.extra(worker_id=rejection.claims.worker_id, flag=name, reason=reason)
+            log.warning("flag %s rejected: %s", name, reason, extra=about)
             self._host.drive.call(self._host.inbox.reject, rejection.flag, rejection.reason)
         names = [each.flag.path.name for each in rejections]
         self._ledger.write(lambda connection: sightings.forget_all(connection, names))
@@ -148,7 +151,7 @@ class FlagRejections:
                 "door": DOOR,
             },
         )
-        log.warning("%s", words)
+        log.warning("%s", words, extra=LogEvent.FLAGS_REJECTED.extra(count=len(flags), report=f"{REJECTED}/{name}"))
 
         def work(connection: Connection) -> None:
             sightings.forget_all(connection, [each.flag.name for each in rejections])

@@ -22,6 +22,7 @@ from supervisor_core.commands.words import excerpt
 from supervisor_core.common import crashpoints
 from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, describe
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig, grammar_context
@@ -133,7 +134,9 @@ class SchedulesChore:
     def _look(self, schedule: Schedule, now: datetime) -> bool:
         here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
         if here.missed_at is not None and schedule.waiting_since is None:
-            log.warning("schedule %s missed %s: no supervisor was running", schedule.name, to_text(here.missed_at))
+            at = to_text(here.missed_at)
+            about = LogEvent.SCHEDULE_MISSED.extra(schedule=schedule.name, missed_at=at)
+            log.warning("schedule %s missed %s: no supervisor was running", schedule.name, at, extra=about)
         if here.run_at is None:
             why = f"No supervisor was running from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
             last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
@@ -141,7 +144,9 @@ class SchedulesChore:
             return False
         if schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
             why = "The previous run hadn't finished."
-            log.warning("schedule %s skips %s: the previous run hasn't finished", schedule.name, to_text(here.run_at))
+            words = "schedule %s skips %s: the previous run hasn't finished"
+            about = LogEvent.SCHEDULE_SKIPPED.extra(schedule=schedule.name)
+            log.warning(words, schedule.name, to_text(here.run_at), extra=about)
             last = LastRun(here.run_at, RunState.SKIPPED, why)
             self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
             return False
@@ -216,7 +221,9 @@ class SchedulesChore:
         filed = self._ledger.write(work)
         crashpoints.reach("schedules_t.filed:after")
         if filed:
-            log.info("schedule %s: %s runs as %s", schedule.name, schedule.command, command.task_id)
+            run, task_id = schedule.command, command.task_id
+            about = LogEvent.SCHEDULE_STARTED.extra(schedule=schedule.name, command=run, task_id=task_id)
+            log.info("schedule %s: %s runs as %s", schedule.name, run, task_id, extra=about)
         return filed
 
     def _answer(self, schedule: Schedule, taken: rows.RunRecord, answered: ScheduledAnswer, now: datetime) -> None:
@@ -229,7 +236,8 @@ class SchedulesChore:
         crashpoints.reach("schedules_t.answered:after")
 
     def _refuse(self, schedule: Schedule, here: DueRun, run_at: datetime, why: str, now: datetime) -> None:
-        log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why)
+        about = LogEvent.SCHEDULE_REFUSED.extra(schedule=schedule.name, reason=why)
+        log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why, extra=about)
         taken = rows.RunRecord(LastRun(run_at, RunState.REFUSED, why), here.next_at)
         config = self._config()
         place = str((schedule.card or config.announcement() or {}).get("channel") or "")

@@ -10,6 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from supervisor_core.common.errors import describe
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
@@ -205,9 +206,10 @@ class Prober:
         if bool(failing) != bool(before and before.failing):
             self._changed(worker_id)
         if failing and not (before and before.failing):
-            log.warning("%s: %s", worker_id, failing, extra={"worker_id": worker_id})
+            about = LogEvent.PROBE_FAILED.extra(worker_id=worker_id, reason=failing)
+            log.warning("%s: %s", worker_id, failing, extra=about)
         elif before and before.failing and not failing:
-            log.info("%s: all probes pass again", worker_id, extra={"worker_id": worker_id})
+            log.info("%s: all probes pass again", worker_id, extra=LogEvent.PROBE_PASSED.extra(worker_id=worker_id))
 
 
 def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:

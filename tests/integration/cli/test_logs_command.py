@@ -96,6 +96,23 @@ def test_worker_level_and_time_narrow_it_down(home: Home) -> None:
     assert [json.loads(each)["message"] for each in done.stdout.splitlines()] == ["fits", "its task"]
 
 
+def test_events_are_chosen_by_name_and_pattern(home: Home) -> None:
+    names = ("worker.started", "worker.exited", "command.done", "log", "workers.gone")
+    log(home, *(line(name, event=name) for name in names))
+
+    def shown(*words: str) -> list[str]:
+        return [json.loads(each)["event"] for each in home.supervisor("logs", "--json", *words).stdout.splitlines()]
+
+    assert shown("--event", "worker.exited") == ["worker.exited"]
+    assert shown("--event", "worker.*", "--event", "command.done") == [
+        "worker.started",
+        "worker.exited",
+        "command.done",
+    ]
+    assert shown("--event", "worker.*", "-n", "1") == ["worker.exited"], "the newest one that fits"
+    assert shown("--event", "log") == ["log"]
+
+
 def test_a_half_written_line_is_counted_aside(home: Home) -> None:
     log(home, line("one"), line("half")[:50] + line("two"), line("the last")[:30])
     done = home.supervisor("logs", "--json")
@@ -134,6 +151,8 @@ def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
     [
         (["--since", "yesterday"], "--since 'yesterday' isn't a time. Try 2d, 12h or 2026-01-31."),
         (["--level", "loud"], "must be one of debug, info, warning, error, critical, not 'loud'"),
+        (["--event", "worker.exitd"], "there's no log event 'worker.exitd'. Did you mean worker.exited?"),
+        (["--event", "zzz"], "there's no log event 'zzz'; docs/reference/events.md lists them"),
         (["-n", "-1"], "must be a number from 0 to 1000000"),
         (["-n", "some"], "must be a number from 0 to 1000000, not 'some'"),
     ],
@@ -161,6 +180,14 @@ def test_following_with_no_number_shows_what_comes_alone_and_waits_for_a_log(hom
         assert "there's no log at" in follower.stderr.readline()
         log(home, line("no"), line("worse", level="ERROR"))
         assert next_line(follower) == line("worse", level="ERROR")
+
+
+def test_following_events_by_name_passes_over_the_others(home: Home) -> None:
+    with following(home, "-n", "0", "--event", "worker.*", "--json") as follower:
+        assert follower.stderr is not None
+        assert "there's no log at" in follower.stderr.readline()
+        log(home, line("no"), line("yes", event="worker.exited"))
+        assert next_line(follower) == line("yes", event="worker.exited")
 
 
 def test_ctrl_c_ends_it_quietly_as_an_interrupted_command(home: Home) -> None:
@@ -218,6 +245,12 @@ def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home:
         assert "pause of OrionMX started" in next_line(follower)
     home.supervisor("stop")
     wait_until(lambda: "pause of OrionMX succeeded" in home.supervisor("logs", "--worker", "OrionMX").stdout)
+    lines = home.supervisor("logs", "--json").stdout.splitlines()
+    events = [event for event in map(json.loads, lines) if event["event"] != "log"]
+    about = {event["event"]: event for event in events}
+    assert about["worker.started"]["pid"] == pid
+    assert (about["command.started"]["command"], about["command.started"]["source"]) == ("pause", "cli")
+    assert {"daemon.started", "worker.stopped", "command.done", "daemon.stopped"} <= set(about)
 
 
 def test_it_imports_nothing_slow() -> None:

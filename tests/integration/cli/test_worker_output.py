@@ -49,7 +49,7 @@ def test_the_newest_lines_are_shown_without_a_daemon(home: Home) -> None:
     ("words", "said"),
     [
         (["Nort"], "North"),
-        (["North", "--level", "error"], "--worker, --level and --since search the supervisor's events"),
+        (["North", "--level", "error"], "--worker, --level, --since and --event search the supervisor's events"),
         (["all", "-f"], "-f follows the output of one worker"),
         (["North", "some"], "must be a number from 0 to 1000000, not 'some'"),
     ],

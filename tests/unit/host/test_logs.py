@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging import log as logs
 from tests.support.waiting import wait_until
@@ -91,7 +92,7 @@ def test_an_exception_is_one_line_with_its_traceback(home: Path) -> None:
 
 def test_the_twin_says_the_same_in_json(home: Path) -> None:
     with logs.command_context("t1", "hotfix"):
-        log.info("started", extra={"event": "worker.started", "worker_id": "OrionMX"})
+        log.info("started", extra=LogEvent.WORKER_STARTED.extra(worker_id="OrionMX", pid=4711))
     log.info("plain")
     told, plain = events(home)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(told.pop("timestamp")))
@@ -103,6 +104,7 @@ def test_the_twin_says_the_same_in_json(home: Path) -> None:
         "worker_id": "OrionMX",
         "task_id": "t1",
         "label": "hotfix",
+        "pid": 4711,
     }
     assert (plain["event"], plain["task_id"], plain["worker_id"]) == ("log", None, None)
 
@@ -258,3 +260,9 @@ def test_a_line_that_can_not_be_made_does_not_stop_who_logged_it(
     log.info("%d", "no number")
     log.info("goes on")
     copied.shows("goes on")
+
+
+def test_an_event_outside_of_a_command_can_name_it(home: Path) -> None:
+    log.info("it runs", extra=LogEvent.SCHEDULE_STARTED.extra(task_id="t1", schedule="nightly", command="restart"))
+    (told,) = events(home)
+    assert (told["task_id"], told["label"], told["schedule"]) == ("t1", None, "nightly")
