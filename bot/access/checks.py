@@ -93,6 +93,11 @@ class AccessChecks:
         _, why = await self._people.judged(user, partial(judge, command=command, rules=self.rules), fresh=True)
         return why.plain if why else ""
 
+    async def objection(self, user: str, command: Command) -> str:
+        """Why this user can't send a command, as far as Slack said lately; empty if they can."""
+        _, why = await self._judged(user, partial(may_give, command=command, rules=self.rules), fresh=False)
+        return why.words if why else ""
+
     async def _judged(self, user: str, judge: AccessRule, *, fresh: bool) -> AccessResult:
         """Check a right by the rule. A right that can't be verified is refused."""
         try:

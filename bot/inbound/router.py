@@ -25,6 +25,7 @@ from bot.views.blocks import text_message
 from bot.views.buttons import ACTION, PAGE, SHARE
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DECISION, DENIAL, VOTE
+from bot.views.form_fields import VALUE
 from bot.views.home.page import PAGE as HOME_PAGE
 from bot.views.home.page import REFRESH, SHOW
 from bot.views.home.sections import DECIDE, DO
@@ -98,6 +99,7 @@ ROUTES: Sequence[Route] = (
     route("shortcut", forms.SHORTCUT_ON_MESSAGE, _envelope, lambda to: to.forms.open_picker),
     route("action", forms.OPEN, _envelope, lambda to: to.forms.open_picker),
     route("action", forms.PICK, _envelope, lambda to: to.forms.show_picked),
+    route("action", VALUE, _envelope, lambda to: to.forms.choose),
     route("view", forms.FORM, requests.from_form, lambda to: to.forms.submit),
     route("event", "app_home_opened", _envelope, lambda to: to.home.open),
     route("action", re.compile(f"^{DO}(:|$)"), _envelope, lambda to: to.home.open_form),

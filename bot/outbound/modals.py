@@ -27,6 +27,9 @@ TRIGGER_SECONDS = 3.0
 QUICK_SECONDS = 0.25
 """A lookup that takes no longer needs no loading view."""
 
+View = Mapping[str, Any]
+"""A modal as Slack returns it, with its id and its hash."""
+
 log = logging.getLogger(__name__)
 
 
@@ -35,14 +38,15 @@ class NoFormError(Exception):
 
 
 class Modals:
-    """Opens and replaces modals. A failure at Slack is logged and returned as False, never raised."""
+    """Opens and replaces modals, and returns them as Slack shows them. A failure at Slack is logged and returned as
+    an empty view, never raised."""
 
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
 
-    async def show(self, trigger_id: str, view: Json) -> bool:
+    async def show(self, trigger_id: str, view: Json) -> View:
         """Open a modal."""
-        return bool(await self._open(trigger_id, view))
+        return await self._open(trigger_id, view)
 
     async def show_when_ready(self, trigger_id: str, title: str, compose: Callable[[], Awaitable[Json]]) -> bool:
         """Open the modal that `compose` returns, with a loading view until then. `title`: 24 characters at most.
@@ -54,7 +58,7 @@ class Modals:
         try:
             await asyncio.wait({composing}, timeout=QUICK_SECONDS)
             if composing.done():
-                return await self.show(trigger_id, composing.result())
+                return bool(await self.show(trigger_id, composing.result()))
             shown = await self._open(trigger_id, loading(title))
             if not shown:
                 return False
@@ -63,21 +67,23 @@ class Modals:
             except Exception as error:
                 await self.replace(shown, not_loaded(title, _explanation(error)))
                 raise
-            return await self.replace(shown, view)
+            return bool(await self.replace(shown, view))
         finally:
             composing.cancel()
 
-    async def replace(self, shown: Mapping[str, Any], view: Json) -> bool:
-        """Replace a modal as it was `shown`. False if it has changed since, because somebody chose twice; True if the
-        person has closed it."""
+    async def replace(self, shown: View, view: Json) -> View:
+        """Replace a modal as it was `shown`; without a `hash`, whatever it shows by now. Empty if it has changed since,
+        because somebody chose twice; the same as before if the person has closed it."""
+        by_hash = {"hash": str(shown["hash"])} if shown.get("hash") else {}
         try:
-            await self._client.views_update(view_id=str(shown["id"]), hash=str(shown["hash"]), view=view)
+            answer = await self._client.views_update(view_id=str(shown["id"]), view=view, **by_hash)
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("a modal couldn't be updated: %s", failure_text(error))
-            return isinstance(error, SlackApiError) and error_code(error) == "not_found"
-        return True
+            return shown if isinstance(error, SlackApiError) and error_code(error) == "not_found" else {}
+        now: View = answer["view"]
+        return now
 
-    async def _open(self, trigger_id: str, view: Json) -> Mapping[str, Any]:
+    async def _open(self, trigger_id: str, view: Json) -> View:
         """The opened view; empty if Slack didn't open it."""
         try:
             async with asyncio.timeout(TRIGGER_SECONDS):
@@ -85,7 +91,7 @@ class Modals:
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("a modal couldn't be opened: %s", failure_text(error))
             return {}
-        shown: Mapping[str, Any] = answer["view"]
+        shown: View = answer["view"]
         return shown
 
 

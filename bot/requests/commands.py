@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pr
 from bot.views.blocks import Content, text_message
 from bot.views.cards.notices import approval_requested, preview_pending
 from bot.views.text import code_span, display_name, error_text, escape
+from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
@@ -239,7 +240,8 @@ class CommandRequests:
 
     async def _handed_over(self, request: Request, command: Command, person: Person, pool: Blocking) -> Response:
         issuer = Issuer(request.actor, person.name)
-        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=request.task_id, card=card_place(request))
+        bound = replace(command, params={**command.params, STATE_PARAM: request.seen}) if request.seen else command
+        submit = partial(self._gateway.submit, bound, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
             await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)

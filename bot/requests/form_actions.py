@@ -12,11 +12,12 @@ from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.modals import Modals
+from bot.requests.form_previews import FormPreviews, seen_in
 from bot.requests.forms import read_form
 from bot.requests.request import FormSubmission, Request, from_form_opening
 from bot.views import forms as views
 from bot.views.blocks import text_message
-from bot.views.forms import TARGET, matching_options
+from bot.views.form_fields import TARGET, matching_options
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -42,9 +43,17 @@ ListCommands = Callable[[str], Awaitable[Sequence[CommandDefinition]]]
 class FormActions:
     """Opens forms and submits them. `list_commands` gives the commands for a user id, `submit` runs one."""
 
-    def __init__(self, modals: Modals, config: SupervisorConfig, list_commands: ListCommands, submit: Submit) -> None:
+    def __init__(
+        self,
+        modals: Modals,
+        config: SupervisorConfig,
+        previews: FormPreviews,
+        list_commands: ListCommands,
+        submit: Submit,
+    ) -> None:
         self._modals = modals
         self._config = config
+        self._previews = previews
         self._list_commands = list_commands
         self._submit = submit
 
@@ -61,10 +70,10 @@ class FormActions:
         return None if isinstance(found, str) else {"response_action": "errors", "errors": dict(found)}
 
     async def open_form(
-        self, trigger_id: str, name: str, channel: str = "", thread: str | None = None, text: str = "", chosen: str = ""
-    ) -> bool:
+        self, request: Request, trigger_id: str, name: str, text: str = "", chosen: str = ""
+    ) -> Response:
         """Open the form of a command with this trigger. `text`: the command as far as it's known; `chosen`: the initial
-        channel, for a form that is opened outside one. False if Slack didn't open it, with the reason in the log."""
+        channel, for a form that is opened outside one."""
         filled = None
         try:
             filled = self._parsed(text) if text else None
@@ -72,15 +81,16 @@ class FormActions:
             log.info("a form of %s begins empty: %s", name, error)
         if filled is not None and filled.name != name:
             filled = None
-        return await self._modals.show(trigger_id, self._form(CATALOG[name], channel, thread, filled, chosen))
+        view = self._previews.form(CATALOG[name], *_place_of(request), filled, chosen)
+        shown = await self._modals.show(trigger_id, view)
+        return self._previews.opened(shown, request.user) if shown else not_opened(request)
 
     async def open_picker(self, envelope: StoredEnvelope) -> Response:
         """Open the picker of commands, for this channel if there is one."""
         request = from_form_opening(envelope)
-        place = ("", None) if request.channel == request.user else (request.channel, request.thread)
 
         async def compose() -> dict[str, Any]:
-            return views.command_picker(await self._list_commands(request.user), *place)
+            return views.command_picker(await self._list_commands(request.user), *_place_of(request))
 
         trigger = str(envelope.payload.get("trigger_id") or "")
         try:
@@ -98,34 +108,32 @@ class FormActions:
         if definition is None or not view:
             return Response()
         known = views.form_context(view)
-        if await self._modals.replace(view, self._form(definition, known.channel, known.thread)):
-            return Response()
-        return not_opened(from_form_opening(envelope))
+        request = from_form_opening(envelope)
+        shown = await self._modals.replace(view, self._previews.form(definition, known.channel, known.thread))
+        return self._previews.opened(shown, request.user) if shown else not_opened(request)
+
+    async def choose(self, envelope: StoredEnvelope) -> Response:
+        """Show the preview of what was just chosen in a form."""
+        return await self._previews.chosen(envelope)
 
     async def submit(self, submission: FormSubmission) -> Response:
         """Handle a submitted form like any other request. It was acknowledged when it was stored."""
         found = read_form(submission.view, grammar_context(self._config))
         if isinstance(found, str):
-            return await self._submit(replace(submission.request, text=found))
+            seen = seen_in(submission.view, self._config)
+            return await self._submit(replace(submission.request, text=found, seen=seen))
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(each)}" for each in found.values())
         told = text_message(f":warning: Nothing was done. These values are no longer valid:\n{wrong}")
         return Response(messages=(whisper(submission.request, told),))
 
-    def _form(
-        self,
-        definition: CommandDefinition,
-        channel: str,
-        thread: str | None,
-        filled: Command | None = None,
-        chosen: str = "",
-    ) -> dict[str, Any]:
-        config = self._config
-        approval, context = config.needs_approval(definition.name, "slack"), grammar_context(config)
-        return views.command_form(definition, context, channel, thread, approval=approval, filled=filled, chosen=chosen)
-
     def _parsed(self, text: str) -> Command:
         return parse(text, grammar_context(self._config))
+
+
+def _place_of(request: Request) -> tuple[str, str | None]:
+    """The channel and thread for the form; none for one that must ask."""
+    return ("", None) if request.channel == request.user else (request.channel, request.thread)
 
 
 def not_opened(request: Request) -> Response:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bot.views import forms as inputs
+from bot.views import form_fields as inputs
 from bot.views.forms import form_context
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import KEEP_GOING, NOTE, CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label
@@ -41,16 +41,35 @@ def read_form(view: Mapping[str, Any], context: GrammarContext) -> str | Errors:
     definition = CATALOG.get(form_context(view).command)
     if definition is None:
         return _place_errors(view, {"": "This form is out of date. Close it and open it again."})
-    reading = _FormReader(definition, context, (view.get("state") or {}).get("values") or {})
+    reading = _FormReader(definition, context, _values(view))
     command = reading.command()
     text = reading.text(command) if command is not None else ""
     return text or _place_errors(view, reading.errors)
 
 
+def read_choice(view: Mapping[str, Any], context: GrammarContext) -> Command | None:
+    """The command in this form as far as it decides the effect: without its label, its note and `--keep-going`. None
+    while the form can't be read."""
+    definition = CATALOG.get(form_context(view).command)
+    if definition is None:
+        return None
+    beside = {inputs.LABEL, *map(inputs.block_id_of, (NOTE, KEEP_GOING))}
+    values = {block: state for block, state in _values(view).items() if block not in beside}
+    reading = _FormReader(definition, context, values)
+    command = reading.command()
+    text = reading.text(command) if command is not None else ""
+    return parse(text, context) if text else None
+
+
 def chosen_channel(view: Mapping[str, Any]) -> str:
     """The channel that the person chose for the card; empty if none."""
+    return _field_value(_values(view), inputs.WHERE)
+
+
+def _values(view: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields by their names: a menu of commits has the newest commit in its `block_id` as well."""
     values = (view.get("state") or {}).get("values") or {}
-    return _field_value(values, inputs.WHERE)
+    return {inputs.field_of(block): state for block, state in values.items()}
 
 
 class _FormReader:
@@ -173,10 +192,11 @@ def _field_value(values: Mapping[str, Any], block: str) -> str:
 
 def _place_errors(view: Mapping[str, Any], errors: Errors) -> str | Errors:
     """Each error at its field, or at the first field if the form doesn't have that one."""
-    blocks = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
+    ids = [str(block.get("block_id")) for block in view.get("blocks") or () if block.get("type") == "input"]
+    blocks = {inputs.field_of(each): each for each in ids}
     if not blocks:  # no field and so no place for an error: the text of the command has the same error
         return form_context(view).command
     placed: dict[str, str] = {}
     for block, words in errors.items():
-        placed.setdefault(block if block in blocks else blocks[0], fit(words, LONGEST_ERROR))
+        placed.setdefault(blocks.get(block, ids[0]), fit(words, LONGEST_ERROR))
     return placed

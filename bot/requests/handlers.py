@@ -18,6 +18,7 @@ from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
 from bot.requests.commands import CommandRequests, HostAnswers, reply_with
 from bot.requests.form_actions import FormActions
+from bot.requests.form_previews import FormPreviews
 from bot.requests.home_actions import HomeActions
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
@@ -93,7 +94,8 @@ def build_handlers(
         submitted=context.filed,
     )
     modals = Modals(client)
-    forms = FormActions(modals, config, allowed.to_user, commands.handle)
+    previews = FormPreviews(modals, config, context.code, access.objection)
+    forms = FormActions(modals, config, previews, allowed.to_user, commands.handle)
     return RequestHandlers(
         access=access,
         commands=commands,

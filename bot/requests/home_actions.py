@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.inbound.dispatcher import Response
 from bot.outbound.home import HomeRefresher
 from bot.outbound.messages import whisper
-from bot.requests.form_actions import FormActions, not_opened
+from bot.requests.form_actions import FormActions
 from bot.requests.request import from_form_opening
 from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW
@@ -56,9 +56,9 @@ class HomeActions:
             told = text_message(f":warning: {escape(excerpt(worker_id))} is no longer a worker on this host.")
             return Response(messages=(whisper(from_form_opening(envelope), told),))
         trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""
-        if await self._forms.open_form(trigger, name, text=text, chosen=self._place(name)):
-            return Response()
-        return not_opened(from_form_opening(envelope))
+        return await self._forms.open_form(
+            from_form_opening(envelope), trigger, name, text=text, chosen=self._place(name)
+        )
 
     def _place(self, name: str) -> str:
         """The initial channel of a form: the alert channel, or one in which commands are allowed. An answer is for one

@@ -54,6 +54,8 @@ class Request:
     """The content that a button shares with the channel; empty otherwise."""
     replaces: bool = False
     """True if the answer replaces the message of the button, which only this person sees."""
+    seen: str = ""
+    """The states that a preview in a form showed: the command is refused if they have changed since."""
     said_at: datetime | None = None
     """The time of the message by Slack's clock, because Slack may deliver it much later."""
 

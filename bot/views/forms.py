@@ -3,180 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from bot.views.answers.help import TITLES
-from bot.views.blocks import Json, modal, option, plain_text, section
+from bot.views.blocks import Json, modal, plain_text, section
 from bot.views.blocks import context as small_print
+from bot.views.form_fields import (
+    COMMITS,
+    OPTION_TEXT,
+    commit_menu,
+    input_place,
+    label,
+    note,
+    number_in,
+    parameter,
+    target,
+)
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, TargetRule
-from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
-from supervisor_core.commands.parameters import Parameter, ParameterKind
-from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
-from supervisor_core.common.text import capitalize
-from supervisor_core.common.times import format_span
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.targets import GrammarContext
 
-TARGET, LABEL, WHERE = "target", "label", "where"
-VALUE = "value"
-"""The `action_id` of every field; its `block_id` says which it is."""
-
-MOST_OPTIONS = 100
-"""Options of one menu; with more, the menu requests those that match the typed text."""
-
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-DURATIONS = (15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY)
-"""The choices for a duration."""
-
-OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
-
-_USER_ID = re.compile(r"[UW][A-Z0-9]+")
-
-
-def block_id_of(parameter: Parameter) -> str:
-    """The `block_id` of a parameter's field."""
-    return f"param:{parameter.name}"
-
-
-def target(definition: CommandDefinition, context: GrammarContext, filled: Command | None) -> Json:
-    """The menu of workers and teams; for a command that only reads, none means all."""
-    optional = definition.risk is Risk.READS
-    default = (context.every_worker if len(context.workers) == 1 else "") if optional else context.default or ""
-    chosen = filled.target if filled else default if definition.target is TargetRule.WORKERS else ""
-    options = [option(_called(each), each) for each in target_names(context)]
-    element: Json = {"type": "static_select", "placeholder": plain_text("Choose one")}
-    if len(options) > MOST_OPTIONS:
-        element = {
-            "type": "external_select",
-            "placeholder": plain_text("Type part of a name"),
-            "min_query_length": 0,
-        }
-    else:
-        if chosen and all(each["value"] != chosen for each in options):
-            options = [option(_called(chosen), chosen), *options[: MOST_OPTIONS - 1]]
-        element["options"] = options
-    if chosen:
-        element["initial_option"] = option(_called(chosen), chosen)
-    hint = "Leave empty for all workers." if optional else ""
-    return _input(TARGET, "Worker", element, hint, optional=optional)
-
-
-def target_names(context: GrammarContext) -> list[str]:
-    """Everything that can be chosen: each worker, each team that has some, and all."""
-    teams = [TEAM + name for name, members in context.teams.items() if set(members) & set(context.workers)]
-    return [*context.workers, *teams, *([ALL] if context.workers else [])]
-
-
-def matching_options(query: str, context: GrammarContext) -> list[Json]:
-    """The options for what was typed into a menu of targets: what begins so comes first, and a pattern is one."""
-    typed = query.strip()
-    wanted = typed.casefold()
-    known = [(name, f"{name} {_called(name)}".casefold()) for name in target_names(context)]
-    found = [name for name, words in known if words.startswith(wanted)]
-    found += [name for name, words in known if wanted in words and not words.startswith(wanted)]
-    if PATTERN.intersection(typed) and " " not in typed and _means_somebody(typed, context):
-        found = [typed, *found]
-    return [option(_called(name), name) for name in found[:MOST_OPTIONS]]
-
-
-def _means_somebody(pattern: str, context: GrammarContext) -> bool:
-    try:
-        return bool(resolve(pattern, context))
-    except GrammarError:
-        return False
-
-
-def parameter(one: Parameter, filled: Command | None) -> Json:
-    """One parameter, by its kind."""
-    value = filled.params.get(one.name) if filled else one.default
-    by_help = one.kind in (ParameterKind.DURATION, ParameterKind.NUMBER)
-    name = one.help.partition(" (")[0] if by_help else one.name.replace("_", " ")
-    hint = one.help if one.kind is ParameterKind.FLAG else one.description
-    return _input(
-        block_id_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
-    )
-
-
-def label(filled: Command | None) -> Json:
-    """The label."""
-    element: Json = {"type": "plain_text_input", "max_length": MAX_LABEL}
-    if filled and filled.label:
-        element["initial_value"] = filled.label
-    hint = "Letters A-Z, digits, spaces, hyphens and underscores. Part of the audit trail."
-    return _input(LABEL, "Label", element, hint, optional=True)
-
-
-def note(filled: Command | None) -> Json:
-    """The note."""
-    element: Json = {"type": "plain_text_input", "max_length": MAX_NOTE}
-    if filled and filled.note:
-        element["initial_value"] = filled.note
-    return _input(block_id_of(NOTE), "Note", element, f"Any text, up to {MAX_NOTE} characters.", optional=True)
-
-
-def input_place(*, informs: bool, chosen: str = "") -> Json:
-    """The channel, for a form that wasn't opened from one. `informs`: an answer and no card; `chosen`: the
-    preselected channel."""
-    element: Json = {
-        "type": "conversations_select",
-        **({"initial_conversation": chosen} if chosen else {"default_to_current_conversation": True}),
-        # An answer to one person gets there also where the bot is no member.
-        "response_url_enabled": True,
-        "filter": {"include": ["public", "private"], "exclude_bot_users": True},
-        "placeholder": plain_text("Choose a channel"),
-    }
-    name = "Show the answer in (only to you)" if informs else "Post in"
-    return _input(WHERE, name, element, "Leave empty for our direct messages.", optional=True)
-
-
-def _element(one: Parameter, value: object) -> Json:
-    spelled = "" if value is None else one.spelled(value)
-    match one.kind:
-        case ParameterKind.NUMBER:
-            element: Json = {"type": "number_input", "is_decimal_allowed": False}
-            element |= {"min_value": str(one.low), "max_value": str(one.high)}
-        case ParameterKind.CHOICE:
-            options = [option(choice, choice) for choice in one.choices]
-            return _chosen("static_select", options, spelled) | {"placeholder": plain_text("Choose one")}
-        case ParameterKind.FLAG:
-            options = [option(one.word, one.name)]
-            return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
-        case ParameterKind.DURATION:
-            spans = [each for each in DURATIONS if one.low <= each <= one.high]
-            if isinstance(value, int) and value not in spans:
-                spans = sorted([*spans, value])
-            options = [option(format_span(each), one.spelled(each)) for each in spans]
-            return _chosen("static_select", options, spelled) | {"placeholder": plain_text("Choose a duration")}
-        case ParameterKind.PERSON:
-            initial = {"initial_user": spelled} if _USER_ID.fullmatch(spelled) else {}
-            return {"type": "users_select", "placeholder": plain_text("Choose a person"), **initial}
-        case _:
-            element = {"type": "plain_text_input"}
-            if one.high:
-                element["max_length"] = min(one.high, LONGEST_INPUT)
-    return element | ({"initial_value": spelled} if spelled else {})
-
-
-def _chosen(kind: str, options: Sequence[Json], value: str) -> Json:
-    chosen = [each for each in options if each["value"] == value]
-    return {"type": kind, "options": [*options]} | ({"initial_option": chosen[0]} if chosen else {})
-
-
-def _input(block_id: str, name: str, element: Json, hint: str, *, optional: bool) -> Json:
-    block: Json = {"type": "input", "block_id": block_id, "label": plain_text(name), "optional": optional}
-    block["element"] = {**element, "action_id": VALUE}
-    if hint:
-        block["hint"] = plain_text(fit(hint, HINT))
-    return block
-
-
-def _called(name: str) -> str:
-    return "all workers" if name == ALL else name
-
+LIVE = frozenset({"rollback", "update", "update-deps"})
+"""The commands whose form shows a preview: a choice in it updates the form."""
 
 SHORTCUT, SHORTCUT_ON_MESSAGE = "supervisor_command", "supervisor_command_here"
 """The `callback_id` of the shortcuts, as the manifest has them."""
@@ -229,6 +80,10 @@ class FormContext:
     channel: str = ""
     """Empty where the form must ask."""
     thread: str | None = None
+    seen: str = ""
+    """The states that the preview in the form shows."""
+    seen_of: str = ""
+    """The command that this preview is for."""
 
 
 def form_context(view: Mapping[str, Any]) -> FormContext:
@@ -266,6 +121,18 @@ NO_RIGHT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LivePreview:
+    """The preview in a form."""
+
+    blocks: Sequence[Json] = ()
+    commits: Json | None = None
+    """The menu of commits; None for numbers alone."""
+    seen: str = ""
+    """The states that it shows, and the command that it is for. Both come back when the form is submitted."""
+    seen_of: str = ""
+
+
 def command_form(
     definition: CommandDefinition,
     context: GrammarContext,
@@ -275,13 +142,20 @@ def command_form(
     approval: bool = False,
     filled: Command | None = None,
     chosen: str = "",
+    preview: LivePreview | None = None,
 ) -> Json:
     """The form of one command, with what is known already. `approval`: it needs an approval; `chosen`: the
-    preselected channel."""
+    preselected channel; `preview`: for a form that shows its command's effect."""
     blocks: list[Json] = [section(escape(definition.summary))]
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(target(definition, context, filled))
-    blocks += [parameter(each, filled) for each in definition.written_for(len(context.workers))]
+    shown = preview or LivePreview()
+    if definition.name in LIVE and context.workers:
+        fields = [*blocks[1:], *_live_fields(definition, filled, shown)]
+        blocks = [blocks[0], *({**each, "dispatch_action": True} for each in fields)]
+        blocks += shown.blocks or [small_print("Choose a worker to see a preview.")]
+    else:
+        blocks += [parameter(each, filled) for each in definition.written_for(len(context.workers))]
     if definition.takes_label:
         blocks += [label(filled), note(filled)]
     where = input_place(informs=definition.handler is None, chosen=chosen)
@@ -289,7 +163,8 @@ def command_form(
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit_text(definition)
-    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks, submit=words)
+    known = FormContext(definition.name, channel, thread, shown.seen, shown.seen_of)
+    return _modal(FORM, words, known, blocks, submit=words)
 
 
 def loading(title: str) -> Json:
@@ -300,6 +175,17 @@ def loading(title: str) -> Json:
 def not_loaded(title: str, why: str) -> Json:
     """The view in place of a form that isn't shown after all."""
     return _modal(NOTHING, title, FormContext(), [section(why)])
+
+
+def _live_fields(definition: CommandDefinition, filled: Command | None, shown: LivePreview) -> Iterator[Json]:
+    """The parameters of a form with a preview. Options for several workers are for several, unless one was given."""
+    several = filled is not None and len(filled.workers) > 1
+    for each in definition.written:
+        given = filled is not None and bool(filled.params.get(each.name))
+        if each.name == COMMITS:
+            yield shown.commits or commit_menu(each, (), number_in(each, filled))
+        elif several or given or each not in definition.spread_options:
+            yield parameter(each, filled)
 
 
 _AGREED = ":lock: Needs approval: nothing runs until an approver agrees."
@@ -325,4 +211,5 @@ def _place(channel: str, thread: str | None) -> str:
 
 
 def _modal(callback: str, title: str, known: FormContext, blocks: list[Json], submit: str = "") -> Json:
-    return modal(callback, title, blocks, json.dumps(asdict(known)), submit)
+    facts = {name: value for name, value in asdict(known).items() if value or not name.startswith("seen")}
+    return modal(callback, title, blocks, json.dumps(facts), submit)

@@ -15,6 +15,7 @@ from typing import Any
 
 from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
 from supervisor_core.code.checkout import Checkout, checkout_of
+from supervisor_core.code.git.history import commits
 from supervisor_core.code.git.hosting import commit_page_of
 from supervisor_core.code.planning import make_plan, preview_state, try_plan
 from supervisor_core.commands.catalog import CATALOG
@@ -155,15 +156,15 @@ def _restarts(workers: Sequence[WorkerNow]) -> str:
 
 def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
     yield f"  now at {_line(plan.head, now)}"
-    for commits, number, title in (
+    for shown, number, title in (
         (plan.commits, plan.commit_count, f"{VERBS.get(plan.command, 'Adds')} {count(plan.commit_count, 'commit')}:"),
         (plan.skipped, len(plan.skipped), f"Skips {count(len(plan.skipped), 'commit')} without changes:"),
         (plan.kept, len(plan.kept), f"Keeps {count(len(plan.kept), 'local commit')}:"),
         (plan.dropped, len(plan.dropped), f"Drops {count(len(plan.dropped), 'local commit')} (kept as a backup ref):"),
     ):
-        if commits:
+        if shown:
             yield from ("", title)
-            yield from _listed([_line(commit, now) for commit in commits[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
+            yield from _listed([_line(commit, now) for commit in shown[:SHOWN_COMMITS]], number, SHOWN_COMMITS)
     if plan.changes:
         in_files = count(len(plan.changes), "file")
         yield from ("", f"Discards uncommitted changes in {in_files} (kept as a backup ref):")
@@ -229,6 +230,18 @@ def preview(host: HostContext, command: Command) -> list[Preview]:
     looks = [(site, _looks.submit(_preview, host, site, command)) for site in sites.values()]
     wait([look for _, look in looks], timeout=max(deadline + ENDING_SECONDS - time.monotonic(), 0))
     return [_ended(host, site, command, look) for site, look in looks]
+
+
+def recent_commits(host: HostContext, worker_ids: Sequence[str], most: int) -> list[Commit]:
+    """The newest commits that a rollback of these workers can revert, newest first; none if they run from several
+    checkouts."""
+    host = replace(host, deadline=time.monotonic() + PREVIEW_SECONDS)
+    sites = {site.top: site for site in (checkout_of(host, host.config.worker(each)) for each in worker_ids)}
+    if len(sites) != 1:
+        return []
+    (site,) = sites.values()
+    line = commits(site.git, "HEAD", most=most + 1, first_parents=True)
+    return line[:most] if len(line) > most else line[:-1]  # the first commit can't be reverted
 
 
 def _ended(host: HostContext, site: Checkout, command: Command, look: Future[Preview]) -> Preview:

@@ -27,7 +27,7 @@ from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
-from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory
+from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, build_code_reader
 from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -198,6 +198,7 @@ class DaemonServices:
                 subscribe,
                 view.newest_output,
                 view.explanations,
+                build_code_reader(self.context),
             )
         )
 

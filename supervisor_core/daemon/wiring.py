@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from supervisor_core.alerts.decisions import EvidenceCollector
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.weekly import WeeklyChore
+from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.watch.service import BakingChore
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.events import Subscription
@@ -24,13 +25,13 @@ from supervisor_core.daemon.services.monitoring import SetMonitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.intake.approvals.observed_state import observer
+from supervisor_core.intake.approvals.observed_state import Observe, observer
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import DaemonContext
+from supervisor_core.workers.context import DaemonContext, HostContext
 
 if TYPE_CHECKING:
     from supervisor_core.doctor.checks import Check
@@ -44,8 +45,30 @@ CHAT = "slack"
 
 def build_approvals(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
     """Build the approvals of this host, by the active configuration. Without a chat's `rights`, the host's own."""
-    observe = observer(lambda: replace(parts.host, ledger=parts.ledger))
-    return Approvals(parts.ledger, lambda: parts.host.config, observe, rights)
+    return Approvals(parts.ledger, lambda: parts.host.config, build_code_reader(parts).preview, rights)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReader:
+    """Previews commands and lists commits. Both block."""
+
+    preview: Observe
+    commits: Callable[[Sequence[str], int], Sequence[Commit]]
+    """The newest commits of these workers' checkout that can be reverted, at most so many."""
+
+
+def build_code_reader(parts: DaemonContext) -> CodeReader:
+    """Read code on this host, by the active configuration."""
+
+    def host() -> HostContext:
+        return replace(parts.host, ledger=parts.ledger)
+
+    def commits(worker_ids: Sequence[str], most: int) -> Sequence[Commit]:
+        from supervisor_core.code.preview import recent_commits  # late: a shell that only sends must not pay for it
+
+        return recent_commits(host(), worker_ids, most)
+
+    return CodeReader(observer(host), commits)
 
 
 def build_scheduler(
@@ -111,6 +134,7 @@ class ChatContext:
     """All that happens on this host from now on: hints that a new look shows something new."""
     written: ReadOutput
     explain: Explain
+    code: CodeReader
 
 
 ChatFactory = Callable[[ChatContext], Chat]

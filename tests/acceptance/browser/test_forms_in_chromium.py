@@ -14,7 +14,7 @@ from slack_sdk import WebClient
 
 from bot.requests.forms import read_form
 from bot.views import forms as views
-from bot.views.forms import matching_options
+from bot.views.form_fields import matching_options
 from playground.tests.support.apps import running_sync
 from playground.tests.support.browser import chromium, olgas_page, row
 from slack_playground import Playground
@@ -40,6 +40,7 @@ class Desk:
         self.app.shortcut(views.SHORTCUT)(self._open)
         self.app.action(views.PICK)(self._pick)
         self.app.options("value")(self._options)
+        self.app.action("value")(lambda ack: ack())
         self.app.view(views.FORM)(self._sent)
         self.opened = threading.Event()
 
@@ -128,7 +129,8 @@ def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: P
     form.get_by_role("button", name="Post in").get_by_text("general").wait_for()
     form.get_by_role("button", name="Worker").click()
     page.get_by_role("option", name="team:archive").click()
-    form.get_by_role("textbox", name="Commits to revert").fill("3")
+    form.get_by_role("button", name="Commits to revert").click()
+    page.get_by_role("option", name="Last 3").click()
     form.get_by_role("textbox", name="Label").fill("it's slow")
     form.get_by_role("button", name="Roll back").click()
     form.get_by_text("isn't allowed in a label").wait_for()

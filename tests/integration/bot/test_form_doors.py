@@ -27,7 +27,7 @@ from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
-from tests.support.slack.forms import filled
+from tests.support.slack.forms import filled, no_previews
 
 
 class Doors:
@@ -38,12 +38,12 @@ class Doors:
         self.asked: list[Request] = []
         self.away = False
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-        self._client = client
+        self.modals = Modals(client)
         self._app = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), self._handlers)
 
     @property
     def forms(self) -> FormActions:
-        return FormActions(Modals(self._client), self.config, self._offered, self._deal)
+        return FormActions(self.modals, self.config, no_previews(self.modals, self.config), self._offered, self._deal)
 
     def _handlers(self) -> RequestHandlers:
         handlers = SimpleNamespace(forms=self.forms, commands=SimpleNamespace(handle=self._deal))
@@ -57,6 +57,13 @@ class Doors:
     async def _deal(self, asked: Request) -> Response:
         self.asked.append(asked)
         return Response()
+
+    async def open(self, name: str, text: str = "", thread: str | None = None, trigger: str = "") -> list[str]:
+        """The form of a command is opened for the operator in #ops; what they are told instead of it."""
+        user = self.slack.user("operator").id
+        request = Request("", user, "T0", "C0OPS", datetime.now(UTC), "k1", thread=thread)
+        opened = await self.forms.open_form(request, trigger or self.trigger(), name, text)
+        return [text for _, _, text in told(opened)]
 
     def trigger(self) -> str:
         """Leave to open a form for the operator."""
@@ -87,12 +94,11 @@ def told(dealt: Response) -> list[tuple[str, Any, str]]:
 
 async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, config: SupervisorConfig) -> None:
     doors = Doors(slack, config)
-    opened = await doors.forms.open_form(doors.trigger(), "rollback", "C0OPS", "1.2", "rollback South 3 hotfix")
-    assert opened
+    assert await doors.open("rollback", "rollback South 3 hotfix", "1.2") == []
     modal = await slack.user("operator").modal("Roll back")
     for text in (
         "Worker: [South]",
-        "Commits to revert: [3]",
+        "Commits to revert: [Last 3]",
         "Label: [hotfix]",
         "posted in #ops, in the thread",
         "approver",
@@ -105,7 +111,7 @@ async def test_a_form_begins_empty_where_what_is_known_is_no_such_command(
     slack: Playground, config: SupervisorConfig, text: str
 ) -> None:
     doors = Doors(slack, config)
-    assert await doors.forms.open_form(doors.trigger(), "rollback", "C0OPS", text=text)
+    assert await doors.open("rollback", text) == []
     await (await slack.user("operator").modal("Roll back")).shows("Worker: []")
 
 
@@ -115,8 +121,8 @@ async def test_a_form_that_slack_refuses_is_no_error_of_ours(
 ) -> None:
     doors = Doors(slack, config)
     slack.fault("error", "views.open", error=word)
-    assert not await doors.forms.open_form(doors.trigger(), "rollback")
-    assert not await doors.forms.open_form("no trigger at all", "rollback")
+    assert "couldn't be opened" in str(await doors.open("rollback"))
+    assert "couldn't be opened" in str(await doors.open("rollback", trigger="no trigger at all"))
 
 
 async def test_who_waits_for_a_form_that_does_not_come_is_told_and_who_has_gone_on_is_not(
@@ -161,7 +167,7 @@ async def test_what_was_sent_is_asked_for_in_its_place_and_what_fits_no_more_is_
     slack: Playground, config: SupervisorConfig
 ) -> None:
     doors = Doors(slack, config)
-    await doors.forms.open_form(doors.trigger(), "pause", "C0OPS", "1.2", "pause South hotfix")
+    await doors.open("pause", "pause South hotfix", "1.2")
     shown = (await slack.user("operator").modal())._view()  # noqa: SLF001
     assert shown is not None
     view = {**filled(shown), "callback_id": views.FORM}

@@ -16,7 +16,7 @@ from bot.outbound.home_pages import HomePages
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventBus
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.daemon.wiring import ChatContext, CodeReader
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.storage.store import Ledger
@@ -46,7 +46,10 @@ def pages_of(
     async def explain(_workers: Collection[str]) -> list[Explanation]:
         raise AssertionError("nobody asked for that")
 
+    def nothing(*_words: object) -> tuple[Any, ...]:
+        raise AssertionError("nobody asked for that")
+
     judging = AccessChecks(People(client, ()), AccessRules(config.slack, config.teams, config.workers, team))
     heard = partial(EventBus().subscribe, name="home")
-    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain)
+    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain, CodeReader(nothing, nothing))
     return HomePages(config, judging, AllowedCommands(config, judging), MessageComposer(), ledger, doors)

@@ -6,8 +6,26 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from bot.views.forms import VALUE
+from bot.outbound.modals import Modals
+from bot.requests.form_previews import FormPreviews
+from bot.views.form_fields import VALUE
 from slack_playground.world import elements
+from supervisor_core.commands.command import Command
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import CodeReader
+
+
+def no_previews(modals: Modals, config: SupervisorConfig) -> FormPreviews:
+    """Forms that show nobody a preview."""
+
+    def nothing(*_words: object) -> tuple[Any, ...]:
+        raise AssertionError("nobody may look")
+
+    async def objection(_user: str, _command: Command) -> str:
+        return "Nobody may look."
+
+    return FormPreviews(modals, config, CodeReader(nothing, nothing), objection)
+
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}
 

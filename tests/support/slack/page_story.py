@@ -60,7 +60,7 @@ async def fill_in_a_form(page: Page, shot: Shot = no_picture) -> None:
     await page.get_by_role("combobox", name="Search: Choose a command").fill("Roll back")
     await page.get_by_role("option", name="Roll back").first.click()
     form = page.get_by_role("dialog", name="Roll back")
-    await form.get_by_role("textbox", name="Commits to revert").fill("1")
+    await form.get_by_text("Reverts 1 commit").wait_for()
     label = form.get_by_role("textbox", name="Label")
     await label.fill("it's slow")
     await form.get_by_role("button", name="Roll back").click()

@@ -17,10 +17,11 @@ from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
-from bot.outbound.modals import Modals
+from bot.outbound.modals import Modals, View
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests, reply_with
 from bot.requests.form_actions import FormActions
+from bot.requests.form_previews import FormPreviews
 from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
 from bot.requests.votes import PendingApprovals, Votes
@@ -28,6 +29,7 @@ from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.daemon.wiring import build_code_reader
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.intake.approvals import Desk
@@ -40,14 +42,14 @@ class NotedModals(Modals):
         super().__init__(AsyncWebClient())
         self._noted = noted
 
-    async def show(self, _trigger: str, view: dict[str, Any]) -> bool:
+    async def show(self, _trigger: str, view: dict[str, Any]) -> View:
         """Note the form."""
         self._noted.append(view)
-        return True
+        return {"id": "V1", "hash": "1.a", **view}
 
     async def show_when_ready(self, trigger_id: str, _title: str, compose: Callable[[], Awaitable[Any]]) -> bool:
         """Note the form, however long it takes."""
-        return await self.show(trigger_id, await compose())
+        return bool(await self.show(trigger_id, await compose()))
 
 
 class SlackRoom:
@@ -127,7 +129,8 @@ class SlackRoom:
         queries = {APPROVALS: reply_with(pending.answer)}
         commands = CommandRequests(self.desk.config, self.desk.gateway, access, queries, lambda: None)
         modals = NotedModals(self.forms)
-        forms = FormActions(modals, self.desk.config, self._offered, commands.handle)
+        previews = FormPreviews(modals, self.desk.config, build_code_reader(self.desk.parts), access.objection)
+        forms = FormActions(modals, self.desk.config, previews, self._offered, commands.handle)
         handlers = SimpleNamespace(
             commands=commands,
             votes=Votes(self.desk.approvals, access, modals, pending),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,27 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.requests.forms import read_form
+from bot.requests.form_previews import MOST_SEEN, WORKING
+from bot.requests.forms import read_choice, read_form
 from bot.views import forms as views
-from bot.views.forms import (
+from bot.views.blocks import context as small_print
+from bot.views.blocks import section
+from bot.views.cards.preview import ON_A_CARD, previews_as_text
+from bot.views.form_fields import (
+    COMMITS,
     LABEL,
     MOST_OPTIONS,
     TARGET,
     VALUE,
     block_id_of,
-    command_form,
-    command_picker,
-    form_context,
+    commit_menu,
+    field_of,
     matching_options,
-    submit_text,
 )
+from bot.views.forms import LivePreview, command_form, command_picker, form_context, submit_text
 from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
+from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
@@ -39,6 +45,7 @@ from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.commands.targets import GrammarContext
 from tests.support.homes import ROOT
+from tests.support.intake.approval_states import seen
 from tests.support.sampling import examples
 from tests.support.slack.forms import filled
 from tests.unit.commands.test_grammar_properties import FREE, FULL, NASTY, PIECES, WORKERS, commands
@@ -80,9 +87,57 @@ def test_a_form_that_begins_with_what_is_known_is_as_it_was_last_looked_at() -> 
     )
 
 
+def commit(number: int, subject: str = "") -> Commit:
+    name = f"{number:x}" * 40
+    return Commit(name, name, (name,), datetime(2026, 2, 5, tzinfo=UTC), "Ada", subject or f"Change {number}")
+
+
+def previewed(known: Command, commits: list[Commit], chosen: int, **more: Any) -> dict[str, Any]:
+    (count,) = (each for each in CATALOG["rollback"].parameters if each.name == COMMITS)
+    menu = commit_menu(count, commits, chosen)
+    texts = [section(text) for text in previews_as_text(seen("rollback"), ON_A_CARD)]
+    shown = LivePreview([section("*Preview*"), *texts], menu, **more)
+    return command_form(CATALOG["rollback"], CONTEXT, "C0OPS", approval=True, filled=known, preview=shown)
+
+
+def test_a_form_with_its_preview_is_as_it_was_last_looked_at() -> None:
+    known = parse("rollback OrionMX 2", CONTEXT)
+    commits = [commit(1, "Read *faster* <!channel>"), commit(2, "A very long subject " * 10), commit(3)]
+    golden("previewed", previewed(known, commits, 2, seen="a" * 64, seen_of="rollback OrionMX 2"))
+    golden("previewing", command_form(CATALOG["rollback"], CONTEXT, preview=LivePreview([small_print(WORKING)])))
+
+
+@pytest.mark.parametrize(("commits", "chosen", "options"), [(10, 1, 10), (3, 3, 3), (2, 3, 10), (0, 1, 10)])
+def test_the_menu_of_commits_has_those_that_are_there_or_numbers_alone(commits: int, chosen: int, options: int) -> None:
+    view = checked(previewed(parse("rollback OrionMX", CONTEXT), [commit(n) for n in range(1, commits + 1)], chosen))
+    (menu,) = (each for each in view["blocks"] if field_of(each.get("block_id", "")) == "param:commits_back")
+    assert len(menu["element"]["options"]) == options
+    assert menu["element"]["initial_option"]["value"] == str(chosen)
+    assert ("@" in menu["block_id"]) == (options == commits)
+    assert read_form(filled(view), CONTEXT) == f"rollback OrionMX {chosen}"
+    choice = read_choice(filled(view, {"label": "wrong <label>"}), CONTEXT)
+    assert choice is not None
+    assert (choice.params["commits_back"], choice.workers, choice.label) == (chosen, ("OrionMX",), None)
+
+
+def test_an_error_stands_at_the_menu_of_commits_although_its_id_names_a_commit() -> None:
+    view = previewed(parse("rollback OrionMX", CONTEXT), [commit(1)], 1)
+    (menu,) = (each["block_id"] for each in view["blocks"] if "@" in each.get("block_id", ""))
+    assert list(read_form(filled(view, {menu: "99"}), CONTEXT)) == [menu]
+
+
+def test_the_states_of_a_preview_and_its_command_come_back_with_the_form() -> None:
+    view = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback OrionMX 1")
+    assert (form_context(view).seen, form_context(view).seen_of) == ("a" * 64, "rollback OrionMX 1")
+    many = previewed(
+        parse("rollback OrionMX", CONTEXT), [], 1, seen=",".join(["a" * 64] * MOST_SEEN), seen_of="x" * 1000
+    )
+    checked(many)
+
+
 def test_every_golden_form_has_its_case() -> None:
     named = {name.replace(" ", "_") for name in CATALOG}
-    named |= {"picker", "picker_in_a_thread", "picker_of_nothing", "filled"}
+    named |= {"picker", "picker_in_a_thread", "picker_of_nothing", "filled", "previewed", "previewing"}
     assert {path.stem.removeprefix("form_") for path in GOLDEN.glob("form_*.json")} == named
 
 
