@@ -8,6 +8,7 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from playground.tests.support import apps
 from slack_playground import Playground
 from slack_playground.testing.cards import Modal
 
@@ -79,3 +80,26 @@ async def test_a_global_shortcut_looks_at_a_conversation_and_its_payload_does_no
     await slack.user("operator").shortcut("some", in_="ops", expect="dispatch_failed")
     trigger = list(slack.server.grants._triggers.values())[-1]  # noqa: SLF001
     assert trigger.channel == slack.channel("ops").id
+
+
+async def test_a_click_brings_what_was_typed_into_a_field_of_the_message(slack: Playground) -> None:
+    app = apps.async_app(slack)
+    typed = {"type": "plain_text_input", "action_id": "reason"}
+    button = {"type": "button", "action_id": "send", "text": plain("Send")}
+    blocks: list[dict[str, Any]] = [
+        {"type": "input", "block_id": "why", "label": plain("Why?"), "element": typed},
+        {"type": "actions", "elements": [button]},
+    ]
+
+    @app.action("send")
+    async def send(ack: Any, body: dict[str, Any], respond: Any) -> None:
+        await ack()
+        await respond(text=f"because {body['state']['values']['why']['reason']['value']}", replace_original=True)
+
+    async with apps.running(slack, app):
+        operator = slack.user("operator")
+        await client_of(slack).chat_postMessage(channel="#ops", text="Why?", blocks=blocks)
+        card = await operator.sees("Why?")
+        await card.element("reason").types("it's late")
+        await card.button("Send").click()
+        await card.becomes("because it's late")

@@ -280,6 +280,7 @@ _SECTION = BLOCKS["section"]
 MESSAGES: dict[str, Json] = {
     **{f"block: {name}": message(block) for name, block in BLOCKS.items()},
     **{f"in actions: {name}": message(actions(element)) for name, element in {**MENUS, **PRESSED}.items()},
+    "an input": message(field(TYPED["text"])),
     "text alone": {"text": "Hello"},
     "markdown text alone": {"markdown_text": "**Hello**"},
     "blocks and an empty text": {"channel": "#ops", "mrkdwn": True, "blocks": [_SECTION], "text": ""},

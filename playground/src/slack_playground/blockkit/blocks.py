@@ -96,7 +96,6 @@ INPUT = _block(
         "optional": FLAG,
     },
     elements.no_dispatch_of_files,
-    places=frozenset({MODAL, HOME}),
 )
 MARKDOWN = _block("markdown", {"text": Needed(_Markdown())}, places=frozenset({MESSAGE}))
 FILE = _block(

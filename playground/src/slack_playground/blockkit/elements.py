@@ -21,7 +21,7 @@ from slack_playground.blockkit.objects import (
     one_image,
     plain,
 )
-from slack_playground.blockkit.problems import MODAL, Report
+from slack_playground.blockkit.problems import HOME, MODAL, Report
 from slack_playground.blockkit.richtext import RICH_TEXT, TEXT
 from slack_playground.blockkit.shapes import FLAG, Needed, Rule, Shape, in_order, join, not_together, one_of, shape
 
@@ -234,10 +234,16 @@ ICON_BUTTON = _element(
 )
 
 
-def _typed(name: str, tag: str, fields: Mapping[str, Kind | Needed], *rules: Rule) -> Shape:
+def _typed(
+    name: str,
+    tag: str,
+    fields: Mapping[str, Kind | Needed],
+    *rules: Rule,
+    places: frozenset[str] | None = None,
+) -> Shape:
     """A field that people type into."""
     known = {"placeholder": _PLACEHOLDER, "dispatch_action_config": DISPATCH, **fields}
-    return _element(name, tag, known, *rules, confirm=False, focus=True)
+    return _element(name, tag, known, *rules, confirm=False, focus=True, places=places)
 
 
 PLAIN_TEXT_INPUT = _typed(
@@ -276,6 +282,7 @@ RICH_TEXT_INPUT = _typed(
         "max_lines": Number(least=1, most=100),
     },
     in_order("min_lines", "max_lines"),
+    places=frozenset({MODAL, HOME}),
 )
 FILE_INPUT = _element(
     "a file field",
