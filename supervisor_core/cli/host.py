@@ -27,20 +27,20 @@ _warned: set[str] = set()
 def load_config(path: str | None) -> SupervisorConfig:
     """The configuration; while its file is broken, the last good one with a warning."""
     config, problem = last_good.load_or_last_good(path)
-    _warn(problem)
+    warn_of_config(problem)
     return config
 
 
 def read_config(path: str | None) -> RawConfig:
     """The same for the raw configuration, which is quick."""
     raw, problem = last_good.read_or_last_good(path)
-    _warn(problem)
+    warn_of_config(problem)
     return raw
 
 
-def _warn(problem: str) -> None:
+def warn_of_config(problem: str) -> None:
     """Say once, in one line, that the file is broken and where."""
-    if not problem or problem in _warned:
+    if not problem or _warned:
         return
     _warned.add(problem)
     first, *more = problem.splitlines()
@@ -66,8 +66,13 @@ def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
 
 def wake(config: SupervisorConfig) -> bool:
     """Make the daemon look for new work; False when none runs. A slow one finds it later on its own."""
+    return is_awake(str(config.state_dir))
+
+
+def is_awake(state_dir: str) -> bool:
+    """The same for the daemon of this state folder."""
     try:
-        ask(str(config.state_dir), {"do": "wake"})
+        ask(state_dir, {"do": "wake"})
     except NotRunningError:
         return False
     except UnresponsiveError:

@@ -18,7 +18,7 @@ from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HE
 from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
 from supervisor_core.daemon.configuration.record import ConfigRecord
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
-from supervisor_core.daemon.control.server import CommandWaiter
+from supervisor_core.daemon.control.commands import CommandReceiver, CommandWaiter
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.agent import SupervisorAgent
@@ -121,6 +121,10 @@ class DaemonServices:
     @cached_property
     def waiter(self) -> CommandWaiter:
         return CommandWaiter(self.context.ledger, self.blocking, self.stopping)
+
+    @cached_property
+    def receiver(self) -> CommandReceiver:
+        return CommandReceiver(self.context, self.blocking, self.reconciler.wake, self.configuration.problem)
 
     @cached_property
     def queue(self) -> QueueProcessor:

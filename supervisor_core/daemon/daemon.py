@@ -52,6 +52,7 @@ class Daemon:
         answers = {
             "status": self._status,
             "wake": self._wake,
+            "send": services.receiver.answer,
             "wait": services.waiter.answer,
             "stop": self._stop,
             "config": services.configuration.answer,

@@ -50,8 +50,13 @@ def test_status_without_a_daemon_looks_without_a_database() -> None:
     assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt"} == set()
 
 
-def test_a_command_is_sent_without_the_libraries_of_other_databases() -> None:
-    found = imported_by("import supervisor_core.cli.send.command")
+def test_a_command_is_sent_to_the_daemon_without_importing_anything_slow() -> None:
+    found = imported_by("import supervisor_core.cli.verbs, supervisor_core.cli.send.command")
+    assert found & (SLOW - {"dataclasses"}) == set()
+
+
+def test_a_command_is_queued_without_a_daemon_and_the_libraries_of_other_databases() -> None:
+    found = imported_by("import supervisor_core.cli.send.without_daemon")
     assert found & {"alembic", "git", "slack_bolt", "pymysql", "psycopg"} == set()
 
 

@@ -13,13 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError, describe
-from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.control import client as control_address
 from supervisor_core.host.files import write_json
-from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import FINAL, Job
-from supervisor_core.jobs.results import progress_document, result_document
-from supervisor_core.storage.store import Ledger
 
 REQUEST_BYTES = 64 * 1024
 READ_SECONDS = 5.0
@@ -101,55 +96,6 @@ class ControlServer:
         except Exception as error:  # the edge of the door: whoever asked is told, and the daemon goes on
             log.exception("the request %r failed", what)
             return {"error": describe(error)}
-
-
-LONGEST_WAIT_SECONDS = 24 * 3600.0
-
-
-class CommandWaiter:
-    """Answer a client that waits for a command as soon as there is news."""
-
-    def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:
-        self._ledger = ledger
-        self._blocking = blocking
-        self._stopping = stopping
-        self._news = asyncio.Condition()
-        self._notifying: asyncio.Task[None] | None = None
-
-    def notify(self) -> None:
-        """There is something new: have all who wait look."""
-
-        async def notify() -> None:
-            async with self._news:
-                self._news.notify_all()
-
-        self._notifying = asyncio.ensure_future(notify())  # the loop keeps only a weak reference
-
-    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The outcomes of a command's jobs, as soon as all have one; `stopping` where that can't be waited for.
-
-        Who has `seen` so many steps of its handlers is also answered when there are more: with all of them, in the
-        order of their times, so that nothing hangs on which of two workers' steps was written first.
-        """
-        task_id = str(request.get("task_id", ""))
-        seen = None if request.get("seen") is None else int(request["seen"])
-        seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
-        try:
-            async with asyncio.timeout(seconds), self._news:
-                while not self._stopping.is_set():
-                    found = await self._blocking(self._jobs_of, task_id)
-                    if found and all(job.state in FINAL for job in found):
-                        return {"done": True, "results": [result_document(job) for job in found]}
-                    steps = progress_document(found)
-                    if seen is not None and len(steps) > seen:
-                        return {"done": False, "progress": steps}
-                    await self._news.wait()
-                return {"done": False, "stopping": True}
-        except TimeoutError:
-            return {"done": False}
-
-    def _jobs_of(self, task_id: str) -> list[Job]:
-        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
 
 
 def stop_answer(workers: list[dict[str, Any]], bound_seconds: float) -> dict[str, Any]:

@@ -134,21 +134,32 @@ def test_killed_while_it_starts_a_worker_the_next_one_finds_it_and_starts_no_sec
     assert home.running_copies("OrionMX") == [home.worker("OrionMX")["pid"]]
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("running", [True, False], ids=["beside a daemon", "before one"])
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("point", "sent_it"), [("command.file:before", False), ("command.file:after", True)])
-def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str, sent_it: bool, running: bool) -> None:
+def test_a_shell_killed_while_it_sends_has_sent_it_or_not(home: Home, point: str, sent_it: bool) -> None:
     """Where it has, nobody was told; the row is found all the same. A later command shows that nothing else waits."""
-    if running:
-        home.start_daemon()
     sent = home.supervisor("send", "pause hotfix test", program=armed(point))
     assert sent.returncode == -signal.SIGKILL
-    if not running:
-        home.start_daemon()
+    home.start_daemon()
     if sent_it:
         wait_until(lambda: home.worker("OrionMX")["paused"], 10, "what was queued has run")
     assert home.json("send", "resume", "--wait")["success"]
     assert [row["action"] for row in home.audit()] == ["PAUSE", "RESUME"][not sent_it :]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("point", ["command.file:before", "command.file:after"])
+def test_a_daemon_killed_while_a_shell_sends_runs_the_command_once(home: Home, point: str) -> None:
+    """The shell can't know whether the daemon queued it, and queues it under the same id."""
+    daemon = home.start_daemon(program=armed(point))
+    sent = home.supervisor("send", "pause hotfix test")
+    assert daemon.wait(30) == -signal.SIGKILL
+    assert sent.returncode == 0, sent.stderr
+    assert "No daemon is running. The next pass" in sent.stdout
+    home.start_daemon()
+    wait_until(lambda: home.worker("OrionMX")["paused"], 10, "the command has run")
+    assert home.json("send", "resume", "--wait")["success"]
+    assert [row["action"] for row in home.audit()] == ["PAUSE", "RESUME"]
 
 
 @pytest.mark.sampled(1)

@@ -11,6 +11,7 @@ import pytest
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.last_good import LAST_GOOD_FILE, keep, load_or_last_good, read_or_last_good
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.control.client import ask
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
@@ -35,6 +36,7 @@ def broken(home: Home, request: pytest.FixtureRequest) -> Iterator[str]:
     good = home.config.read_text()
     text, place = BROKEN[request.param]
     home.config.write_text(text)
+    wait_until(lambda: ask(str(home.state_dir), {"do": "config"})["problem"], 20, "the daemon has seen it")
     yield place
     home.config.write_text(good)
 

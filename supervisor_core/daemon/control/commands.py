@@ -1,0 +1,111 @@
+"""Commands from a shell: the daemon queues them, so that the shell imports little, and reports their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import SupervisorError, UsageError
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.wiring import build_approvals
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job
+from supervisor_core.jobs.results import progress_document, result_document
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import DaemonContext
+
+DOOR = "cli"
+
+
+class CommandReceiver:
+    """Parses and queues a shell's command by the active configuration.
+
+    It leaves to the shell what needs more than the queue: answers, previews and approvals.
+    """
+
+    def __init__(
+        self, context: DaemonContext, blocking: Blocking, filed: Callable[[], None], problem: Callable[[], str]
+    ) -> None:
+        self._context = context
+        self._blocking = blocking
+        self._filed = filed
+        self._problem = problem
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The queued `command` or the words of why it is `refused`; neither if the shell must handle it.
+
+        `problem`: why the configuration file isn't the active one.
+        """
+        answer = await self._blocking(self._submit, request)
+        if "command" in answer:
+            self._filed()
+        return {**answer, "problem": self._problem()}
+
+    def _submit(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        context = self._context
+        config, user = context.host.config, str(request["user"])
+        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context))
+        try:
+            command = gateway.parse(str(request["text"]))
+            if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):
+                return {}
+            issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, str(request["task_id"])).command
+        except SupervisorError as error:
+            return {"refused": str(error), "is_usage": isinstance(error, UsageError)}
+        names = {"name": issued.name, "target": issued.target, "workers": list(issued.workers)}
+        return {"command": {"task_id": issued.task_id, **names}}
+
+
+LONGEST_WAIT_SECONDS = 24 * 3600.0
+
+
+class CommandWaiter:
+    """Answer a client that waits for a command as soon as there is news."""
+
+    def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:
+        self._ledger = ledger
+        self._blocking = blocking
+        self._stopping = stopping
+        self._news = asyncio.Condition()
+        self._notifying: asyncio.Task[None] | None = None
+
+    def notify(self) -> None:
+        """There is something new: have all who wait look."""
+
+        async def notify() -> None:
+            async with self._news:
+                self._news.notify_all()
+
+        self._notifying = asyncio.ensure_future(notify())  # the loop keeps only a weak reference
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The outcomes of a command's jobs, as soon as all have one; `stopping` if that can't be waited for.
+
+        A client that has `seen` some steps of its handlers is also answered when there are more: with all of them, in
+        the order of their times.
+        """
+        task_id = str(request.get("task_id", ""))
+        seen = None if request.get("seen") is None else int(request["seen"])
+        seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
+        try:
+            async with asyncio.timeout(seconds), self._news:
+                while not self._stopping.is_set():
+                    found = await self._blocking(self._jobs_of, task_id)
+                    steps = progress_document(found)
+                    if found and all(job.state in FINAL for job in found):
+                        results = [result_document(job) for job in found]
+                        return {"done": True, "results": results, "progress": steps}
+                    if seen is not None and len(steps) > seen:
+                        return {"done": False, "progress": steps}
+                    await self._news.wait()
+                return {"done": False, "stopping": True}
+        except TimeoutError:
+            return {"done": False}
+
+    def _jobs_of(self, task_id: str) -> list[Job]:
+        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))

@@ -1,0 +1,75 @@
+"""`supervisor send` beside a daemon: the daemon queues the command, and the shell imports nothing slow for it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.daemon.control.client import ask
+from tests.support.daemon.daemon_homes import SLEEPER
+from tests.support.homes import Home, a_home
+
+TRACING = (
+    sys.executable,
+    "-c",
+    "import atexit, sys\n"
+    "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
+    "from supervisor_core.cli import main\n"
+    "sys.exit(main())",
+)
+"""The command line, which names the modules it imported when it ends."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    folder = tmp_path_factory.mktemp("home") / "home"
+    slack = {"approvals": {"required_for": ["restart"], "doors": ["cli"]}}
+    with a_home(folder, {"North": SLEEPER, "South": SLEEPER}, slack=slack) as made:
+        made.start_daemon()
+        yield made
+
+
+@pytest.mark.parametrize("words", [["send", "pause North hotfix", "--wait"], ["resume", "North"]])
+def test_a_command_is_sent_and_waited_for_without_slow_imports(home: Home, words: list[str]) -> None:
+    done = home.supervisor(*words, program=TRACING)
+    assert done.returncode == 0, done.stderr
+    assert "North" in done.stdout
+    slow = {"sqlalchemy", "pydantic", "asyncio", "psutil", "git", "requests", "apscheduler"}
+    assert slow & set(done.stderr.split()) == set()
+
+
+def test_the_audit_trail_names_the_user_of_the_shell(home: Home) -> None:
+    sent = home.json("send", "diagnostics North", "--wait")
+    [row] = home.audit(sent["task_id"])
+    assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+@pytest.mark.parametrize(("words", "code"), [("pause Nort", 2), ("pause North 'bad/label'", 2), ("undo North", 1)])
+def test_a_refusal_reads_the_same_as_without_a_daemon(home: Home, tmp_path: Path, words: str, code: int) -> None:
+    with_daemon = home.supervisor("send", words, "--wait")
+    with a_home(tmp_path / "other", {"North": SLEEPER, "South": SLEEPER}) as other:
+        without = other.supervisor("send", words)
+    assert with_daemon.returncode == code
+    if code == 2:
+        assert (without.returncode, without.stderr) == (code, with_daemon.stderr)
+
+
+def test_a_command_that_needs_approval_waits_for_it(home: Home) -> None:
+    done = home.supervisor("send", "restart South")
+    assert (done.returncode, done.stdout.splitlines()[0][:20]) == (0, "Waiting for approval")
+
+
+def test_a_command_id_that_was_queued_before_runs_once(home: Home) -> None:
+    request = {"do": "send", "text": "diagnostics South", "task_id": "task_1", "user": "anna"}
+    state_dir = str(home.folder / "var")
+    first, second = ask(state_dir, request), ask(state_dir, request)
+    assert first == second
+    assert first["command"]["workers"] == ["South"]
+    ended = ask(state_dir, {"do": "wait", "task_id": "task_1", "seconds": 20}, 21)
+    assert ended["done"]
+    assert len(home.audit("task_1")) == 1
