@@ -149,7 +149,9 @@ class RestartSettings(Section):
         default="on-failure", description="Restart a worker that exited or crashed: never, after a failure, or always."
     )
     max_per_hour: Annotated[int, BeforeValidator(Number(0, 3600, whole=True))] = Field(
-        default=5, description="Maximum automatic restarts within an hour. After that, the worker is quarantined."
+        default=5,
+        description="Maximum automatic restarts within an hour. After that, the worker is quarantined. "
+        "Restarts while the shared drive is away don't count.",
     )
     backoff_seconds: Seconds = Field(default=5.0, description="Wait before the first restart. It doubles each time.")
     on_hang: Flag = Field(

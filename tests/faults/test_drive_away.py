@@ -114,3 +114,34 @@ def test_with_a_drive_that_hangs_workers_run_and_their_output_follows(tmp_path: 
         hangs.unlink()
         all_is_delivered(home)
         assert home.supervisor("stop").returncode == 0
+
+
+NEEDS_THE_DRIVE = """
+import pathlib, sys, time
+while pathlib.Path(sys.argv[1]).is_dir():
+    time.sleep(0.05)
+sys.exit("the drive is away")
+"""
+
+
+def test_a_worker_that_exits_because_the_drive_is_away_is_not_quarantined_and_comes_back(tmp_path: Path) -> None:
+    """The restart after the drive is back is the first one that counts."""
+    nas = tmp_path / "home" / "nas"
+    command = ["{python}", "-c", NEEDS_THE_DRIVE, str(nas), "--worker-id", "{worker_id}"]
+    restart = {"policy": "on-failure", "backoff_seconds": 0.1, "max_per_hour": 2}
+    worker = {"command": command, "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": 0, "restart": restart}
+    with a_home(tmp_path / "home", {"North": worker}) as home:
+        away = home.folder / "elsewhere"
+        home.start_daemon()
+        wait_until(lambda: home.running_copies("North"), 10, "it runs")
+        home.nas.rename(away)
+
+        def exits() -> int:
+            return home.daemon_log().count("not counted while the shared drive is away")
+
+        wait_until(lambda: exits() >= 3, 30, "it has been restarted more often than an hour allows")
+        assert home.worker("North")["restarts_last_hour"] == 0
+        away.rename(home.nas)
+        wait_until(lambda: home.running_copies("North"), 30, "it runs again")
+        wait_until(lambda: home.worker("North")["restarts_last_hour"] == 1, 10, "this one counts")
+        assert "quarantined" not in home.daemon_log()

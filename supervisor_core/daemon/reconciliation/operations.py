@@ -97,7 +97,8 @@ class WorkerOperations:
             return None
         if history.decision is not None and history.decision.what is not Next.QUARANTINE:  # that a person has ended
             return _rest_of(history.decision, now)
-        count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now)
+        counts = starts.restarts_count(self._parts.host.drive)
+        count = automatic_starts(starts.read_starts(self._state_dir, worker.id), now) if counts else None
         decision = decide(worker.restart, history.lives, count, now, random.random())  # noqa: S311 (jitter, no secret)
         history.decided(decision)
         return decision
@@ -130,7 +131,7 @@ class WorkerOperations:
             self._automatic, self._failed_to_start = automatic, failed  # nothing has come of it
             return self._failed(error)
         try:
-            if automatic:
+            if automatic and starts.restarts_count(host.drive):
                 note_start(self._state_dir, worker, host.now())
             self._adapter.start(worker.id, found)
         except TooManyStarts as error:

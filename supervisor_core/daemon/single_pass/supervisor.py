@@ -30,7 +30,7 @@ from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
-from supervisor_core.workers.restarts.limits import note_start
+from supervisor_core.workers.restarts.limits import note_start, restarts_count
 from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
 
@@ -214,7 +214,8 @@ class Supervisor:
                 found = look_for_watcher(*doors, worker, Search.IF_STOPPED).found
                 if found.identity is None:
                     check_alone(found)
-                    if not found.ordered:  # else a stop of ours was cut off, and it didn't end by itself
+                    # An ordered end means that a stop of ours was cut off, and that it didn't end by itself.
+                    if not found.ordered and restarts_count(self.host.drive):
                         note_start(self.config.state_dir, worker, datetime.now(UTC))
                     self.findings.actions.append("started")
                     start_watcher(*doors, worker, found)

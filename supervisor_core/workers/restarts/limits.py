@@ -15,6 +15,7 @@ from supervisor_core.common.text import one_line, times
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
+from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 
 
@@ -99,6 +100,15 @@ WINDOW = timedelta(hours=1)
 
 class TooManyStarts(RefusedError):
     """It has been started too often."""
+
+
+def restarts_count(drive: Drive) -> bool:
+    """False while the shared drive is away: the exit may not be the worker's fault, so its restart doesn't count."""
+    try:
+        drive.check()
+    except (DriveUnavailable, OSError):
+        return False
+    return True
 
 
 def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:

@@ -28,6 +28,9 @@ JITTER = 0.25
 
 WINDOW = timedelta(hours=1)
 
+UNCOUNTED_SECONDS = 1.0
+"""The shortest first pause while restarts don't count, so that a worker without a backoff isn't restarted in a loop."""
+
 _SIGNAL = re.compile(r"\bcrashed \((SIG[A-Z0-9]+)\)")
 KILLED = (-9, 137)
 """SIGKILL, as Python reports it and as a shell does that ran the worker."""
@@ -138,6 +141,9 @@ class RestartDecision:
         return self if self.due_at is None or self.due_at <= latest else replace(self, due_at=latest)
 
 
+UNCOUNTED = "not counted while the shared drive is away"
+
+
 def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
     """The number of these starts within the hour before `now`, or within the hour after it.
 
@@ -148,12 +154,13 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
 
 
 def decide(
-    rules: RestartRules, lives: Sequence[WorkerRun], starts: int, now: datetime, chance: float
+    rules: RestartRules, lives: Sequence[WorkerRun], starts: int | None, now: datetime, chance: float
 ) -> RestartDecision:
     """Decide the next step for a worker that does not run.
 
-    `lives` are in the order in which they were lived, `starts` how many automatic ones there were within the last hour
-    (`automatic_starts`), and `chance` is between 0 and 1: where in its bounds the pause lies.
+    `lives` are in the order in which they were lived. `starts` is the number of automatic ones within the last hour
+    (`automatic_starts`); None where they don't count now, because the shared drive is away. `chance`, from 0 to 1, is
+    the place of the pause within its bounds.
     """
     policy, now = Policy(rules.policy), require_aware(now)
     if not 0 <= chance <= 1:
@@ -162,18 +169,21 @@ def decide(
     rest = _rests(policy, last)
     if rest is not None:
         return rest
-    if starts >= rules.max_per_hour:
+    counted = starts if starts is not None else 0
+    if counted >= rules.max_per_hour:
         return RestartDecision(
-            Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, starts, last)
+            Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, counted, last)
         )
     if last is None:
         return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "starting for the first time", now)
-    pause = pause_seconds(rules.backoff_seconds, failures_in_a_row(lives), chance) if last.short else 0.0
+    backoff = rules.backoff_seconds if starts is not None else max(rules.backoff_seconds, UNCOUNTED_SECONDS)
+    pause = pause_seconds(backoff, failures_in_a_row(lives), chance) if last.short else 0.0
     if pause == 0:
         reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
         return RestartDecision(Next.START, reason, f"{run_in_words(last)}; restarting now", now)
     soon = format_span(pause) if pause >= 10 else f"{max(pause, 1):.0f} s"
-    words = f"{run_in_words(last)}; restarting in {soon} ({starts + 1} of {rules.max_per_hour} this hour)"
+    count = f"{counted + 1} of {rules.max_per_hour} this hour" if starts is not None else UNCOUNTED
+    words = f"{run_in_words(last)}; restarting in {soon} ({count})"
     return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
 
 

@@ -306,3 +306,17 @@ def test_the_words_say_what_was_seen_and_what_comes(past: WorkerRun, words: str)
 def test_a_time_without_a_zone_and_a_chance_that_is_none_are_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"no time zone|from 0 to 1"):
         wrong()
+
+
+def test_restarts_that_do_not_count_never_quarantine_and_always_wait() -> None:
+    """With the shared drive away, a worker without a backoff isn't restarted in a loop either."""
+    rules = RestartSettings(backoff_seconds=0, max_per_hour=1)
+    decision = decide(rules, lives(*repeat(2.0, 9)), None, NOW, 0.5)
+    assert (decision.what, decision.pause_seconds) == (Next.WAIT, 256.0)
+    assert decision.words.endswith("(not counted while the shared drive is away)")
+    assert decide(rules, lives(2.0), None, NOW, 0.5).pause_seconds == 1.0
+    assert decide(rules, lives(600.0), None, NOW, 0.5).what is Next.START, "a long run is no loop"
+
+
+def test_without_automatic_restarts_there_are_none_while_the_drive_is_away() -> None:
+    assert decide(RestartSettings(max_per_hour=0), lives(2.0), None, NOW, 0.5).what is Next.QUARANTINE
