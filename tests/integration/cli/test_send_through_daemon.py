@@ -14,14 +14,13 @@ from supervisor_core.daemon.control.client import ask
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
 
-TRACING = (
-    sys.executable,
-    "-c",
-    "import atexit, sys\n"
-    "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
-    "from supervisor_core.cli import main\n"
-    "sys.exit(main())",
-)
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))
+from supervisor_core.cli import main
+sys.exit(main())
+"""
+TRACING = (sys.executable, "-c", PROGRAM)
 """The command line, which names the modules it imported when it ends."""
 
 
