@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
@@ -42,6 +43,14 @@ async def running(
     finally:
         for handler in handlers:
             await handler.close_async()
+
+
+def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    """Wait until this is true, in a test without await."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.02)
 
 
 @contextmanager

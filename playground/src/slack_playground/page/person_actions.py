@@ -32,7 +32,10 @@ class PersonHttp:
             "close": self._close,
             "home": self._home,
             "shortcut": self._shortcut,
+            "assistant": self._assistant,
+            "assistant_context": self._assistant_context,
             "react": self._react,
+            "pin": self._pin,
             "edit": self._edit,
             "delete": self._delete,
             "upload": self._upload,
@@ -96,6 +99,22 @@ class PersonHttp:
         where = {key: body[key] for key in ("channel", "ts") if body.get(key)}
         outcome: Outcome = await self._acting.shortcut(user, str(body.get("callback_id")), where)
         return outcome.to_json()
+
+    async def _assistant(self, user: User, body: Json) -> Json:
+        context = self._world.workspace.channel(body["channel"]) if body.get("channel") else None
+        parent = self._people.assistant(user, context)
+        return {"ok": True, "channel": parent["channel"], "ts": parent["ts"]}
+
+    async def _assistant_context(self, user: User, body: Json) -> Json:
+        own = self._world.direct([self._world.bot.id, user.id])
+        parent = self._people.message(user, own, str(body.get("ts")))
+        self._people.look_beside(user, parent, self._people.place(user, body.get("channel")))
+        return {"ok": True}
+
+    async def _pin(self, user: User, body: Json) -> Json:
+        channel = self._people.place(user, body.get("channel"))
+        self._people.pin(user, channel, str(body.get("ts")), remove=bool(body.get("remove")))
+        return {"ok": True}
 
     async def _react(self, user: User, body: Json) -> Json:
         channel = self._people.place(user, body.get("channel"))

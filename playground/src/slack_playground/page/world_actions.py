@@ -50,6 +50,8 @@ class WorldHttp:
             user = self._world.add_user(name, **fields)
         else:
             self._world.set_user(user, **fields)
+        if body.get("joins"):
+            self._world.greet(user)
         return {"ok": True, "user": user.to_json()}
 
     async def _channels(self, body: Json) -> Json:

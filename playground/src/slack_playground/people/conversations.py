@@ -97,6 +97,41 @@ class People:
         told = views.for_bot(view) if view else None
         world.send_event(event_payloads.of_home(user, tab, channel, told, world.workspace.new_ts()))
 
+    def assistant(self, user: User, context: Channel | None = None) -> Json:
+        """Start a thread with the app's assistant, looking at this channel; returns the thread's parent."""
+        world = self._world
+        if not world.app.assistant:
+            raise PlaygroundError("no_assistant", f"The manifest of {world.app.name} has no assistant.")
+        channel = world.direct([world.bot.id, user.id])
+        title = "New chat"
+        fields: Json = {"user": world.bot.id, "text": title, "subtype": "assistant_app_thread"}
+        fields |= {"assistant_app_thread": {"title": title, "title_blocks": [], "artifacts": []}}
+        # Slack sends no message event of its own for it.
+        parent = world.post(channel, fields | {"thread_ts": None, "assistant": {"user": user.id}}, silent=True)
+        world.change(channel, parent, thread_ts=parent["ts"])
+        self.note(user, "assistant", channel=context.id if context else "")
+        self._tell_assistant("assistant_thread_started", user, channel, parent["ts"], context)
+        return parent
+
+    def look_beside(self, user: User, thread: Json, context: Channel) -> None:
+        """Look at another channel while the thread with the assistant is open beside it."""
+        self.note(user, "assistant_context", channel=context.id)
+        channel = self._world.workspace.channel(thread["channel"])
+        self._tell_assistant("assistant_thread_context_changed", user, channel, thread["ts"], context)
+
+    def _tell_assistant(self, name: str, user: User, channel: Channel, ts: str, context: Channel | None) -> None:
+        world = self._world
+        about: Json = {}
+        if context is not None:
+            enterprise = world.installation.enterprise_id
+            about = {"channel_id": context.id, "team_id": world.app.team_id, "enterprise_id": enterprise}
+        world.send_event(event_payloads.of_assistant(name, user, channel, ts, about, world.workspace.new_ts()))
+
+    def pin(self, user: User, channel: Channel, ts: str, *, remove: bool) -> None:
+        """Pin a message, or take its pin away."""
+        self.note(user, "pin", channel=channel.id, ts=ts, remove=remove)
+        self._world.pin(channel, self.message(user, channel, ts), user, remove=remove)
+
     def edit(self, user: User, channel: Channel, ts: str, text: str) -> None:
         """Change an own message."""
         message = self._own(user, channel, ts)

@@ -45,8 +45,10 @@ class Person:
 
     async def says(self, text: str, *, in_: ChannelView | str | None = None, thread: Card | str | None = None) -> Card:
         """Say something; what it gives back is what the bot then answers. `@bot` mentions the bot."""
-        channel = self._where(in_)
-        thread_ts = (await thread.message())["ts"] if isinstance(thread, Card) else thread or ""
+        parent = await thread.message() if isinstance(thread, Card) else {"ts": thread or ""}
+        place = self._slack.server.world.workspace.channels.get(parent.get("channel", ""))
+        channel = self._where(ChannelView(self._slack, place) if place and in_ is None else in_)
+        thread_ts = parent["ts"]
         mark = self._slack.mark()
         bot = self._slack.server.world.bot
         words = text.replace("@bot", f"@{bot.name}")
@@ -80,6 +82,20 @@ class Person:
         self._slack.server.people.home(self.user)
         return Home(self._slack, self.user)
 
+    def joins_workspace(self) -> None:
+        """Be new in the workspace; the app gets `team_join`."""
+        self._slack.server.world.greet(self.user)
+
+    async def opens_assistant(self, *, in_: ChannelView | str | None = None) -> Card:
+        """Start a thread with the app's assistant, looking at this channel; returns the thread's parent."""
+        context = self._where(in_)
+        parent = self._slack.server.people.assistant(self.user, context)
+        return Card(self._slack, self.user, self.dm().channel, "", ts=parent["ts"])
+
+    async def looks_at(self, place: ChannelView | str, *, beside: Card) -> None:
+        """Look at another channel while a thread with the assistant is open."""
+        self._slack.server.people.look_beside(self.user, await beside.message(), self._where(place))
+
     async def shortcut(
         self, callback_id: str, *, on: Card | None = None, in_: ChannelView | str | None = None, expect: str = ACKED
     ) -> None:
@@ -96,6 +112,12 @@ class Person:
         message = await card.message()
         channel = self._slack.server.world.workspace.channel(message["channel"])
         self._slack.server.people.react(self.user, channel, message["ts"], name, remove=False)
+
+    async def pins(self, card: Card) -> None:
+        """Pin a message."""
+        message = await card.message()
+        channel = self._slack.server.world.workspace.channel(message["channel"])
+        self._slack.server.people.pin(self.user, channel, message["ts"], remove=False)
 
     def uploads(self, name: str, content: bytes) -> str:
         """Upload a file without sharing it: `await modal.fill("Papers", [operator.uploads("a.txt", b"…")])`."""

@@ -3,7 +3,18 @@
 One module per family of methods; importing this package registers them all. People and the page don't belong here.
 """
 
-from slack_playground.web_api import chat, conversations, files, users, views
+from slack_playground.web_api import assistants, channels, chat, conversations, files, items, streams, users, views
 from slack_playground.web_api.dispatcher import Dispatcher
 
-__all__ = ["Dispatcher", "chat", "conversations", "files", "users", "views"]
+__all__ = [
+    "Dispatcher",
+    "assistants",
+    "channels",
+    "chat",
+    "conversations",
+    "files",
+    "items",
+    "streams",
+    "users",
+    "views",
+]

@@ -104,6 +104,10 @@ class Call:
             raise SlackError("message_not_found")
         return message
 
+    def permalink(self, channel: Channel, message: Json) -> str:
+        """The address of a message."""
+        return f"{self.world.base_url}/archives/{channel.id}/p{message['ts'].replace('.', '')}"
+
     def page(self, items: Sequence[T], default: int, most: int = LARGEST_PAGE) -> tuple[list[T], Json]:
         """One page of the items, and the words about the next one."""
         limit = self.number(

@@ -142,8 +142,7 @@ def get_permalink(call: Call) -> Json:
     """The address of a message."""
     channel = call.channel()
     message = call.message(channel, "message_ts")
-    link = f"{call.world.base_url}/archives/{channel.id}/p{message['ts'].replace('.', '')}"
-    return {"ok": True, "channel": channel.id, "permalink": link}
+    return {"ok": True, "channel": channel.id, "permalink": call.permalink(channel, message)}
 
 
 def _own_channel(call: Call) -> Channel:

@@ -58,7 +58,7 @@ def read(call: Call) -> Content:
     if attachments and len(attachments) > ATTACHMENTS:
         raise SlackError("too_many_attachments")
     check_content(text, blocks, attachments)
-    return Content(text, blocks, attachments, _metadata(call))
+    return Content(text, blocks, attachments, metadata(call))
 
 
 def check_content(text: str | None, blocks: list[Json] | None, attachments: list[Json] | None) -> None:
@@ -68,13 +68,14 @@ def check_content(text: str | None, blocks: list[Json] | None, attachments: list
         check_message({key: value for key, value in payload.items() if value})
 
 
-def _metadata(call: Call) -> Json | None:
+def metadata(call: Call) -> Json | None:
+    """The metadata among the arguments: an event, entities, or both."""
     value = call.json("metadata", "invalid_metadata_format")
     if value is None:
         return None
     if not isinstance(value, dict):
         raise SlackError("invalid_metadata_format")
-    if not value:
+    if not value or (isinstance(value.get("entities"), list) and "event_type" not in value):
         return value
     if not isinstance(value.get("event_type"), str) or not isinstance(value.get("event_payload"), dict):
         raise SlackError("invalid_metadata_format")

@@ -8,6 +8,7 @@ from slack_playground.values import Json, SlackError
 from slack_playground.web_api.call import LARGEST_HISTORY, SCOPE_FAMILIES, Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.event_payloads import with_counts
+from slack_playground.world.rich_text import with_blocks
 from slack_playground.world.workspace import Channel
 
 TYPES = {"public_channel": "public", "private_channel": "private", "im": "im", "mpim": "mpim"}
@@ -149,4 +150,4 @@ def _told(call: Call, message: Json) -> Json:
         told["subtype"] = "thread_broadcast"
     if not call.flag("include_all_metadata"):
         told.pop("metadata", None)
-    return told
+    return with_blocks(told)

@@ -1,15 +1,11 @@
-"""Small families of methods: auth, teams, bots, users, user groups, reactions and pins."""
+"""Small families of methods: auth, teams, bots, users and user groups."""
 
 from __future__ import annotations
-
-import re
 
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.workspace import User
-
-TIMESTAMP = r"\d+\.\d+"
 
 
 @handles("apps.connections.open")
@@ -18,6 +14,15 @@ def connections_open(call: Call) -> Json:
     world = call.world
     address = "ws" + world.base_url.removeprefix("http")
     return {"ok": True, "url": f"{address}/link/?ticket={call.grants.ticket()}&app_id={world.app.app_id}"}
+
+
+@handles("api.test")
+def api_test(call: Call) -> Json:
+    """The arguments as they arrived; `error` is answered as an error."""
+    args = {"args": call.arguments} if call.arguments else {}
+    if call.text("error"):
+        raise SlackError(call.text("error"), **args)
+    return {"ok": True} | args
 
 
 @handles("auth.test")
@@ -113,50 +118,3 @@ def usergroups_users(call: Call) -> Json:
     if group is None or (group.disabled and not call.flag("include_disabled")):
         raise SlackError("no_such_subteam")
     return {"ok": True, "users": group.users}
-
-
-@handles("reactions.add")
-def reactions_add(call: Call) -> Json:
-    """React as the bot."""
-    return _react(call, remove=False)
-
-
-@handles("reactions.remove")
-def reactions_remove(call: Call) -> Json:
-    """Take back a reaction of the bot."""
-    if not call.text("timestamp") or not call.text("channel"):
-        raise SlackError("no_item_specified")
-    return _react(call, remove=True)
-
-
-def _react(call: Call, *, remove: bool) -> Json:
-    channel = call.channel()
-    name = call.text("name").strip(":")
-    if not re.fullmatch(r"[a-z0-9_'+-]+(::skin-tone-[2-6])?", name):
-        raise SlackError("invalid_name")
-    if not re.fullmatch(TIMESTAMP, call.text("timestamp")):
-        raise SlackError("bad_timestamp")
-    message = call.message(channel, "timestamp")
-    if channel.archived:
-        raise SlackError("no_access" if remove else "is_archived")
-    if call.world.bot.id not in channel.members:
-        raise SlackError("no_access" if remove else "not_in_channel")
-    if not call.world.react(channel, message, call.world.bot, name, remove=remove):
-        raise SlackError("no_reaction" if remove else "already_reacted")
-    return {"ok": True}
-
-
-@handles("pins.add")
-def pins_add(call: Call) -> Json:
-    """Pin a message."""
-    channel = call.channel(member=True)
-    if not call.text("timestamp"):
-        raise SlackError("no_item_specified")
-    if not re.fullmatch(TIMESTAMP, call.text("timestamp")):
-        raise SlackError("bad_timestamp")
-    message = call.message(channel, "timestamp")
-    if message["ts"] in channel.pins:
-        raise SlackError("already_pinned")
-    call.world.set_channel(channel, pins=[*channel.pins, message["ts"]])
-    call.world.change(channel, message, pinned=True, pinned_to=[channel.id])
-    return {"ok": True}

@@ -11,17 +11,25 @@ CHANNEL_TYPES = {"public": "channel", "private": "group", "im": "im", "mpim": "m
 SUBSCRIPTIONS = {"public": "message.channels", "private": "message.groups", "im": "message.im", "mpim": "message.mpim"}
 COUNTS = ("reply_count", "reply_users", "reply_users_count", "latest_reply")
 ICONS = {"icon_emoji": "emoji", "icon_url": "image_48"}
-HIDDEN = ("ephemeral_for", "state", "broadcast", *COUNTS)
+HIDDEN = ("ephemeral_for", "state", "broadcast", "assistant", "streaming", *COUNTS)
+
+METADATA = ("posted", "updated", "deleted")
 
 EVENTS = {
     **{event: (f"{event.removeprefix('message.')}:history",) for event in SUBSCRIPTIONS.values()},
     "app_home_opened": (),
     "app_mention": ("app_mentions:read",),
+    **dict.fromkeys(("assistant_thread_started", "assistant_thread_context_changed"), ("assistant:write",)),
+    **dict.fromkeys((f"channel_{word}" for word in ("created", "rename", "archive", "unarchive")), ("channels:read",)),
+    **dict.fromkeys((f"group_{word}" for word in ("rename", "archive", "unarchive")), ("groups:read",)),
     "file_shared": ("files:read",),
     "member_joined_channel": ("channels:read", "groups:read", "mpim:read"),
     "member_left_channel": ("channels:read", "groups:read"),
+    **dict.fromkeys((f"message_metadata_{word}" for word in METADATA), ("metadata.message:read",)),
+    **dict.fromkeys(("pin_added", "pin_removed"), ("pins:read",)),
     "reaction_added": ("reactions:read",),
     "reaction_removed": ("reactions:read",),
+    "team_join": ("users:read",),
     "user_change": ("users:read",),
 }
 """All events that are sent, each with its scopes; any one of them is enough."""
@@ -93,6 +101,14 @@ def of_change(message: Json, before: Json, channel: Channel, ts: str) -> Json:
     )
 
 
+def of_metadata(name: str, message: Json, channel: Channel, team: str, ts: str, **more: Json) -> Json:
+    """Metadata was posted, changed or deleted with its message."""
+    event: Json = {"type": name, "app_id": message.get("app_id"), "bot_id": message.get("bot_id")}
+    event |= {"user_id": message.get("user"), "team_id": team, "channel_id": channel.id}
+    event |= {"message_ts": message["ts"], "event_ts": ts} | more
+    return _event(name, event, channel)
+
+
 def of_deletion(message: Json, channel: Channel, ts: str) -> Json:
     """A deleted message."""
     return _event(
@@ -119,6 +135,29 @@ def of_reaction(name: str, message: Json, channel: Channel, user: User, emoji: s
     return _event(name, event | {"item_user": message.get("user")}, channel)
 
 
+def of_pin(name: str, message: Json, channel: Channel, user: User, ts: str) -> Json:
+    """A message was pinned, or its pin removed."""
+    item = {"type": "message", "channel": channel.id, "message": plain(message), "created": int(float(ts))}
+    event = {"type": name, "user": user.id, "channel_id": channel.id, "item": item, "event_ts": ts}
+    return _event(name, event | {"item_user": message.get("user")}, channel)
+
+
+def of_assistant(name: str, user: User, channel: Channel, thread_ts: str, context: Json, ts: str) -> Json:
+    """Somebody started a thread with the assistant, or looks at another channel beside it."""
+    thread = {"user_id": user.id, "context": context, "channel_id": channel.id, "thread_ts": thread_ts}
+    return _event(name, {"type": name, "assistant_thread": thread, "event_ts": ts}, None)
+
+
+def of_channel(name: str, channel: Channel, user: str) -> Json:
+    """A channel was made, renamed, archived or unarchived; of a private one the event has another name."""
+    if channel.kind == "private":
+        name = name.replace("channel_", "group_")
+    about: Json = {"id": channel.id, "name": channel.name, "created": channel.created, "creator": channel.creator}
+    whole = name.endswith(("created", "rename"))
+    event = {"type": name, "channel": about if whole else channel.id}
+    return _event(name, event if whole else event | {"user": user}, None if whole else channel)
+
+
 def of_membership(name: str, channel: Channel, user: User, ts: str, inviter: str = "") -> Json:
     """Somebody joined, perhaps on an invitation, or left."""
     event = {"type": name, "user": user.id, "channel": channel.id, "team": user.team_id, "event_ts": ts}
@@ -130,6 +169,11 @@ def of_user(user: Json, ts: str) -> Json:
     """Somebody's record changed."""
     event = {"type": "user_change", "user": user, "cache_ts": int(float(ts)), "event_ts": ts}
     return _event("user_change", event, None)
+
+
+def of_joining(user: Json) -> Json:
+    """Somebody is new in the workspace."""
+    return _event("team_join", {"type": "team_join", "user": user}, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:

@@ -28,6 +28,9 @@ class App:
     messages_read_only: bool = False
     interactive: bool = True
     any_command: bool = True
+    assistant: bool = True
+    metadata: frozenset[str] = frozenset({ANY})
+    """The kinds of message metadata that the app gets events about."""
     app_id: str = "A0PLAYGROUND"
     bot_id: str = "B0PLAYGROUND"
     team_id: str = field(default="T0PLAYGROUND")
@@ -62,19 +65,21 @@ def read(path: Path | str) -> App:
 def parse(document: Json) -> App:
     """The app that this manifest describes."""
     features, settings = _at(document, "features"), _at(document, "settings")
-    home = _at(features, "app_home")
+    home, subscriptions = _at(features, "app_home"), _at(settings, "event_subscriptions")
     bot_name = _at(features, "bot_user").get("display_name")
     return App(
         name=bot_name or _at(document, "display_information").get("name") or "app",
         scopes=frozenset(_at(document, "oauth_config", "scopes").get("bot") or ()),
         commands=tuple(features.get("slash_commands") or ()),
         shortcuts=tuple(features.get("shortcuts") or ()),
-        events=frozenset(_at(settings, "event_subscriptions").get("bot_events") or ()),
+        events=frozenset(subscriptions.get("bot_events") or ()),
         home_tab=bool(home.get("home_tab_enabled", False)),
         messages_tab=bool(home.get("messages_tab_enabled", True)),
         messages_read_only=bool(home.get("messages_tab_read_only_enabled", False)),
         interactive=bool(_at(settings, "interactivity").get("is_enabled", False)),
         any_command=False,
+        assistant="assistant_view" in features or "agent_view" in features,
+        metadata=frozenset(str(each.get("event_type")) for each in subscriptions.get("metadata_subscriptions") or ()),
     )
 
 

@@ -70,6 +70,7 @@ class World:
             "home_tab": app.home_tab,
             "messages_tab": app.messages_tab,
             "messages_read_only": app.messages_read_only,
+            "assistant": app.assistant,
             "events": sorted(app.events),
             "connections": self.connections(),
         }
@@ -120,6 +121,10 @@ class World:
                 channel.members.append(user.id)
                 self.feed.publish("channel", channel=channel.to_json())
         return user
+
+    def greet(self, user: User) -> None:
+        """Tell the app that somebody is new in the workspace."""
+        self.send_event(event_payloads.of_joining(self.user_json(user, email=True)))
 
     def set_user(self, user: User, **fields: object) -> None:
         """Change what is known of a user."""
@@ -197,8 +202,8 @@ class World:
 
     # Messages
 
-    def post(self, channel: Channel, message: Json) -> Json:
-        """Post a message: give it a ts and ids, and publish it."""
+    def post(self, channel: Channel, message: Json, *, silent: bool = False) -> Json:
+        """Post a message: give it a ts and ids, and publish it; silently without an event for the bot."""
         # A copy: what is filled in must not show in the journal as if the bot had sent it.
         message = copy.deepcopy({"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message})
         message = {key: value for key, value in message.items() if value not in (None, [], "") or key == "text"}
@@ -211,11 +216,14 @@ class World:
         if parent is not None and not message.get("ephemeral_for"):
             self._count_replies(channel, parent)
         self.feed.publish("message", channel=channel.id, message=copy.deepcopy(message), new=True)
-        if not message.get("ephemeral_for"):
+        if not message.get("ephemeral_for") and not silent:
             if not message.get("bot_id"):
                 self.read(channel, message["user"], message["ts"])
             for event in event_payloads.of_message(message, channel, self.bot.id):
                 self.send_event(event)
+            self._tell_metadata(message, channel, None)
+            if parent is not None and message.get("bot_id") and parent.get("assistant", {}).get("status"):
+                self.set_assistant(channel, parent, status="", loading_messages=[])
         return message
 
     def change(
@@ -236,6 +244,21 @@ class World:
             self.send_event(event_payloads.of_change(message, before, channel, ts))
             for event in event_payloads.of_mention(message, channel, self.bot.id) if by else ():
                 self.send_event(event)
+        self._tell_metadata(message, channel, before.get("metadata"))
+
+    def _tell_metadata(self, message: Json, channel: Channel, before: Json | None) -> None:
+        """Send the event about metadata that was posted, changed or deleted."""
+        now = message.get("metadata")
+        if now == before:
+            return
+        kind = (now or before or {}).get("event_type", "")
+        if not kind or not {"*", kind} & self.app.metadata:
+            return
+        name = "message_metadata_" + ("deleted" if not now else "updated" if before else "posted")
+        more = {"previous_metadata": before} if before else {}
+        more |= {"metadata": now} if now else {"deleted_ts": message["ts"]}
+        ts = self.workspace.new_ts()
+        self.send_event(event_payloads.of_metadata(name, message, channel, self.app.team_id, ts, **more))
 
     def delete(self, channel: Channel, message: Json) -> None:
         """Delete a message."""
@@ -249,6 +272,7 @@ class World:
             self.feed.publish("message", channel=channel.id, message=copy.deepcopy(parent), new=False)
         if not message.get("ephemeral_for"):
             self.send_event(event_payloads.of_deletion(message, channel, self.workspace.new_ts()))
+            self._tell_metadata({k: v for k, v in message.items() if k != "metadata"}, channel, message.get("metadata"))
 
     def react(self, channel: Channel, message: Json, user: User, name: str, *, remove: bool = False) -> bool:
         """Add or remove a reaction; False if nothing changed."""
@@ -268,6 +292,21 @@ class World:
         event = "reaction_removed" if remove else "reaction_added"
         self.send_event(event_payloads.of_reaction(event, message, channel, user, name, self.workspace.new_ts()))
         return True
+
+    def pin(self, channel: Channel, message: Json, user: User, *, remove: bool = False) -> bool:
+        """Pin a message or take its pin away; False if nothing changed."""
+        if (message["ts"] in channel.pins) is not remove:
+            return False
+        kept = [ts for ts in channel.pins if ts != message["ts"]]
+        self.set_channel(channel, pins=kept if remove else [*kept, message["ts"]])
+        self.change(channel, message, pinned=None if remove else True, pinned_to=None if remove else [channel.id])
+        name = "pin_removed" if remove else "pin_added"
+        self.send_event(event_payloads.of_pin(name, message, channel, user, self.workspace.new_ts()))
+        return True
+
+    def set_assistant(self, channel: Channel, parent: Json, **fields: object) -> None:
+        """Change the status or the prompts of a thread with the assistant."""
+        self.change(channel, parent, assistant=parent.get("assistant", {}) | fields)
 
     def notice(self, user: User, channel: Channel, text: str) -> None:
         """Show one user a message from Slackbot."""
