@@ -27,9 +27,9 @@ from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.home import HomeRefresher, forget_old
 from bot.outbound.home_pages import HomePage
+from bot.outbound.messages import notify_admins
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi, one_session
-from bot.outbound.slack_errors import notify_admins
 from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.schedules import ChatAnswers
 from supervisor_core.common.errors import SupervisorError, TemporaryError

@@ -21,7 +21,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access.rules import Person, Refusal, group_ids
 from bot.outbound.rate_limits import HeldError, Pace
-from bot.outbound.slack_errors import error_code, failure_text, is_temporary, retry_after
+from bot.outbound.slack_errors import explain, failure_text, is_temporary, retry_after
 
 REMEMBERED_SECONDS = 60.0
 """Time for which an answer is remembered: a conversation, but not long after a lost role."""
@@ -118,7 +118,7 @@ class People:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
                 if not is_temporary(error):
-                    log.error("Slack doesn't know %s: %s", user_id, error_code(error))  # noqa: TRY400
+                    log.error("Slack doesn't know %s: %s", user_id, explain(error))  # noqa: TRY400
                     return None
                 why = f"Slack doesn't say who {user_id} is: {failure_text(error)}"
                 wait = retry_after(error) or AGAIN_SECONDS
@@ -150,7 +150,7 @@ class People:
             if isinstance(error, SlackApiError) and is_temporary(error):
                 raise
             what = "user group" if group else "channel"
-            why = error_code(error) if isinstance(error, SlackApiError) else error
+            why = explain(error) if isinstance(error, SlackApiError) else error
             log.error("the %s %s gives no rights: %s", what, circle, why)  # noqa: TRY400
             members = frozenset()
         self._members[circle] = (self._clock(), members)

@@ -63,7 +63,7 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
     except SlackRefusalError as error:
         return None, [
             _clock(error.headers, asked),
-            CheckResult(BOT, False, _refused(error.word), _bot_remedy(error.word)),
+            CheckResult(BOT, False, _refused(str(error)), _bot_remedy(error.word)),
         ]
     time = _clock(answer.headers, asked)
     if not answer.get("bot_id"):

@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.outbound.slack_errors import retry_after
+from bot.outbound.slack_errors import explain, retry_after
 from supervisor_core.config.slack_settings import SlackCredentials
 
 SETTINGS = "https://api.slack.com/apps → your app"
@@ -47,12 +47,12 @@ class SlackUnreachableError(Exception):
 
 
 class SlackRefusalError(Exception):
-    """Slack refuses; `word` is its error code."""
+    """Slack refuses; `word` is its error code, and the text explains it."""
 
-    def __init__(self, word: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, word: str, headers: Mapping[str, str], explanation: str) -> None:
         self.word = word
         self.headers = headers
-        super().__init__(word)
+        super().__init__(explanation)
 
 
 class SlackQueries:
@@ -90,7 +90,7 @@ class SlackQueries:
                     words = f"Slack's rate limit asks to wait {headers.get('Retry-After', 'some')} seconds"
                     raise SlackUnreachableError(words, WAIT, retry_after(error) or 0.0) from None
                 if word not in TEMPORARY:
-                    raise SlackRefusalError(word, headers) from None
+                    raise SlackRefusalError(word, headers, explain(error)) from None
                 self.away = f"Slack responds {word or f'with status {status} and no error code'}"
             except TimeoutError:
                 self.away = f"no response from Slack within {CALL_SECONDS:g} s"

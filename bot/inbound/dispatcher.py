@@ -17,9 +17,10 @@ from weakref import WeakValueDictionary
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
+from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.views.blocks import Content, text_message
-from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.envelopes import StoredEnvelope
@@ -136,7 +137,7 @@ class EnvelopeDispatcher:
             return await dispatcher
         except Exception as error:
             log.exception("%s could not be handled", received.key)
-            return Response(error=describe(error))
+            return Response(error=failure_text(error))
 
     async def _end(self, received: StoredEnvelope, response: Response) -> None:
         """Store the result, retrying while the disk is full, so that nothing is handled twice."""
@@ -196,7 +197,7 @@ class Refusals:
         try:
             return await self._told(payload, content), None
         except (ClientError, OSError, TimeoutError, SlackApiError) as problem:
-            log.warning("a request that can't be stored couldn't be refused either: %s", problem)
+            log.warning("a request that can't be stored couldn't be refused either: %s", failure_text(problem))
             return False, None
 
     async def _told(self, payload: Mapping[str, Any], content: Content) -> bool:

@@ -12,7 +12,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.reconnection import SlackRefusedError, token_refused
-from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
+from bot.outbound.error_kinds import FORBIDDEN
+from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
 from supervisor_core.common.service import Pulse, wait_until
 
 RETRY_SECONDS = 2.0
@@ -62,9 +63,9 @@ async def find_identity(
                 url=str(answer.get("url") or ""),
             )
         except SlackApiError as error:
-            if error_code(error) in FATAL:
-                raise token_refused("SLACK_BOT_TOKEN", error_code(error)) from None
-            problem = f"Slack answers {error_code(error)}"
+            if kind_of(error) in FORBIDDEN:
+                raise token_refused("SLACK_BOT_TOKEN", explain(error)) from None
+            problem = f"Slack responds {explain(error)}"
             wait = max(wait, retry_after(error) or 0.0)
         except (ClientError, OSError, TimeoutError) as error:
             problem = f"Slack can't be reached: {failure_text(error)}"

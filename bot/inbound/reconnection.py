@@ -16,7 +16,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
-from bot.outbound.slack_errors import FATAL, error_code, failure_text, retry_after
+from bot.outbound.error_kinds import FORBIDDEN
+from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
@@ -184,8 +185,8 @@ class Link:
         asked = None
         if isinstance(error, SlackApiError):
             asked = retry_after(error)
-            if error_code(error) in FATAL:
-                raise token_refused("SLACK_APP_TOKEN", error_code(error)) from None
+            if kind_of(error) in FORBIDDEN:
+                raise token_refused("SLACK_APP_TOKEN", explain(error)) from None
         self._wrong(f"Slack can't be reached: {failure_text(error)}")
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 

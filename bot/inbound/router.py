@@ -11,11 +11,13 @@ from typing import TypeVar
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.dispatcher import Response, SendNow
 from bot.inbound.identity import Identity
 from bot.outbound.messages import whisper
+from bot.outbound.slack_errors import explain, failure_text
 from bot.requests import request as requests
 from bot.requests.handlers import RequestHandlers
 from bot.requests.request import AlertAction, FormSubmission, Request, VoteRequest
@@ -29,7 +31,7 @@ from bot.views.form_fields import VALUE
 from bot.views.home.page import PAGE as HOME_PAGE
 from bot.views.home.page import REFRESH, SHOW
 from bot.views.home.sections import DECIDE, DO
-from supervisor_core.common.errors import describe
+from bot.views.text import escape
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 ANYTHING = re.compile(".*")
@@ -181,11 +183,12 @@ async def handle_safely(request: Request, handling: Awaitable[Response]) -> Resp
         response = await handling
     except Exception as error:
         log.exception("%s (%s) could not be handled", request.task_id, request.key)
+        refused = f" Slack refused a call: {escape(explain(error))}." if isinstance(error, SlackApiError) else ""
         apology = text_message(
-            f":boom: Something went wrong on our side (ref `{request.task_id}`). The log has the reason under that "
-            "reference; `/supervisor status` shows how the workers are."
+            f":boom: Something went wrong on our side (ref `{request.task_id}`).{refused} The log has the reason under "
+            "that reference; `/supervisor status` shows how the workers are."
         )
-        return Response(messages=(whisper(request, apology),), error=f"{request.task_id}: {describe(error)}")
+        return Response(messages=(whisper(request, apology),), error=f"{request.task_id}: {failure_text(error)}")
     rest = response.rest
     if rest is None:
         return response

@@ -21,11 +21,12 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.access.people import UnverifiedError
+from bot.outbound.error_kinds import ErrorKind
 from bot.outbound.messages import HOME, KINDS, WHISPER, with_thread
 from bot.outbound.rate_limits import HeldError, gates, hold_key, method
 from bot.outbound.sender import MessageSender, UnreachableError
 from bot.outbound.slack_api import UploadError
-from bot.outbound.slack_errors import FATAL, error_code, failure_text, is_temporary, method_of, retry_after
+from bot.outbound.slack_errors import explain, failure_text, kind_of, method_of, retry_after
 from bot.pools import quick
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.common.errors import SupervisorError, describe
@@ -64,9 +65,6 @@ EVERYTHING = "*"
 
 PARENTS = frozenset({CARD, ASKED, ALERT})
 """Kinds of messages that have others in their thread."""
-
-# About one channel or one message, when they answer a message; about the token elsewhere.
-NOT_FATAL_HERE = frozenset({"missing_scope", "no_permission", "team_access_not_granted"})
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +113,8 @@ class Delivery:
 
     @property
     def problem(self) -> str:
-        """The reason why messages are held right now; empty where none are."""
-        return self._problem
+        """The reason why messages are held, or why one was lost lately; empty where all is well."""
+        return self._problem or self._sender.problem
 
     def wake(self) -> None:
         """Look now: something was ordered."""
@@ -251,13 +249,13 @@ class Delivery:
         try:
             await self._sender.send(message)
         except SlackApiError as error:
-            word, called = error_code(error), method_of(error) or by
-            if is_temporary(error) or word in FATAL - NOT_FATAL_HERE:
+            words, called = explain(error), method_of(error) or by
+            if kind_of(error) in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):
                 asked = retry_after(error)
                 for each in {by, called}:  # it may have come to another method than it began with
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)
-                return await self._hold(message, f"Slack responds {word} to {called}")
-            return await self._retry_later(message, f"Slack refuses {called}: {word}")
+                return await self._hold(message, f"Slack responds {words} to {called}")
+            return await self._retry_later(message, f"Slack refuses {called}: {words}")
         except (HeldError, UnverifiedError) as error:
             return await self._hold(message, str(error))
         except (ClientError, OSError, TimeoutError) as error:

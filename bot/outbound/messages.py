@@ -7,24 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from bot.inbound.dispatcher import Response
+from bot.outbound.error_kinds import ERRORS, ErrorKind
 from bot.requests.request import Request
 from bot.views.blocks import Content, text_message
+from bot.views.cards.configuration import unreachable_channel
 from bot.views.files import Attachment
 from bot.views.text import error_text
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.jobs.rows import CARD
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
-from supervisor_core.storage.steps import Message
+from supervisor_core.storage.steps import Message, record
 
 WHISPER = "whisper"
 """For one person alone; sent once, and never edited."""
@@ -43,6 +47,10 @@ KINDS = (
 
 class DroppedError(Exception):
     """The message can't be delivered anywhere."""
+
+
+class ContentRefusedError(DroppedError):
+    """Slack refuses the content of the message in every form."""
 
 
 def answer(request: Request, content: Content) -> Message:
@@ -126,3 +134,38 @@ def with_thread(connection: Connection, message: PendingMessage) -> PendingMessa
 def is_orphaned(message: PendingMessage) -> bool:
     """True where the message above it was never posted and won't be."""
     return bool(message.payload.get("below")) and not message.payload.get("channel")
+
+
+MOST_ADMINS = 10
+"""Admins beyond these hear it from the others."""
+
+REASONS = ERRORS[ErrorKind.PLACE]
+"""The error codes that are about a channel, with their reasons."""
+
+KEYS = ("alert_channel", "approval_channel", "fallback_channel")
+
+
+def admins(slack: SlackSettings) -> tuple[str, ...]:
+    """The approvers who are named one by one, else the operators who are."""
+    for listed in (slack.access.approvers, slack.access.operators):
+        people = tuple(dict.fromkeys(each for each in listed if each.startswith(("U", "W"))))
+        if people:
+            return people[:MOST_ADMINS]
+    return ()
+
+
+def notify_admins(
+    connection: Connection, channel: str, refused: str, slack: SlackSettings, host: str, bot: str
+) -> None:
+    """Order a direct message to each admin, once a day for each channel that the configuration names. Other channels
+    concern only the person who gave a command there: its card tells them."""
+    keys = [key for key in KEYS if getattr(slack, key) == channel]
+    if not keys or refused not in REASONS:
+        return
+    now = datetime.now(UTC)
+    for person in admins(slack):
+        subject = f"shut out {channel} {now:%Y-%m-%d} {person}"
+        if outbox.newest(connection, NOTICE, subject) is None:
+            content = unreachable_channel(host, channel, refused, REASONS[refused], keys, slack.fallback_channel, bot)
+            place = {"channel": person, "user": person, "alone": True}
+            record(connection, "", None, (Message(NOTICE, subject, {**place, "content": content}),), now)

@@ -14,8 +14,9 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.outbound.content import MessageComposer
+from bot.outbound.error_kinds import FORBIDDEN, GONE, UNWRITABLE, ErrorKind
 from bot.outbound.home_pages import HomePublisher, PageComposer
-from bot.outbound.messages import HOME, WHISPER, DroppedError, is_orphaned
+from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned
 from bot.outbound.rate_limits import (
     EPHEMERAL,
     EPHEMERAL_GATES,
@@ -30,17 +31,14 @@ from bot.outbound.rate_limits import (
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
 from bot.outbound.slack_errors import (
-    FATAL,
-    LOST,
-    MALFORMED,
-    OF_UPLOADS,
-    SHUT_OUT,
     error_code,
+    explain,
     is_temporary,
+    kind_of,
     retry_after,
 )
 from bot.pools import quick, slow
-from bot.views.blocks import Content, blocks_of, with_hint, without_blocks
+from bot.views.blocks import Content, with_hint, without_blocks
 from bot.views.cards.notices import not_a_member_hint
 from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
 from supervisor_core.common import crashpoints
@@ -63,6 +61,13 @@ UPLOAD_TRIES = 5
 """Tries before a file whose bytes Slack rejects is posted as text."""
 
 log = logging.getLogger(__name__)
+
+
+REFUSED_FOR = timedelta(minutes=10)
+"""The time for which `status` and `doctor` show a message that Slack refused."""
+
+UNKNOWN_TRIES = 5
+"""Tries, within a day at least, before a message is dropped for an error code that nobody knows."""
 
 
 class UnreachableError(Exception):
@@ -100,30 +105,51 @@ class MessageSender:
         self._home = HomePublisher(slack, self.pace, compose_page) if compose_page else None
         self._read_report = read_report
         self._on_refusal = on_refusal
+        self._refused: tuple[datetime, str] | None = None
+
+    @property
+    def problem(self) -> str:
+        """The last message that Slack refused even as plain text, for a while; empty without one."""
+        recent = self._refused is not None and self.now() - self._refused[0] < REFUSED_FOR
+        return self._refused[1] if self._refused is not None and recent else ""
 
     async def send(self, message: PendingMessage) -> None:
-        """Deliver one message with its current content, or drop it if nobody is waiting for it."""
+        """Deliver one message with its current content, or drop it if nobody is waiting for it or Slack refuses it."""
         try:
-            if message.kind == WHISPER:
-                await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
-                await self._mark_sent(message, None)
-            elif message.kind == HOME and self._home is not None:
-                await self._mark_sent(message, await self._home.publish(message))
-            elif is_orphaned(message):
-                await self._drop(message, "its parent message was never posted")
-            elif message.kind == FILE:
-                await self._mark_sent(message, await self._find(message) or await self._upload(message))
-            else:
-                await self._send_content(message)
+            await self._send(message)
+        except ContentRefusedError as error:
+            self._refused = (self.now(), f"{message.kind} {message.subject} was dropped: {error}")
+            await self._give_up(message, error)
         except DroppedError as error:
             await self._drop(message, str(error))
         except UnreachableError as error:
             private = message.payload.get("below") or message.payload.get("alone")
             if not (private and self._is_old(message)):
                 raise
-            about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=str(error))
-            log.error("%s %s can't be delivered: %s", message.kind, message.subject, error, extra=about)  # noqa: TRY400
-            await self._drop(message, str(error))
+            await self._give_up(message, error)
+        except SlackApiError as error:
+            tried = message.attempts >= UNKNOWN_TRIES and self._is_old(message)
+            if not (tried and kind_of(error) is ErrorKind.UNKNOWN):
+                raise
+            await self._give_up(message, f"Slack refuses it: {explain(error)}")
+
+    async def _send(self, message: PendingMessage) -> None:
+        if message.kind == WHISPER:
+            await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
+            await self._mark_sent(message, None)
+        elif message.kind == HOME and self._home is not None:
+            await self._mark_sent(message, await self._home.publish(message))
+        elif is_orphaned(message):
+            await self._drop(message, "its parent message was never posted")
+        elif message.kind == FILE:
+            await self._mark_sent(message, await self._find(message) or await self._upload(message))
+        else:
+            await self._send_content(message)
+
+    async def _give_up(self, message: PendingMessage, reason: object) -> None:
+        about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=str(reason))
+        log.error("%s %s can't be delivered: %s", message.kind, message.subject, reason, extra=about)
+        await self._drop(message, str(reason))
 
     async def _send_content(self, message: PendingMessage) -> None:
         content = await self._read(lambda connection: self._composer.content(connection, message, self.now()))
@@ -138,15 +164,20 @@ class MessageSender:
     async def _send_plain_if_refused(
         self, message: PendingMessage, content: Content, send: Callable[..., Awaitable[T]], *more: object
     ) -> T:
-        """Send the content, or the same as plain text where Slack refuses its blocks; a test checks each view."""
+        """Send the content; where Slack refuses it, the same once more as plain text without metadata."""
         try:
             return await send(message, content, *more)
         except SlackApiError as error:
-            if not _is_malformed(error, content):
+            if kind_of(error) is not ErrorKind.CONTENT:
                 raise
-            why = error_code(error)
-            log.error("Slack refuses %s %s (%s); it's sent as plain text", message.kind, message.subject, why)  # noqa: TRY400
-        return await send(message, without_blocks(content), *more)
+            kind, subject = message.kind, message.subject
+            log.error("Slack refuses %s %s: %s; it's sent as plain text", kind, subject, explain(error))  # noqa: TRY400
+        try:
+            return await send(message, without_blocks(content), *more)
+        except SlackApiError as error:
+            if kind_of(error) is not ErrorKind.CONTENT:
+                raise
+            raise ContentRefusedError(f"Slack refuses it as plain text, too: {explain(error)}") from None
 
     async def _edit_or_post(
         self, message: PendingMessage, content: Content, address: Mapping[str, Any]
@@ -168,7 +199,7 @@ class MessageSender:
             await self._slack.edit(address, with_hint(content, "" if at_home else self._hint(home)))
             crashpoints.reach("message.edit:after")
         except SlackApiError as error:
-            if error_code(error) not in LOST:
+            if kind_of(error) not in GONE:
                 raise
             log.warning("%s %s was deleted (%s); it's posted again", message.kind, message.subject, error_code(error))
             return False
@@ -190,14 +221,16 @@ class MessageSender:
             try:
                 return await self._attempt(message, "post", post, await self._channel_id(channel), thread)
             except SlackApiError as error:
-                code = error_code(error)
-                if code not in SHUT_OUT:
+                if kind_of(error) not in UNWRITABLE:
                     raise
-                refused = refused or code
-                log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, code)
+                code = error_code(error)
+                refused = refused or explain(error)
+                log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, refused)
                 await self._report_refusal(channel, code)
         await self._note_address(message, {})
-        raise UnreachableError(f"Can't post in the channel {home} ({refused}). Run /invite @{self._bot_name} there.")
+        raise UnreachableError(
+            f"Can't post in the channel {home}: {refused}. If the bot isn't in it: /invite @{self._bot_name}"
+        )
 
     async def _report_refusal(self, channel: str, code: str) -> None:
         if report := self._on_refusal:
@@ -237,7 +270,7 @@ class MessageSender:
         except SlackApiError as error:
             if is_temporary(error):
                 raise
-            why = f"{error_code(error)}; grant channels:history so the app can check"
+            why = f"{explain(error)}; grant channels:history so the app can check"
         except LookupError as error:
             why = str(error)
         kind, subject = message.kind, message.subject
@@ -257,14 +290,14 @@ class MessageSender:
         try:
             await self._slack.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
-            first = _refusal(error, content)
+            first = _refusal(error)
         else:
             return
         self._require_free(message, POST)
         try:
             await self._slack.post(await self._slack.direct(user), None, content, message.subject)
         except SlackApiError as error:
-            reason = f"no response can reach {user}: {first}, and directly: {_refusal(error, content)}"
+            reason = f"no response can reach {user}: {first}, and directly: {_refusal(error)}"
             about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
             log.error("%s", reason, extra=about)  # noqa: TRY400 (the words say it all)
             raise DroppedError(reason) from None
@@ -278,12 +311,13 @@ class MessageSender:
             try:
                 address = await self._share(message, file, channel, thread)
             except SlackApiError as error:
-                code = error_code(error)
-                if is_temporary(error) or code in FATAL - OF_UPLOADS:
+                kind = kind_of(error)
+                if kind in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):
                     raise
-                refused = refused or code
-                log.warning("%s %s can't be uploaded to %s: %s", message.kind, message.subject, channel, code)
-                if code not in SHUT_OUT:
+                refused = refused or error_code(error)
+                why = explain(error)
+                log.warning("%s %s can't be uploaded to %s: %s", message.kind, message.subject, channel, why)
+                if kind not in UNWRITABLE:
                     break
             except UploadError as error:
                 if message.attempts < UPLOAD_TRIES:
@@ -358,14 +392,8 @@ class MessageSender:
         await asyncio.wrap_future(self.ledger.submit(work))
 
 
-def _refusal(error: SlackApiError, content: Content) -> str:
+def _refusal(error: SlackApiError) -> str:
     """Slack's code where it refuses this place for good; any other error is raised again."""
-    code = error_code(error)
-    if is_temporary(error) or code in FATAL or _is_malformed(error, content):
+    if kind_of(error) in FORBIDDEN | {ErrorKind.TEMPORARY, ErrorKind.CONTENT}:
         raise error
-    return code
-
-
-def _is_malformed(error: SlackApiError, content: Content) -> bool:
-    """True where Slack refuses the content and plain text would differ from it."""
-    return error_code(error) in MALFORMED and bool(blocks_of(content))
+    return explain(error)

@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
-from bot.views.blocks import Content
+from bot.views.blocks import Content, is_plain
 from bot.views.files import Attachment
 
 EVENT_TYPE = "supervisor_message"
@@ -54,10 +54,11 @@ class SlackApi:
     async def post(
         self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
     ) -> Address:
-        """Post a message and return its place. It carries its subject, by which it can be found again.
+        """Post a message and return its place. It carries its subject, by which it can be found again, unless it's
+        plain text: that is for where Slack refuses the rest.
 
         With `broadcast`, a thread reply is also shown in the channel."""
-        metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
+        metadata = None if is_plain(content) else {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
         answer = await self._client.chat_postMessage(
             channel=channel,
             thread_ts=thread_ts,
@@ -65,7 +66,7 @@ class SlackApi:
             metadata=metadata,
             unfurl_links=False,
             unfurl_media=False,
-            **_whole(content),
+            **content,
         )
         return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 
@@ -98,7 +99,7 @@ class SlackApi:
 
     async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
         """To one person alone, in a channel."""
-        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **_whole(content))
+        await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
 
     async def upload(self, file: Attachment) -> str:
         """Upload a file and return its id. It is invisible until it is shared."""

@@ -13,6 +13,9 @@ LONGEST = 2900
 
 PIECE, PIECES = 2800, 4  # of a listing: characters, and blocks; together they are less than a message holds
 
+PLAIN_BYTES = 3900
+"""Bytes of a plain text. An edit takes 4,000 characters, or bytes by one report."""
+
 OPTION = 75  # characters of a button and of a choice
 
 Json = dict[str, Any]
@@ -75,7 +78,13 @@ def without_blocks(content: Content) -> Content:
     lines = [str(content["text"])]
     if content.get("attachments"):
         lines += [line for block in blocks_of(content) for line in _texts(block)]
-    return {"text": fit("\n".join(lines), LONGEST)}
+    text = fit("\n".join(lines), LONGEST)
+    return {"text": text.encode()[:PLAIN_BYTES].decode(errors="ignore")}
+
+
+def is_plain(content: Mapping[str, Any]) -> bool:
+    """True for text alone."""
+    return set(content) == {"text"}
 
 
 def _texts(block: Json) -> Iterator[str]:
@@ -146,6 +155,8 @@ def with_hint(content: Content, hint: str) -> Content:
     """The same message with a line of small print below it, where there is something to say."""
     if not hint:
         return content
+    if is_plain(content):
+        return {"text": f"{content['text']}\n{hint}"}
     if attachments := content.get("attachments"):
         last = attachments[-1]
         return {**content, "attachments": [*attachments[:-1], {**last, "blocks": [*last["blocks"], context(hint)]}]}

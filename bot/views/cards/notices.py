@@ -169,7 +169,7 @@ def approval_requested(command: Command) -> Content:
 
 def not_a_member_hint(channel: str, bot: str) -> str:
     """The reason for a direct message, and the way to change that."""
-    return f"Sent here because I'm not in <#{channel}>. Invite me there with `/invite @{bot}`."
+    return f"Sent here because I can't post in <#{channel}>. If I'm not a member, type `/invite @{bot}` there."
 
 
 def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:

@@ -12,9 +12,9 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.delivery import Delivery
+from bot.outbound.messages import KEYS, REASONS, admins, notify_admins
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
-from bot.outbound.slack_errors import KEYS, OF_A_CHANNEL, admins, notify_admins
 from bot.views.blocks import text_message
 from bot.views.cards.configuration import unreachable_channel
 from slack_playground import Playground
@@ -114,10 +114,8 @@ def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() 
     assert of(approvers=["S0ADMINS"], operators=["*"]) == ()
 
 
-@pytest.mark.parametrize("refused", OF_A_CHANNEL)
+@pytest.mark.parametrize("refused", REASONS)
 def test_the_longest_word_to_an_admin_is_as_slack_wants_it(refused: str) -> None:
-    told = unreachable_channel(
-        "<!channel>" * 20, "C0OPS", refused, OF_A_CHANNEL[refused], KEYS, "C0OTHER", "supervisor"
-    )
+    told = unreachable_channel("<!channel>" * 20, "C0OPS", refused, REASONS[refused], KEYS, "C0OTHER", "supervisor")
     assert check_message(told) == []
     assert "<!channel>" not in str(told)

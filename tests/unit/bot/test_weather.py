@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from slack_sdk.webhook import WebhookResponse
 
-from bot.outbound.slack_errors import error_code, failure_text, is_temporary, method_of, retry_after
+from bot.outbound.error_kinds import ERRORS, ErrorKind, kind_of_code
+from bot.outbound.slack_errors import error_code, explain, failure_text, is_temporary, method_of, retry_after
 
 ANSWER = "https://hooks.slack.com/commands/T1/123/s3cret"
 
 
-def refused(word: str, status: int = 200, **headers: str) -> SlackApiError:
+def refused(word: str, status: int = 200, data: Any = None, **headers: str) -> SlackApiError:
     """The error that the SDK raises for such an answer to `chat.update`."""
     response = AsyncSlackResponse(
         client=AsyncWebClient(),
         http_verb="POST",
         api_url="https://slack.com/api/chat.update",
         req_args={},
-        data={"ok": False, "error": word},
+        data={"ok": False, "error": word, **(data or {})},
         headers=headers,
         status_code=status,
     )
@@ -76,3 +79,43 @@ def test_slack_is_waited_for_as_long_as_it_asks_and_never_for_an_hour(
 )
 def test_weather_passes_and_a_word_about_the_call_does_not(error: SlackApiError, passes: bool) -> None:
     assert is_temporary(error) is passes
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            refused(
+                "invalid_blocks",
+                data={
+                    "errors": ["must be more than 0 characters [json-pointer:/blocks/0/text]"],
+                    "response_metadata": {
+                        "messages": ["[ERROR] must be more than 0 characters [json-pointer:/blocks/0/text]"]
+                    },
+                },
+            ),
+            "invalid_blocks (a block isn't valid): must be more than 0 characters at /blocks/0/text",
+        ),
+        (
+            refused("missing_scope", data={"needed": "files:write", "provided": "chat:write,commands"}),
+            "missing_scope (the app lacks a scope): needs files:write; the token has chat:write,commands",
+        ),
+        (refused("odd_one", data={"warning": "superfluous_charset"}), "odd_one: warning: superfluous_charset"),
+        (refused("is_archived", data={"response_metadata": "?", "errors": {"a": 1}}), "is_archived (it's archived)"),
+        (refused("odd_one"), "odd_one"),
+        (unanswered(404), "HTTP 404"),
+    ],
+)
+def test_a_refusal_is_explained_with_all_that_slack_says(error: SlackApiError, words: str) -> None:
+    assert explain(error) == words
+
+
+def test_an_endless_explanation_is_cut() -> None:
+    assert len(explain(refused("invalid_blocks", data={"errors": ["x" * 9000]}))) < 600
+
+
+def test_a_code_has_one_kind() -> None:
+    codes = [code for codes in ERRORS.values() for code in codes]
+    assert sorted(codes) == sorted(set(codes))
+    assert kind_of_code("invalid_blocks") is ErrorKind.CONTENT
+    assert kind_of_code("never_heard_of") is ErrorKind.UNKNOWN
