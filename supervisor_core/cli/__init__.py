@@ -42,6 +42,7 @@ GROUPS = {
     },
     "Set up": {
         "config": "Check the configuration",
+        "import": "Convert another tool's configuration",
         "doctor": "Check the installation and suggest fixes",
         "db": "Upgrade the tables of the databases",
         "completion": "Print a completion script for your shell",

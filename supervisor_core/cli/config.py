@@ -1,16 +1,21 @@
-"""`supervisor config check`: validates the configuration and shows what a daemon would do with it."""
+"""`supervisor config check` validates the configuration; `supervisor import` converts another tool's."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from supervisor_core.common.errors import UsageError
 from supervisor_core.common.times import clock_time, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
+from supervisor_core.config.imports.formats import convert_file
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 
 ANSWER_SECONDS = 8.0
@@ -89,3 +94,27 @@ def _remarks(config: SupervisorConfig) -> Iterator[str]:
             yield f"workers.{worker.id}.command: the program {program} doesn't exist."
         if not worker.cwd.is_dir():
             yield f"workers.{worker.id}.cwd: the folder {worker.cwd} doesn't exist."
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Convert another tool's configuration, and name what has no place in ours."""
+    source, target = Path(options.file), Path(options.output)
+    found, conversion = convert_file(source, options.worker_id)
+    mode = "w" if options.force else "x"
+    try:
+        with target.open(mode, encoding="utf-8") as file:
+            file.write(conversion.text(str(source)))
+    except FileExistsError:
+        raise UsageError(f"{target} exists. Choose another --output, or replace it with --force.") from None
+    for reason in dict.fromkeys(conversion.unmapped.values()):
+        keys = ", ".join(key for key, each in conversion.unmapped.items() if each == reason)
+        print(f"Not converted: {keys}: {reason}.", file=sys.stderr)
+    for note in conversion.notes:
+        print(f"Note: {note}", file=sys.stderr)
+    if conversion.variables:
+        beside = target.with_name(ENV_FILE)
+        print(f"Note: set {', '.join(conversion.variables)} in {beside} (NAME=value, mode 0600).", file=sys.stderr)
+    workers = ", ".join(conversion.document["workers"])
+    print(f"Converted {source} ({found.name}) to {target}. Workers: {workers}.")
+    print(f"Next: supervisor config check --config {target}")
+    return 0

@@ -161,6 +161,15 @@ def config(parser: ArgumentParser) -> None:
     parser.add_argument("check", choices=["check"], help=what)
 
 
+def importing(parser: ArgumentParser) -> None:
+    """The options of `import`."""
+    parser.add_argument("file", metavar="FILE", help="the other tool's configuration; it isn't changed")
+    parser.add_argument("--output", default="config.yaml", metavar="FILE", help="the new file (default: config.yaml)")
+    parser.add_argument("--force", action="store_true", help="replace the new file if it exists")
+    which = "a worker's id, once for each worker; by default those with a heartbeat on the drive"
+    parser.add_argument("--worker-id", action="append", default=[], metavar="ID", help=which)
+
+
 def doctor(parser: ArgumentParser) -> None:
     """The options of `doctor`."""
     parser.add_argument("--json", action="store_true", help=JSON)
@@ -258,6 +267,12 @@ SUBCOMMANDS = {
         "send 'rollback OrionMX 3 hotfix' --wait",
     ),
     "config": Subcommand("config:run", config, "Validate the configuration.", "config check --config new.yaml"),
+    "import": Subcommand(
+        "config:run_import",
+        importing,
+        "Convert the configuration of Cornerstone Archive, and name each setting that has no place here.",
+        "import config/config.dev.yaml --output config.yaml",
+    ),
     "doctor": Subcommand(
         "doctor_and_db:run_doctor",
         doctor,

@@ -25,7 +25,7 @@ from supervisor_core.config.document import Problem
 from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders, layout_of
 from supervisor_core.config.fields import quotable
 from supervisor_core.config.models import Settings
-from supervisor_core.config.problems import as_mapping, problems_of
+from supervisor_core.config.problems import as_mapping, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
 
@@ -276,6 +276,8 @@ def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> Super
         found: list[Problem] = []
     except ValidationError as error:
         config, found = None, problems_of(error, raw)
+    if config is None and is_of_cornerstone(raw.data):
+        raise raw.error([(1, (), "this is a configuration of Cornerstone Archive; convert it with supervisor import")])
     problems = _once_each([*raw.problems, *found, *cross_check(raw)])
     if problems or config is None:
         raise raw.error(problems)

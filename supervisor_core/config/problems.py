@@ -101,3 +101,8 @@ def _chosen(path: Path) -> tuple[str, ...]:
 def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)
     """A part of a document that should be a section, as one; anything else is complained of elsewhere."""
     return value if isinstance(value, Mapping) else {}
+
+
+def is_of_cornerstone(data: Mapping[str, Any]) -> bool:
+    """True for a configuration of Cornerstone Archive, which has the same name and some of the same sections."""
+    return {"database", "nas", "logging"} <= data.keys() and "host" in as_mapping(data["database"])

@@ -1,0 +1,231 @@
+"""Configurations of other tools: every setting is converted, or named with the reason why it isn't."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core.cli import main
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.imports.conversion import Conversion, leaves, quoted, word
+from supervisor_core.config.imports.formats import convert_file
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+
+OLD = """\
+environment: production
+database:
+  host: db.example.org
+  user: archive_app
+  password: ${DB_PASSWORD}
+  database: archive_state
+nas:
+  root: %(root)s
+  scratch: C:\\Scratch\\NVMe
+internet_archive:
+  base_url: https://archive.org
+  api_timeout_seconds: 30
+  rate_limit_per_second: 1
+logging:
+  level: WARN
+  path: %(root)s/05_LOGS
+watcher:
+  continuous_mode: true
+  test_mode: false
+  max_concurrent_tasks: 1
+  scan_interval_seconds: 30
+  heartbeat_interval_seconds: 300
+console:
+  inbox_path: /home/console/inbox
+"""
+
+
+class Place:
+    """A checkout with the old configuration, and a drive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.drive = folder / "repo", folder / "drive"
+        self.old = self.folder / "config" / "config.dev.yaml"
+        self.new = self.folder / "config.yaml"
+        code = self.folder / "scripts" / "watcher" / "spec_watcher.py"
+        for path in (self.old.parent, code.parent, self.drive):
+            path.mkdir(parents=True)
+        code.touch()
+        self.write(OLD % {"root": self.drive})
+
+    def write(self, text: str) -> None:
+        self.old.write_text(text)
+
+    def convert(self, *worker_ids: str) -> Conversion:
+        return convert_file(self.old, worker_ids, environ={})[1]
+
+    def load(self, conversion: Conversion, **environ: str) -> SupervisorConfig:
+        self.new.write_text(conversion.text("old"))
+        return load_supervisor_config(self.new, environ=environ)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+class TestCornerstone:
+    """`config.dev.yaml` of Cornerstone Archive."""
+
+    def test_its_settings_mean_the_same_here(self, place: Place) -> None:
+        config = place.load(place.convert(), DB_PASSWORD="secret")
+        assert config.environment == "production"
+        assert (config.nas.root, config.nas.layout) == (place.drive, "cornerstone")
+        assert config.folder("inbox") == place.drive / "05_LOGS" / "Worker_Inbox"
+        assert config.folder("outbox") == place.drive / "05_LOGS" / "Worker_Outbox"
+        assert config.folder("publish") == place.drive / "04_PUBLISH"
+        assert config.logging.level == "WARNING"
+        worker = config.pick_worker()
+        assert worker.id == "OrionMX"
+        assert config.command_for(worker)[1:] == (
+            *("-m", "scripts.watcher.spec_watcher", "--worker-id", "OrionMX", "--config", str(place.old)),
+        )
+        assert (worker.cwd, worker.code.path) == (place.folder, place.folder)
+        assert worker.log_file == place.drive / "05_LOGS" / "watcher.log"
+        assert worker.heartbeat_max_age_seconds == 900
+        assert worker.restart.policy == "always"
+        assert not config.database.url
+
+    def test_every_setting_is_converted_or_named(self, place: Place) -> None:
+        found = place.convert()
+        converted = {"environment", "nas.root", "logging.level", "logging.path", "watcher.heartbeat_interval_seconds"}
+        keys = {key for key, _ in leaves(yaml.safe_load(place.old.read_text()))}
+        assert found.unmapped.keys() == keys - converted
+        assert found.unmapped["nas.scratch"] == "the worker still reads it from its own file"
+        assert found.unmapped["console.inbox_path"] == "the web console reads it from its own file"
+        assert "set DATABASE_URL" in found.unmapped["database.password"]
+
+    def test_unknown_and_invalid_settings_are_named_too(self, place: Place) -> None:
+        text = place.old.read_text().replace("production", "staging").replace("level: WARN", "level: LOUD")
+        place.write(text + "extra: {a: [1, {b: 2}]}\nempty: {}\n")
+        found = place.convert()
+        assert found.unmapped["environment"] == found.unmapped["logging.level"] == "its value isn't valid"
+        assert found.unmapped["extra.a[0]"] == found.unmapped["empty"] == "nothing here corresponds to it"
+        assert "extra.a[1].b" in found.unmapped
+        assert place.load(found, DB_PASSWORD="secret").environment == "development"
+
+    def test_a_variable_of_the_worker_is_passed_on_unless_a_file_sets_it(self, place: Place) -> None:
+        found = place.convert()
+        assert found.variables == ("DB_PASSWORD",)
+        worker = place.load(found, DB_PASSWORD="secret").pick_worker()
+        assert {name: value.get_secret_value() for name, value in worker.env.items()} == {"DB_PASSWORD": "secret"}
+        (place.folder / ".env").write_text("DB_PASSWORD=secret\n")
+        assert place.convert().variables == ()
+
+    def test_a_password_in_the_file_appears_nowhere(self, place: Place) -> None:
+        place.write(place.old.read_text().replace("${DB_PASSWORD}", "pa55word"))
+        found = place.convert()
+        assert "pa55word" not in found.text("old") + repr(found)
+
+    def test_a_longer_heartbeat_interval_alone_changes_the_limit(self, place: Place) -> None:
+        place.write(place.old.read_text().replace("heartbeat_interval_seconds: 300", "heartbeat_interval_seconds: 30"))
+        assert "heartbeat_max_age_seconds" not in place.convert().document["workers"]["OrionMX"]
+
+    def test_the_inbox_is_where_the_drive_has_it(self, place: Place) -> None:
+        (place.drive / "Worker_Inbox").mkdir()
+        assert "folders" not in place.convert().document["nas"]
+        (place.drive / "05_LOGS" / "Worker_Inbox").mkdir(parents=True)
+        assert place.convert().document["nas"]["folders"]["inbox"] == "05_LOGS/Worker_Inbox"
+
+    def test_a_drive_that_is_away_is_said(self, place: Place) -> None:
+        place.drive.rmdir()
+        (note,) = place.convert().notes
+        assert note.startswith("The drive couldn't be read, so the inbox is assumed in 05_LOGS: ")
+
+    @pytest.mark.skipif(os.name == "nt", reason="the path means something there")
+    def test_windows_paths_are_kept_and_named(self, place: Place) -> None:
+        root = "\\\\Server\\Share\\Archive"
+        place.write(OLD % {"root": root})
+        found = place.convert()
+        assert found.document["nas"]["root"] == root
+        assert found.notes == (
+            f"nas.root is the Windows path {root}. Replace it with the drive's folder on this host.",
+        )
+        assert found.unmapped["logging.path"].startswith("not a path on this host")
+        assert "log_file" not in found.document["workers"]["OrionMX"]
+
+    def test_workers_can_be_named(self, place: Place) -> None:
+        assert [*place.convert("North", "South").document["workers"]] == ["North", "South"]
+        with pytest.raises(ConfigError, match="a number would be read as an argument"):
+            place.convert("7")
+
+    def test_code_that_is_elsewhere_is_said(self, place: Place) -> None:
+        (place.folder / "scripts" / "watcher" / "spec_watcher.py").unlink()
+        found = place.convert()
+        assert found.notes == (f"The code of the worker isn't above {place.old}. Set cwd and code.path.",)
+        assert found.document["workers"]["OrionMX"]["cwd"] == str(place.old.parent)
+
+    def test_a_virtual_environment_beside_the_code_runs_the_worker(self, place: Place) -> None:
+        python = place.folder / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+        assert place.convert().document["workers"]["OrionMX"]["python"] == str(python)
+
+    def test_without_a_root_there_is_nothing_to_convert(self, place: Place) -> None:
+        place.write((OLD % {"root": "x"}).replace("  root: x\n", ""))
+        with pytest.raises(ConfigError, match=r"has no nas\.root"):
+            place.convert()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("workers: {A: {command: [x]}}\n", "is already a configuration of the supervisor."),
+        ("hello\n", "has no known format. Formats: Cornerstone Archive."),
+        ("a: 1\nb: [\n", "has no known format, and isn't valid YAML (line 3). Formats: "),
+        ("", "has no known format. Formats: "),
+    ],
+)
+def test_other_files_are_refused(place: Place, text: str, problem: str) -> None:
+    place.write(text)
+    with pytest.raises(ConfigError) as caught:
+        place.convert()
+    assert problem in str(caught.value)
+
+
+def test_dollars_and_braces_keep_their_meaning() -> None:
+    assert quoted("a$b/${HOME}/${X:y}$") == "a$$b/${HOME}/${X:y}$$"
+    assert word("{a}$b") == "{{a}}$$b"
+
+
+class TestCommand:
+    """`supervisor import`."""
+
+    def run(self, place: Place, *words: str) -> int:
+        return main(["import", str(place.old), "--output", str(place.new), *words])
+
+    def test_it_writes_the_file_and_reports(self, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.run(place) == 0
+        said = capsys.readouterr()
+        assert f"Converted {place.old} (Cornerstone Archive) to {place.new}. Workers: OrionMX." in said.out
+        assert "Not converted: nas.scratch, internet_archive.base_url, " in said.err
+        assert f"Note: set DB_PASSWORD in {place.new.with_name('.env')} (NAME=value, mode 0600)." in said.err
+        (place.folder / ".env").write_text("DB_PASSWORD=secret\n")
+        assert main(["config", "check", "--config", str(place.new)]) == 0
+
+    def test_it_replaces_no_file_unless_told_to(self, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+        place.new.write_text("mine\n")
+        assert self.run(place) == 2
+        assert f"{place.new} exists. Choose another --output, or replace it with --force." in capsys.readouterr().err
+        assert place.new.read_text() == "mine\n"
+        assert self.run(place, "--force") == 0
+        assert "cornerstone" in place.new.read_text()
+
+    def test_an_old_file_in_the_place_of_ours_is_recognized(
+        self, place: Place, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["config", "check", "--config", str(place.old)]) == 2
+        said: Any = capsys.readouterr().err
+        assert said == (
+            f"supervisor: {place.old} line 1: this is a configuration of Cornerstone Archive; convert it with "
+            "supervisor import\n"
+        )
