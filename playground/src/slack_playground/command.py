@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
     parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
     parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
+    parser.add_argument("--request-url", default="", metavar="URL", help="post to the app instead of Socket Mode")
     parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
     parser.add_argument("--latency", type=milliseconds, default=0.0, metavar="MS", help="delay each Web API call")
     parser.add_argument(
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
             journal=path,
             rate_limits=options.rate_limits,
             strict=options.strict,
+            request_url=options.request_url,
             latency=options.latency,
             enterprise=options.enterprise,
         )
@@ -122,6 +124,8 @@ async def _serve(server: Server) -> int:
     world.tell_warning = lambda words: print(f"warning: {words}", file=sys.stderr, flush=True)  # noqa: T201
     lines = {"SLACK_API_URL": f"{world.base_url}/api/", "SLACK_BOT_TOKEN": world.bot_token}
     lines |= {"SLACK_APP_TOKEN": world.app_token}
+    if server.delivery.request_url:
+        lines |= {"SLACK_SIGNING_SECRET": world.signing_secret}
     for name, value in lines.items():
         print(f"{name}={value}")  # noqa: T201
     print(f"{world.base_url}/", flush=True)  # noqa: T201

@@ -14,6 +14,7 @@ from slack_playground.page.routes import LARGEST_BODY, PageHttp, only_here
 from slack_playground.page.world_actions import WorldHttp
 from slack_playground.people.conversations import People
 from slack_playground.people.interactions import Acting
+from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.events import Events
 from slack_playground.socket_mode.sockets import Sockets
 from slack_playground.values import PlaygroundError, Timings
@@ -39,6 +40,7 @@ class Server:
         journal: Path | None = None,
         rate_limits: bool = False,
         strict: bool = False,
+        request_url: str = "",
         latency: float = 0.0,
         enterprise: str = "",
     ) -> None:
@@ -47,12 +49,13 @@ class Server:
         )
         self.grants = Grants(self.world)
         self.sockets = Sockets(self.world, self.grants)
-        self.events = Events(self.world, self.sockets)
-        self.people = People(self.world, self.grants, self.sockets)
-        self.acting = Acting(self.world, self.grants, self.sockets, self.people)
+        self.delivery = Delivery(self.world, self.sockets, request_url)
+        self.events = Events(self.world, self.delivery)
+        self.people = People(self.world, self.grants, self.delivery)
+        self.acting = Acting(self.world, self.grants, self.delivery, self.people)
         self._port = port
         self._dispatcher = Dispatcher(self.world, self.grants, strict=strict)
-        things = WorldHttp(self.world, self.sockets)
+        things = WorldHttp(self.world, self.sockets, self.delivery)
         self._page = PageHttp(self.world, PersonHttp(self.world, self.people, self.acting), things)
         self._runner: web.AppRunner | None = None
         self._schedule: asyncio.Task[None] | None = None
@@ -98,6 +101,7 @@ class Server:
         await self.events.close()
         self._page.close()
         await self.sockets.close()
+        await self.delivery.close()
         if self._runner:
             await self._runner.cleanup()
         self.world.journal.close()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine, and no other."""
 
 
 class SlackError(Exception):

@@ -14,12 +14,11 @@ from aiohttp import web
 from slack_playground.page.person_actions import PersonHttp
 from slack_playground.page.world_actions import WorldHttp
 from slack_playground.people import transcript
-from slack_playground.values import Json, PlaygroundError, number
+from slack_playground.values import LOCAL, Json, PlaygroundError, number
 from slack_playground.web_api.files import for_page
 from slack_playground.world.world import World
 
 PAGE = Path(__file__).parent / "static"
-LOCAL = ("127.0.0.1", "localhost", "::1")
 LARGEST_BODY = 1_100_000_000  # bytes: Slack takes files of 1 GB
 KEEP_ALIVE = 15.0  # seconds between comments in a quiet stream
 SHOWN = 200  # messages of a channel in the state

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from slack_playground.people.markup import escape, to_markup
+from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.payloads import Payloads
-from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
+from slack_playground.socket_mode.sockets import ACKED, Outcome
 from slack_playground.values import Json, PlaygroundError, SlackError
 from slack_playground.web_api import views
 from slack_playground.web_api.bot_endpoints import show_answer
@@ -18,8 +19,8 @@ from slack_playground.world.world import World
 class People:
     """Acts as any user."""
 
-    def __init__(self, world: World, grants: Grants, sockets: Sockets) -> None:
-        self._world, self._grants, self._sockets = world, grants, sockets
+    def __init__(self, world: World, grants: Grants, delivery: Delivery) -> None:
+        self._world, self._grants, self._delivery = world, grants, delivery
         self._payloads = Payloads(world, grants)
 
     def note(self, user: User, does: str, **what: object) -> None:
@@ -77,7 +78,7 @@ class People:
         else:
             rest = escape(rest.strip())
         payload = self._payloads.command(user, channel, word, rest)
-        outcome = await self._sockets.deliver("slash_commands", payload, answers=True)
+        outcome = await self._delivery.deliver("slash_commands", payload, answers=True)
         if outcome.outcome != ACKED:
             self._world.notice(user, channel, f'{word} failed with the error "{outcome.outcome}"')
         elif outcome.payload:

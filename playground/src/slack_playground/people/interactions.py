@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from slack_playground.blockkit.messages import check_options
 from slack_playground.people.conversations import People
+from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.payloads import Payloads
-from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
+from slack_playground.socket_mode.sockets import ACKED, Outcome
 from slack_playground.values import Json, PlaygroundError, SlackError
 from slack_playground.web_api import files, views
 from slack_playground.world import elements
@@ -53,8 +54,8 @@ class InteractionPlace:
 class Acting:
     """Lets any user use elements and views."""
 
-    def __init__(self, world: World, grants: Grants, sockets: Sockets, people: People) -> None:
-        self._world, self._sockets, self._people = world, sockets, people
+    def __init__(self, world: World, grants: Grants, delivery: Delivery, people: People) -> None:
+        self._world, self._delivery, self._people = world, delivery, people
         self._payloads = Payloads(world, grants)
 
     def place(self, user: User, where: Json) -> InteractionPlace:
@@ -99,7 +100,7 @@ class Acting:
         payload = self._on(place, "block_actions", found)
         payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
-        return await self._sockets.deliver("interactive", payload, answers=False)
+        return await self._delivery.deliver("interactive", payload, answers=False)
 
     async def options(self, place: InteractionPlace, found: Found, query: str) -> Json:
         """The options that an external select offers for these words."""
@@ -107,7 +108,7 @@ class Acting:
         payload |= {"block_id": found.block["block_id"], "action_id": found.element["action_id"], "value": query}
         for name in ("trigger_id", "response_url"):
             payload.pop(name, None)
-        outcome = await self._sockets.deliver("interactive", payload, answers=True)
+        outcome = await self._delivery.deliver("interactive", payload, answers=True)
         answer = outcome.to_json()
         if outcome.outcome == ACKED:
             given = {k: v for k, v in (outcome.payload or {}).items() if k in ("options", "option_groups")}
@@ -134,7 +135,7 @@ class Acting:
         payload = self._payloads.in_view("view_submission", user, view)
         del payload["container"]
         payload["response_urls"] = self._payloads.response_urls(user, view)
-        outcome = await self._sockets.deliver("interactive", payload, answers=True)
+        outcome = await self._delivery.deliver("interactive", payload, answers=True)
         answer = outcome.to_json()
         if outcome.outcome != ACKED:
             return answer | {"message": TROUBLE}
@@ -191,7 +192,7 @@ class Acting:
                 payload = self._payloads.in_view("view_closed", user, each)
                 for name in ("container", "trigger_id"):
                     del payload[name]
-                outcome = await self._sockets.deliver(
+                outcome = await self._delivery.deliver(
                     "interactive", payload | {"is_cleared": len(closed) > 1}, answers=False
                 )
         return outcome
@@ -210,7 +211,7 @@ class Acting:
             payload |= {"callback_id": callback_id, "trigger_id": self._payloads.trigger(user, channel)}
         payload["action_ts"] = self._world.workspace.new_ts()
         self._people.note(user, "shortcut", callback_id=callback_id, **where)
-        return await self._sockets.deliver("interactive", payload, answers=False)
+        return await self._delivery.deliver("interactive", payload, answers=False)
 
     def _state(self, user: User, element: Json, value: object) -> Json:
         if element["type"] == "file_input":

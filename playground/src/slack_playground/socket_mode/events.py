@@ -1,20 +1,21 @@
-"""The Events API over Socket Mode: delivers each event until it is acknowledged or its retries are used up."""
+"""The Events API: delivers each event until it is acknowledged or its retries are used up."""
 
 from __future__ import annotations
 
 import asyncio
 
-from slack_playground.socket_mode.sockets import ACKED, NOBODY, Sockets
+from slack_playground.request_url.delivery import Delivery
+from slack_playground.socket_mode.sockets import ACKED, NOBODY
 from slack_playground.values import Json
 from slack_playground.world.manifest import ANY
 from slack_playground.world.world import World
 
 
 class Events:
-    """Hands events to the sockets, each in a task of its own, and again where no ack came."""
+    """Hands events to the app, each in a task of its own, and again where no ack came."""
 
-    def __init__(self, world: World, sockets: Sockets) -> None:
-        self._world, self._sockets = world, sockets
+    def __init__(self, world: World, delivery: Delivery) -> None:
+        self._world, self._delivery = world, delivery
         self._tasks: set[asyncio.Task[None]] = set()
         world.send_event = self.send_event
 
@@ -29,7 +30,7 @@ class Events:
             words = f"{event['subscription']} wasn't delivered: the app needs the scope {' or '.join(event['scopes'])}."
             self._world.warn(words)
             return
-        if ANY in self._world.app.events and self._world.connections():
+        if ANY in self._world.app.events and (self._world.connections() or self._delivery.request_url):
             name = event["subscription"]
             self._world.warn(f"{name} was delivered without a subscription. In Slack, subscribe to {name}.")
         try:
@@ -55,7 +56,7 @@ class Events:
 
     async def _deliver(self, payload: Json) -> None:
         waits = self._world.timings.redelivery
-        outcome = await self._sockets.deliver("events_api", payload, answers=False)
+        outcome = await self._delivery.deliver("events_api", payload, answers=False)
         again = self._world.faults.strike("socket", "redeliver") is not None
         for attempt, wait in enumerate(waits, start=1):
             if outcome.outcome == ACKED and not again:
@@ -66,7 +67,7 @@ class Events:
                 # Nobody was there: wait for somebody for as long as Slack would wait for its next attempt.
                 patience = waits[attempt] if attempt < len(waits) else waits[-1]
                 await self._world.feed.until(self._world.connections, patience)
-            outcome = await self._sockets.deliver("events_api", payload, answers=False, retry=(attempt, "timeout"))
+            outcome = await self._delivery.deliver("events_api", payload, answers=False, retry=(attempt, "timeout"))
 
     async def close(self) -> None:
         """Give up what is on its way."""

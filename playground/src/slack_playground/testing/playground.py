@@ -38,6 +38,7 @@ class Playground:
         journal: Path | None = None,
         rate_limits: bool = False,
         strict: bool = False,
+        request_url: str = "",
         latency: float = 0.0,
         enterprise: str = "",
         patience: float = PATIENCE,
@@ -51,6 +52,7 @@ class Playground:
             journal=journal,
             rate_limits=rate_limits,
             strict=strict,
+            request_url=request_url,
             latency=latency,
             enterprise=enterprise,
         )
@@ -100,15 +102,28 @@ class Playground:
         return self.server.world.app_token
 
     @property
+    def signing_secret(self) -> str:
+        """The secret by which requests to a request URL are signed."""
+        return self.server.world.signing_secret
+
+    @property
     def environment(self) -> dict[str, str]:
         """The same as environment variables, for a bot in another process."""
         names = {"SLACK_API_URL": self.api_url, "SLACK_BOT_TOKEN": self.bot_token}
-        return names | {"SLACK_APP_TOKEN": self.app_token}
+        return names | {"SLACK_APP_TOKEN": self.app_token, "SLACK_SIGNING_SECRET": self.signing_secret}
 
     async def connected(self, connections: int = 1) -> None:
-        """Wait until the bot has this many connections."""
+        """Wait until the bot has this many connections, or answers at its request URL."""
+        if self.server.delivery.request_url:
+            if not await self.server.delivery.reachable(self.patience):
+                raise self.failure(f"nobody answered at {self.server.delivery.request_url} within {self.patience:g} s")
+            return
         count = self.server.world.connections
         await self.eventually(lambda: count() == connections, f"there were {count()} connections, not {connections}")
+
+    def posts_to(self, request_url: str) -> None:
+        """Post everything to this address from now on, as Slack does to an app without Socket Mode."""
+        self.server.delivery.post_to(request_url)
 
     # People and places
 
