@@ -50,13 +50,13 @@ def run(options: argparse.Namespace) -> int:
         return _decide(config, approvals_of(config, ledger), options)
 
 
-def show(config: SupervisorConfig, *, as_json: bool) -> int:
-    """List what is waiting for an approval."""
+def show(config: SupervisorConfig, only: str = "", *, as_json: bool) -> int:
+    """List what is waiting for an approval, or show `only` one, whatever its state."""
     with opened_ledger(config) as ledger:
         approvals = approvals_of(config, ledger)
         approvals.expire_due()
         approvals.settle()  # without a daemon, nobody else does
-        waiting = approvals.waiting()
+        waiting = [approvals.find(only)] if only else approvals.waiting()
     if as_json:
         print(json.dumps([document(approval, votes) for approval, votes in waiting], indent=2))
         return 0
@@ -157,6 +157,7 @@ def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
         "text": approval.again,
         "workers": list(approval.command.workers),
         "label": approval.command.label,
+        "note": approval.command.note or None,
         "requester": {"id": approval.requester.id, "name": approval.requester.name},
         "door": approval.door,
         "votes": [vote.as_told() for vote in votes],

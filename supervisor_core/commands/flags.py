@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from supervisor_core.commands.catalog import FLAG_HANDLERS, by_handler, check_params
+from supervisor_core.commands.catalog import FLAG_HANDLERS, HANDLERS, by_handler, check_params, find
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.labels import clean_label
 from supervisor_core.commands.parameters import TASK_ID
 from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError, UsageError
-from supervisor_core.common.text import canonical_json
+from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.common.times import from_text, to_text
 
 MAX_BYTES = 64 * 1024
@@ -119,6 +119,22 @@ def parse_unknown_name(name: str, worker_ids: tuple[str, ...]) -> str | None:
         return None
     parts = name[len(PREFIX) : -len(SUFFIX)].split("_")
     return next((part for part in parts if part in worker_ids), None)
+
+
+def suggest_name(name: str, worker_ids: tuple[str, ...]) -> str:
+    """The name that a flag with an unknown handler should have; empty if no handler is close.
+
+    People write the command's word: `supervisor_rollback_North.flag` for `rollback_code`.
+    """
+    worker_id = parse_unknown_name(name, worker_ids)
+    if worker_id is None:
+        return ""
+    body = name[len(PREFIX) : -len(SUFFIX)]
+    word, _, rest = body.partition(f"_{worker_id}")
+    definition = find(word)
+    handler = definition.handler if definition and definition.handler else nearest(word, HANDLERS)
+    right = f"{PREFIX}{handler}_{worker_id}{rest}{SUFFIX}"
+    return right if handler and parse_name(right) else ""
 
 
 def find_misspelled(name: str, worker_ids: Collection[str]) -> str | None:

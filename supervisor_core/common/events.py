@@ -47,8 +47,6 @@ class EventType(StrEnum):
     """Monitoring was paused."""
     SUPERVISOR_RESUMED = "supervisor.resumed"
     """Monitoring was resumed."""
-    COMMAND_FILED = "command.filed"
-    """Not published yet."""
     COMMAND_STARTED = "command.started"
     """A job started. Payload: `task_id`, `handler`."""
     COMMAND_DONE = "command.done"

@@ -213,7 +213,10 @@ class Inbox:
                     content = folder.read(flag.path.name, MAX_BYTES)
                 except FileNotFoundError:
                     continue
-                except (PermissionError, UnreadableFileError) as error:
+                except UnreadableFileError as error:  # the file moves on, so its present path would lead nowhere
+                    words = error.message.replace(str(flag.path), "The file")
+                    content = UnreadableFileError(words, remedy=error.remedy)
+                except PermissionError as error:
                     content = error
                 found.append(FlagContent(flag, content, facts))
         return found

@@ -59,7 +59,7 @@ def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     if first == "approvals":
         from supervisor_core.cli import approvals
 
-        return approvals.show(config, as_json=as_json)
+        return approvals.show(config, str(command.params.get("approval") or ""), as_json=as_json)
     return ANSWERS[first](command, config, as_json=as_json)
 
 

@@ -9,7 +9,15 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.catalog import HANDLERS, by_handler
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.definitions import Right
-from supervisor_core.commands.flags import FlagCommand, FlagRejected, Trust, find_misspelled, parse_body, parse_name
+from supervisor_core.commands.flags import (
+    FlagCommand,
+    FlagRejected,
+    Trust,
+    find_misspelled,
+    parse_body,
+    parse_name,
+    suggest_name,
+)
 from supervisor_core.config.load import SupervisorConfig, denial_reason
 from supervisor_core.jobs.model import is_reserved
 
@@ -35,10 +43,11 @@ class FlagRules:
         """The command in a flag; `FlagIncomplete` if the file may still be being written, else `FlagRejected`."""
         flag = parse_name(name)
         if flag is None:
-            known = ", ".join(HANDLERS)
+            known, meant = ", ".join(HANDLERS), suggest_name(name, self._workers)
             raise FlagRejected(
                 f"The file name must be supervisor_HANDLER_WORKER.flag or supervisor_HANDLER_WORKER_TASKID.flag. "
-                f"Handlers: {known}. A task id is 1 to 128 letters, digits, hyphens or underscores."
+                f"Handlers: {known}. A task id is 1 to 128 letters, digits, hyphens or underscores.",
+                remedy=f"Did you mean {meant}?" if meant else "",
             )
         if right := find_misspelled(name, self._workers):
             raise FlagRejected(

@@ -45,6 +45,17 @@ def test_what_waits_is_listed_for_people_and_for_programs(home: ApprovalHome) ->
     assert (told["effect"], told["text"]) == ("restart OrionMX", "restart OrionMX hotfix")
 
 
+def test_send_shows_the_approval_with_an_id_and_no_other(home: ApprovalHome) -> None:
+    first, second = home.ask(), home.ask("restart hotfix -- see #4711")
+    (told,) = home.json("send", f"approve {second.approval_id}")
+    assert (told["approval_id"], told["note"]) == (second.approval_id, "see #4711")
+    (told,) = home.json("send", f"approvals {first.task_id}")
+    assert (told["approval_id"], told["note"]) == (first.approval_id, None)
+    missing = home.supervisor("send", "approvals nothing_001")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "There's no approval 'nothing_001'" in missing.stderr
+
+
 def test_approved_at_the_shell_it_is_carried_out_by_the_next_pass_and_the_trail_says_who(home: ApprovalHome) -> None:
     asked = home.ask()
     done = home.supervisor("approvals", "approve", asked.approval_id, "seen", "it")

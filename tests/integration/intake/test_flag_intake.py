@@ -146,7 +146,8 @@ REJECTIONS: list[tuple[str, bytes, str]] = [
     (NAME, b'{"params": {"n": 1}}', "no parameter"),
     (NAME, b'{"issuer": {"id": "slack:T/U"}}', "need a signature"),
     (NAME, b'{"handler": "\\ud800"}', r"\ud800"),
-    (NAME, b"x" * (64 * 1024 + 1), "larger than 65536 bytes"),
+    (NAME, b"x" * (64 * 1024 + 1), "The file is larger than 65536 bytes"),
+    ("supervisor_rollback_OrionMX.flag", b"{}", "Did you mean supervisor_rollback_code_OrionMX.flag?"),
     ("supervisor_dance_OrionMX.flag", b"{}", "Handlers:"),
     ("supervisor_pause_OrionMX_t 1.flag", b"{}", "A task id is 1 to 128"),
     ("supervisor_pause_OrionMX_.flag", b"", "name must be"),
@@ -165,6 +166,7 @@ def test_a_rejected_flag_is_in_the_trail_once_has_a_result_and_lies_aside_with_i
     assert scene.sweep() == SweepResult()
     ((kept, reason),) = scene.rejected().items()
     assert said in reason
+    assert "processing" not in reason, "it no longer lies there"
     (row,) = scene.trail()
     details = json.loads(row["details_json"])
     assert (row["action"], row["outcome"], row["target_id"]) == ("REFUSED", "failure", "OrionMX")

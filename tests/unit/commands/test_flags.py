@@ -24,6 +24,7 @@ from supervisor_core.commands.flags import (
     parse_name,
     parse_unknown_name,
     sign,
+    suggest_name,
 )
 from tests.support.sampling import examples
 
@@ -111,11 +112,30 @@ def test_a_handler_nobody_knows_is_still_found_to_be_for_our_worker(name: str, w
     assert parse_unknown_name(name, ("OrionMX", "West")) == worker
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("rollback_OrionMX", "rollback_code_OrionMX"),
+        ("restart_OrionMX_t7", "restart_watcher_OrionMX_t7"),
+        ("update_deps_OrionMX_t_7", "update_code_deps_OrionMX_t_7"),
+        ("rolback_code_OrionMX", "rollback_code_OrionMX"),
+        ("status_OrionMX", None),
+        ("dance_OrionMX", None),
+        ("rollback_Elsewhere", None),
+        ("rollback_OrionMX_t 7", None),
+    ],
+)
+def test_a_command_in_the_place_of_its_handler_suggests_the_right_name(written: str, meant: str | None) -> None:
+    expected = f"supervisor_{meant}.flag" if meant else ""
+    assert suggest_name(f"supervisor_{written}.flag", ("OrionMX", "West")) == expected
+
+
 @given(st.text(max_size=60) | st.text(max_size=60).map(lambda text: f"supervisor_pause_{text}.flag"))
 @settings(max_examples=examples(150))
 def test_any_file_name_is_a_flag_or_is_none(name: str) -> None:
     assert isinstance(parse_name(name), (FlagName, type(None)))
     assert parse_unknown_name(name, ("OrionMX",)) in (None, "OrionMX")
+    assert suggest_name(name, ("OrionMX",)) == "" or parse_name(suggest_name(name, ("OrionMX",)))
 
 
 def test_a_whole_flag_is_an_order() -> None:

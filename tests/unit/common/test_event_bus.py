@@ -105,7 +105,7 @@ def test_the_types_are_those_that_others_rely_on() -> None:
     assert {str(each) for each in EventType} == {
         *("worker.added", "worker.removed", "worker.updated", "worker.started", "worker.stopped"),
         *("worker.state_changed", "reconcile.completed", "reconcile.failed", "supervisor.started"),
-        *("supervisor.stopped", "supervisor.paused", "supervisor.resumed", "command.filed", "command.started"),
+        *("supervisor.stopped", "supervisor.paused", "supervisor.resumed", "command.started"),
         *("command.done", "command.interrupted"),
     }
 
@@ -152,7 +152,7 @@ def test_a_subscriber_gets_the_types_that_it_asked_for() -> None:
     )
     for kind in EventType:
         bus.publish(event(str(kind), kind))
-    assert subjects(commands) == ["command.filed", "command.started", "command.done", "command.interrupted"]
+    assert subjects(commands) == ["command.started", "command.done", "command.interrupted"]
     assert subjects(one) == ["worker.started"]
 
 
