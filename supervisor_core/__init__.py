@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from supervisor_core.host.programs import run_command
     from supervisor_core.jobs.handlers import pause_watcher, restart_watcher, resume_watcher
     from supervisor_core.storage.supervisors import SupervisorStatus
-    from supervisor_core.workers.adapter import WorkerAdapter
+    from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter
+    from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
     from supervisor_core.workers.health import WorkerState, is_watcher_healthy
     from supervisor_core.workers.heartbeats.files import (
         get_heartbeat_age_seconds,
@@ -46,6 +47,8 @@ _HOMES = {
     "ConfigService": "daemon.configuration.service",
     "Event": "common.events",
     "EventBus": "common.events",
+    "FakeWorkerAdapter": "workers.adapter_fake",
+    "ProcessWorkerAdapter": "workers.adapter",
     "Reconciler": "daemon.reconciliation.reconciler",
     "Snapshot": "workers.status",
     "Supervisor": "daemon.single_pass.supervisor",
@@ -87,6 +90,8 @@ __all__ = [
     "ConfigService",
     "Event",
     "EventBus",
+    "FakeWorkerAdapter",
+    "ProcessWorkerAdapter",
     "Reconciler",
     "Snapshot",
     "Supervisor",

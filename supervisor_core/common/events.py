@@ -36,9 +36,9 @@ class EventType(StrEnum):
     WORKER_STATE_CHANGED = "worker.state_changed"
     """The state of a worker changed. Payload: `from`, `to`, and details."""
     RECONCILE_COMPLETED = "reconcile.completed"
-    """Desired and actual state were compared. Payload: `version`, and `actions` by worker."""
+    """Desired and actual state were compared, and all actions succeeded. Payload: `version`, `actions` by worker."""
     RECONCILE_FAILED = "reconcile.failed"
-    """The comparison of desired and actual state failed. Payload: `error`."""
+    """The comparison or an action failed, and all actions have ended. Payload: `version`, `actions`, `error`."""
     SUPERVISOR_STARTED = "supervisor.started"
     """The supervisor started. Payload, as for the next three: `timestamp`, `status`, `previous_status`, `reason`."""
     SUPERVISOR_STOPPED = "supervisor.stopped"
@@ -67,7 +67,7 @@ class FrozenDict(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. The payload is JSON of any shape, frozen all the way down."""
+    """One event. The payload is JSON of any shape and never changes."""
 
     type: EventType
     subject: str
@@ -224,7 +224,7 @@ class Subscription:
 
 
 class EventBus:
-    """Brings each event to all who subscribed. It starts no thread and no task, and keeps nothing for later."""
+    """Delivers each event to all subscribers. It starts no thread and no task, and stores nothing."""
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()  # replaced whole, so that `publish` reads it without a lock

@@ -150,6 +150,26 @@ class Service:
 
     def __init__(self) -> None:
         self.pulse = Pulse()
+        self._background: tuple[asyncio.Event, asyncio.Task[None]] | None = None
+
+    async def start(self) -> None:
+        """Run in the background until `stop`, without a registry that restarts it."""
+        if self._background is None:
+            self.pulse.begin()
+            await self.initialise()
+            stopping = asyncio.Event()
+            self._background = stopping, asyncio.create_task(self.run(stopping), name=self.name)
+
+    async def stop(self) -> None:
+        """End what `start` began; raise the error that it ended with."""
+        background, self._background = self._background, None
+        if background is not None:
+            stopping, task = background
+            stopping.set()
+            try:
+                await task
+            finally:
+                await self.shut_down()
 
     async def initialise(self) -> None:
         """Get ready; an error here fails the service."""

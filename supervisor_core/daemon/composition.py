@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 
 from supervisor_core.alerts.host_conditions import HostConditions
@@ -58,9 +57,9 @@ class DaemonServices:
         context.host.pauses.hand_made = partial(
             record_pause_flag_change, lambda: context.host.config, lambda: context.ledger
         )
+        self.reconciler.moved = self.config_record.follow
         self.configuration.subscribe(self._apply_configuration)
         self.configuration.refused = self.config_record.refused
-        self.reconciler.moved = self.config_record.follow
 
     @cached_property
     def listed(self) -> ServiceRegistry:
@@ -115,8 +114,7 @@ class DaemonServices:
 
     @cached_property
     def adapter(self) -> ProcessWorkerAdapter:
-        host = self.context.host
-        return ProcessWorkerAdapter(host.processes, host.drive, lambda: self.context.host.config)
+        return ProcessWorkerAdapter.of(self.context)
 
     @cached_property
     def waiter(self) -> CommandWaiter:
@@ -133,9 +131,10 @@ class DaemonServices:
     @cached_property
     def reconciler(self) -> Reconciler:
         return Reconciler(
-            self.context,
+            self.configuration,
             self.adapter,
-            self.blocking,
+            self.context,
+            blocking=self.blocking,
             finished=self._finish_job,
             progressed=lambda _: self.waiter.notify(),
             resting=lambda: self.agent.rests,
@@ -247,10 +246,9 @@ class DaemonServices:
             self.scheduler.wake()
 
     def _apply_configuration(self, version: ConfigVersion) -> None:
-        self.context.host = replace(self.context.host, config=version.config)
+        """Follow a version that the reconciler already has."""
         self.queue.configured()
         self.config_record.applied(version)
-        self.reconciler.configured(version)
         if self.chat is not None:
             self.chat.configured(version.config)
 

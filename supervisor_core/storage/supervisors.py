@@ -34,6 +34,8 @@ MOST_MISSED = 3
 
 
 class SupervisorStatus(StrEnum):
+    """The status of a supervisor in its life cycle."""
+
     SPAWNING = "SPAWNING"
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"

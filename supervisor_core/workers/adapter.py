@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.common.text import nearest
@@ -19,6 +19,7 @@ from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.stopping import StopReport
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import (
     Search,
     find_watcher,
@@ -49,6 +50,10 @@ class WorkerAdapter(Protocol):
     workers run at the same time. A worker that was never added is a `UsageError`; after `close` all but
     `unsubscribe` and `close` are a `RefusedError`.
     """
+
+    @property
+    def processes(self) -> ProcessManager:
+        """The processes behind the workers, for whoever observes them."""
 
     def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on. Again, with other settings: from now on these count. Starts nothing."""
@@ -178,19 +183,24 @@ class KnownWorkers:
 
 
 class ProcessWorkerAdapter:
-    """The real one: workers are processes, and their exits are heard from the kernel.
+    """Workers as processes of this host. The kernel reports their exits.
 
     `config` gives the configuration that is in force; it is asked at each call.
     """
 
     def __init__(self, processes: ProcessManager, drive: Drive, config: Callable[[], SupervisorConfig]) -> None:
-        self._processes = processes
+        self.processes = processes
         self._drive = drive
         self._config = config
         self._known = KnownWorkers()
         self._exits = ExitWatch(self._ended)
         self._watched: dict[ProcessIdentity, str] = {}
         """The worker of each process. Each entry is put and taken whole, so no lock is needed."""
+
+    @classmethod
+    def of(cls, context: DaemonContext) -> Self:
+        """The workers of this host."""
+        return cls(context.host.processes, context.host.drive, lambda: context.host.config)
 
     def add(self, worker: WorkerSettings) -> None:
         """Know this worker from now on, or its new settings."""
@@ -199,7 +209,7 @@ class ProcessWorkerAdapter:
     def remove(self, worker_id: str) -> StopReport:
         """End all of it, and forget it where nothing survived."""
         worker = self._known.get(worker_id)
-        report = stop_watcher_gracefully(self._processes, worker, "removed from the configuration")
+        report = stop_watcher_gracefully(self.processes, worker, "removed from the configuration")
         if report.stopped:
             self._known.forget(worker)
         return report
@@ -208,7 +218,7 @@ class ProcessWorkerAdapter:
         """Start it, and see it alive after its grace period. One that is found running is watched, and refused."""
         worker = self._known.get(worker_id)
         try:
-            identity = start_watcher(self._processes, self._drive, self._config(), worker, looked)
+            identity = start_watcher(self.processes, self._drive, self._config(), worker, looked)
         except RefusedError:
             self._look(worker)
             raise
@@ -217,7 +227,7 @@ class ProcessWorkerAdapter:
 
     def stop(self, worker_id: str, why: str = "") -> StopReport:
         """End all of it, with the settings that it was added with, in the configuration or not."""
-        return stop_watcher_gracefully(self._processes, self._known.get(worker_id), why)
+        return stop_watcher_gracefully(self.processes, self._known.get(worker_id), why)
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
         """Start those that do not run, several at a time."""
@@ -261,7 +271,7 @@ class ProcessWorkerAdapter:
             return error
 
     def _look(self, worker: WorkerSettings, *, search: bool = False) -> FoundWorker:
-        doors = self._processes, self._drive, self._config(), worker
+        doors = self.processes, self._drive, self._config(), worker
         try:
             found = look_for_watcher(*doors, Search.ALWAYS).found if search else find_watcher(*doors)
         except OSError as error:
@@ -286,4 +296,4 @@ class ProcessWorkerAdapter:
     def _ended(self, identity: ProcessIdentity) -> None:
         worker_id = self._watched.pop(identity, None)
         if worker_id is not None:
-            self._known.tell(WorkerEnded(worker_id, identity, self._processes.exit_code(identity)))
+            self._known.tell(WorkerEnded(worker_id, identity, self.processes.exit_code(identity)))

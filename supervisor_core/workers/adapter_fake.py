@@ -32,7 +32,7 @@ class Action:
 
 
 class FakeWorkerAdapter:
-    """Workers that exist only here. `die`, `start_by_hand`, `slow`, `unkillable` … say what becomes of them.
+    """Workers without processes, for tests. `die`, `start_by_hand`, `slow`, `unkillable` … cause what happens to them.
 
     Exits are told in the thread that causes them, before `die` or `stop` returns. `processes` has more to say to one.
     """

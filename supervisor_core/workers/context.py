@@ -60,7 +60,14 @@ class DaemonContext:
     """
 
     host: HostContext
-    ledger: Ledger
+    opened: Ledger | None = None
+    """The ledger; None before it's opened."""
+
+    @property
+    def ledger(self) -> Ledger:
+        if self.opened is None:
+            raise RuntimeError("the ledger isn't open yet")
+        return self.opened
 
 
 def open_drive(config: SupervisorConfig) -> Drive:

@@ -186,6 +186,21 @@ class WorkerSnapshot:
     actual: ActualState
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
 
+    @property
+    def enabled(self) -> bool:
+        """True if the configuration wants it to run."""
+        return self.desired.enabled
+
+    @property
+    def quarantined(self) -> bool:
+        """True if it isn't restarted any more."""
+        return self.desired.quarantined
+
+    @property
+    def connected(self) -> bool:
+        """True if it's running."""
+        return self.actual.state is WorkerState.RUNNING
+
     def as_json(self) -> dict[str, Any]:
         """The three parts, with their times as text."""
         return {

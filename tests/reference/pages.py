@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.reference import command_line, commands, configuration, events, example, files, limits, tables
+from tests.reference import command_line, commands, configuration, events, example, files, library, limits, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +16,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/configuration.md": configuration.page,
     "docs/reference/events.md": events.page,
     "docs/reference/files.md": files.page,
+    "docs/reference/library.md": library.page,
     "docs/reference/limits.md": limits.page,
     "docs/reference/tables.md": tables.page,
 }

@@ -62,14 +62,17 @@ class _Stopped(Exception):
 
 
 class ConfigService(Service):
-    """Watches the configuration and the `.env` beside it, by the kernel's word and by looking again and again."""
+    """Watches the configuration and the `.env` beside it, by the kernel's word and by looking again and again.
+
+    Until it's started, only `apply` changes the configuration.
+    """
 
     name = CONFIGURATION
 
     def __init__(
         self,
         config: SupervisorConfig,
-        blocking: Blocking,
+        blocking: Blocking | None = None,
         load: Callable[[Path], SupervisorConfig] = load_supervisor_config,
     ) -> None:
         super().__init__()
@@ -77,7 +80,7 @@ class ConfigService(Service):
         """The active version, numbered from 1. It is replaced in one assignment, so any thread may read it."""
         self.needs_restart: tuple[str, ...] = ()
         """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
-        self._blocking = blocking
+        self._blocking = blocking or Blocking()
         self._load = load
         self._files = ConfigFiles(config.path)
         self._watches = FileWatches(self.wake)
@@ -222,6 +225,11 @@ class ConfigService(Service):
         if self._bad:
             self._bad = ""
             log.info("the configuration %s is valid again", self._files.path, extra=LogEvent.CONFIG_VALID.extra())
+        self.apply(found)
+
+    def apply(self, found: SupervisorConfig) -> None:
+        """Put the workers and teams of this configuration in force; other changes wait for a restart."""
+        version = self.current
         diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
         if not diff.live:

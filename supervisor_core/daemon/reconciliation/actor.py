@@ -61,8 +61,8 @@ class Hooks:
     """After each step that a handler reports."""
     plan_again: Callable[[str], None]
     """A new plan is needed for this worker, now."""
-    settled: Callable[[str], None]
-    """A planned action has ended, so an observation counts again."""
+    settled: Callable[[str, str], None]
+    """A planned action has ended, so an observation counts again; with the error where it failed."""
     changed: Callable[[str], None]
     """Its lifecycle has changed."""
     publish: Callable[[EventType, str, Mapping[str, Any]], None]
@@ -299,45 +299,46 @@ class WorkerActor:
         if in_turn and not self._turn.acquire(self._plan_again):
             self._next = None  # once it is free, what became of the one before counts
             return False
-        self.acting, self.has_turn = True, in_turn
+        self.acting, self.has_turn, error = True, in_turn, ""
         try:
-            if action.kind is ActionKind.START:
-                await self._start(stopped)
-            else:
-                await self._stop(action, stopped)
+            error = await (self._start(stopped) if action.kind is ActionKind.START else self._stop(action, stopped))
         except OperationCancelled:
+            error = "cancelled: the supervisor is stopping"
             self._abandon()
+        except Exception as failure:
+            error = describe(failure)
+            raise
         finally:
             self.acting = self.has_turn = False
             self._next = None  # a plan from before it was done
-            self._hooks.settled(self.worker.id)
+            self._hooks.settled(self.worker.id, error)
             if in_turn:
                 self._turn.release()
         return True
 
-    async def _stop(self, action: Action, stopped: Callable[[], bool]) -> None:
-        """Stop, remove or restart it. A state that differs from the plan is left to the next plan."""
+    async def _stop(self, action: Action, stopped: Callable[[], bool]) -> str:
+        """Stop, remove or restart it; returns the error. A state that differs from the plan is left to the next one."""
         self._begin(str(action.kind), WorkerState.STOPPING)
         if action.kind is ActionKind.RESTART:
-            self._done(await self._blocking(self._operations.restart, self.worker, action.why, stopped))
-            return
+            return self._done(await self._blocking(self._operations.restart, self.worker, action.why, stopped))
         removes = action.kind is ActionKind.REMOVE
         log.info("%s is stopped: %s", self.worker.id, action.why)
         operation = self._operations.remove if removes else self._operations.stop
         result = await self._blocking(operation, self.worker, stopped)
         self._done(result)
         self.gone = removes and result.state is WorkerState.STOPPED and not result.plan_again  # else it was put back
+        return result.error
 
-    async def _start(self, stopped: Callable[[], bool]) -> None:
-        """Start it, unless it must wait, rests, or is quarantined now."""
+    async def _start(self, stopped: Callable[[], bool]) -> str:
+        """Start it, unless it must wait, rests, or is quarantined now; returns the error."""
         if self._reconsider:
             self._reconsider = False
             await self._blocking(self._operations.reconsider)
         decision = await self._blocking(self._operations.decide, self.worker, stopped)
         if decision is None or decision.what is Next.START:
             self._begin("start", WorkerState.STARTING)
-            self._done(await self._blocking(self._operations.start, self.worker, stopped))
-        elif decision.what is Next.QUARANTINE:
+            return self._done(await self._blocking(self._operations.start, self.worker, stopped))
+        if decision.what is Next.QUARANTINE:
             await self._blocking(self._operations.give_up, decision)
             self._set_lifecycle(self.lifecycle.give_up(), reason=decision.words)
             self._hooks.plan_again(self.worker.id)  # whoever follows its condition hears of it with the next status
@@ -346,6 +347,7 @@ class WorkerActor:
             self._due = asyncio.get_running_loop().time() + decision.pause_seconds if waits else None
             self._log_decision(decision)
             self._set_lifecycle(self.lifecycle.wait(decision), reason=decision.words)
+        return ""
 
     def _log_decision(self, decision: RestartDecision) -> None:
         """Log a decision once: each round plans again what can't start yet."""
@@ -366,14 +368,15 @@ class WorkerActor:
         self._due = None if moving else self._due
         self._set_lifecycle(self.lifecycle.begin(what, moving))
 
-    def _done(self, result: OperationResult) -> None:
-        """End the activity; observe the worker again if anything changed."""
+    def _done(self, result: OperationResult) -> str:
+        """End the activity; observe the worker again if anything changed. Returns the error."""
         self.begun += 1
         changed = result.state is not self.lifecycle.seen
         self._set_pid(result.pid)
         self._set_lifecycle(self.lifecycle.done(result.state, quarantined=result.quarantined), pid=result.pid)
         if result.plan_again or changed:
             self._hooks.plan_again(self.worker.id)
+        return result.error
 
     def _set_lifecycle(self, lifecycle: Lifecycle, **payload: object) -> None:
         before, self.lifecycle = self.lifecycle, lifecycle

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from supervisor_core.common.events import EventType
 from supervisor_core.config.changes import WorkerProgress
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
-from supervisor_core.workers.adapter import WorkerEnded
+from supervisor_core.processes.finding import Presence
+from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import Action, ActionKind, Why
+from supervisor_core.workers.planning import Action, ActionKind, Why, plan
 from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.status import (
     ActualState,
@@ -145,6 +147,45 @@ class ManagedWorker:
         return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
 
 
+class ActionCycle:
+    """The actions from the first one that is handed out until none is left; their outcome is one event.
+
+    `publish` takes the type of the event, the kinds of the actions by worker, and the errors in words.
+    """
+
+    def __init__(self, publish: Callable[[EventType, dict[str, str], str], None]) -> None:
+        self._publish = publish
+        self._kinds: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
+        self._open: set[str] = set()
+
+    def hand_out(self, actions: Mapping[str, Action]) -> None:
+        """Note the newest actions of these workers. They replace older ones that haven't begun."""
+        for worker_id, action in actions.items():
+            self._open.discard(worker_id)
+            if action.kind is not ActionKind.NONE:
+                self._open.add(worker_id)
+                self._kinds[worker_id] = str(action.kind)
+
+        self._report()
+
+    def end(self, worker_id: str, error: str = "") -> None:
+        """Note the end of a worker's action, if it has one."""
+        if worker_id not in self._open:
+            return
+        self._open.remove(worker_id)
+        if error:
+            self._errors[worker_id] = error
+        self._report()
+
+    def _report(self) -> None:
+        if self._open:
+            return
+        error = "; ".join(f"{worker_id}: {words}" for worker_id, words in self._errors.items())
+        kinds, self._kinds, self._errors = self._kinds, {}, {}
+        self._publish(EventType.RECONCILE_FAILED if error else EventType.RECONCILE_COMPLETED, kinds, error)
+
+
 class ManagedWorkers(dict[str, ManagedWorker]):
     """All workers with an actor, by id, including removed ones that are still running."""
 
@@ -159,6 +200,35 @@ class ManagedWorkers(dict[str, ManagedWorker]):
         """The health of each worker that was seen running and isn't paused."""
         statuses = [managed.status for managed in self.values() if managed.status is not None]
         return {each.worker_id: each.verdict.fine for each in statuses if each.found.identity and each.pause is None}
+
+    def watch_new(self, statuses: Iterable[WorkerStatus], adapter: WorkerAdapter) -> list[str]:
+        """Have the adapter notice the exit of processes that weren't known yet, such as after a restart of the daemon;
+        return the workers that exited meanwhile."""
+        ended = []
+        for status in statuses:
+            identity, managed = status.found.identity, self.get(status.worker_id)
+            before = managed.status if managed else None
+            if identity is None or (before is not None and before.found.identity == identity):
+                continue
+            if adapter.state(status.worker_id).presence is Presence.STOPPED:
+                ended.append(status.worker_id)
+        return ended
+
+    def plan(
+        self, config: SupervisorConfig, observed: Mapping[str, WorkerStatus], now: datetime, *, resting: bool
+    ) -> dict[str, Action]:
+        """The actions that these workers need by this configuration."""
+        known = {each: status for each, status in observed.items() if each in config.workers}
+        desired = {each: self[each].desired(config, status) for each, status in known.items()}
+        actual = {each: self[each].actual(status) for each, status in observed.items()}
+        return plan(desired, actual, now, resting=resting)
+
+    def progress(self, worker_ids: Collection[str], version: int, *, halted: bool) -> dict[str, WorkerProgress]:
+        """The progress of these workers with this version. Removed ones are done."""
+        return {
+            each: self[each].progress(version, halted=halted) if each in self else WorkerProgress.DONE
+            for each in worker_ids
+        }
 
     def problems(self) -> list[str]:
         """The troubles that keep actors from their work."""

@@ -22,6 +22,7 @@ from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
+from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
@@ -53,6 +54,8 @@ class OperationResult(NamedTuple):
     pid: int | None = None
     plan_again: bool = False
     """True if it isn't in the planned state and can be brought there right now."""
+    error: str = ""
+    """The reason why the operation failed."""
 
 
 class WorkerOperations:
@@ -156,8 +159,8 @@ class WorkerOperations:
             wanted = self._parts.host.config.workers.get(worker.id)
             if wanted is not None and wanted.enabled:
                 return self._look()._replace(plan_again=True)
-            self._adapter.stop(self._worker_id, Why.NOT_ENABLED)
-            return self._look()
+            report = self._adapter.stop(self._worker_id, Why.NOT_ENABLED)
+            return self._look()._replace(error=_stop_error(report))
 
     def remove(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
         """Stop and forget it, unless it was put back since the plan was made."""
@@ -168,7 +171,7 @@ class WorkerOperations:
         if report.stopped:  # a namesake begins with nothing held against it
             self._parts.host.quarantines.end(self._worker_id)
         state = WorkerState.STOPPED if report.stopped else WorkerState.STUCK
-        return OperationResult(state, quarantined=False)
+        return OperationResult(state, quarantined=False, error=_stop_error(report))
 
     def restart(self, worker: WorkerSettings, why: Why, stopped: StopRequested) -> OperationResult:
         """Restart it, unless the start would surely fail or it hangs too often."""
@@ -194,8 +197,8 @@ class WorkerOperations:
         except (SupervisorError, OSError) as error:
             return self._failed(error, what="isn't restarted and keeps running")
         log.warning("restarting %s: %s", worker.id, why, extra=LogEvent.WORKER_RESTARTING.extra(reason=str(why)))
-        self._adapter.stop(worker.id, why)
-        result = self._look()
+        report = self._adapter.stop(worker.id, why)
+        result = self._look()._replace(error=_stop_error(report))
         self._automatic = why is Why.HUNG
         if result.state is not WorkerState.STOPPED:
             return result
@@ -267,7 +270,7 @@ class WorkerOperations:
             about = LogEvent.WORKER_START_FAILED.extra(error=str(error))
             log.error("%s %s: %s", self._worker_id, what, error, extra=about)
         self.error = str(error)
-        return self._look()._replace(plan_again=again)
+        return self._look()._replace(plan_again=again, error=self.error)
 
     def _look(self, *, asked: bool | None = None) -> OperationResult:
         """Observe it; a new launch is on record from here on, with who requested it."""
@@ -279,6 +282,11 @@ class WorkerOperations:
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,
             pid=found.identity.pid if found.identity else None,
         )
+
+
+def _stop_error(report: StopReport) -> str:
+    """The reason why a stop failed; empty where nothing is left."""
+    return "" if report.stopped else f"stuck: {', '.join(map(str, report.survivors))} can't be stopped"
 
 
 def _rest_of(decision: RestartDecision, now: datetime) -> RestartDecision:

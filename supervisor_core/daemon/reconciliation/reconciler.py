@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -24,18 +25,18 @@ from supervisor_core.common.service_names import DISPATCHER
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.changes import WorkerProgress
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.daemon.configuration.service import ConfigVersion, Rollout
+from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion, Rollout
+from supervisor_core.daemon.environment import OwnHost
 from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
-from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker, ManagedWorkers
+from supervisor_core.daemon.reconciliation.managed_worker import ActionCycle, ManagedWorker, ManagedWorkers
 from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, WorkerObserver, log_health_changes
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
-from supervisor_core.processes.finding import Presence
-from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
+from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
 from supervisor_core.workers.conditions.rules import changes_at
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import ActionKind, Why, plan
+from supervisor_core.workers.planning import Why
 from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.status import Snapshot, WorkerStatus
 
@@ -43,7 +44,10 @@ log = logging.getLogger(__name__)
 
 
 class Reconciler(Service):
-    """The service `orchestrator_dispatcher`.
+    """Brings the workers of a configuration into their desired state, in a daemon or in any other program.
+
+    Without a `context`, `start` makes this program the owner of the state folder until `stop`; without an `adapter`,
+    the workers are processes of this host.
 
     On the event loop, `finished` is called after each command, `progressed` after each step that a handler reports,
     and `publish` with each new status. `resting` says whether monitoring is paused.
@@ -53,10 +57,11 @@ class Reconciler(Service):
 
     def __init__(
         self,
-        parts: DaemonContext,
-        adapter: WorkerAdapter,
-        blocking: Blocking,
+        config_service: ConfigService,
+        adapter: WorkerAdapter | None = None,
+        context: DaemonContext | None = None,
         *,
+        blocking: Blocking | None = None,
         finished: Callable[[Job], None] = lambda _: None,
         progressed: Callable[[Job], None] = lambda _: None,
         resting: Callable[[], bool] = lambda: False,
@@ -65,21 +70,25 @@ class Reconciler(Service):
         bus: EventBus | None = None,
     ) -> None:
         super().__init__()
-        self._parts = parts
-        self._adapter = adapter
-        self._blocking = blocking
-        self._finished = finished
-        self._resting = resting
+        self._own: OwnHost | None = None
+        if context is None:
+            self._own = OwnHost(config_service.current.config, adapter)
+            context, adapter = self._own.context, self._own.adapter
+        self._parts = context
+        self._adapter = adapter or ProcessWorkerAdapter.of(context)
+        self._blocking = blocking or Blocking()
         self._should_stop = should_stop
+        self._bus_is_ours = bus is None
         self.bus = bus or EventBus()
-        self.observer = WorkerObserver(parts, self.plan_again)
+        self.observer = WorkerObserver(context, self.plan_again)
         self._hooks = Hooks(
             finished, self.wake, progressed, self.plan_again, self._settled, self._actor_changed, self._publish, resting
         )
         self._turn = CallbackLock()
         self.moved: Callable[[Collection[str]], None] = lambda _: None
         """Called after each round, and when an actor has done something, with those that run with older settings."""
-        self._version = 1
+        self._version = config_service.current.number
+        self._cycle = ActionCycle(self._publish_outcome)
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._publish_statuses = publish
         self._schedule = ObservationSchedule()
@@ -87,28 +96,34 @@ class Reconciler(Service):
         self._all_due = True
         self._poked = asyncio.Event()
         self._rollout = Rollout()
-        self._stopping: asyncio.Event | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
         self._recovered = False
         self._trouble = ""
         self.managed = ManagedWorkers()
-        for worker in parts.host.config.workers.values():
+        for worker in context.host.config.workers.values():
             self._add(worker)
+        config_service.subscribe(self.configured)
 
     async def start(self) -> None:
-        """Run in the background until `stop`."""
-        if self._life is None:
-            self._stopping = asyncio.Event()
-            await self.initialise()
-            self._life = asyncio.create_task(self.run(self._stopping), name="reconciler")
+        """Run in the background until `stop`. From now on the snapshot has all workers."""
+        try:
+            if self._own is not None:
+                await self._blocking(self._own.acquire)
+                await self.observer.start()
+            await super().start()
+            await self._looked.wait()
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
-        """Finish running activities and stop. The workers keep running."""
-        life, self._life = self._life, None
-        if life is not None and self._stopping is not None:
-            self._stopping.set()
-            self._poked.set()
-            await life
+        """Finish running activities, end the subscriptions, and stop. The workers keep running."""
+        await super().stop()
+        if self._own is not None:
+            await self.observer.stop()
+            await self._blocking(self._own.release)
+        for subscription in self.bus.subscriptions if self._bus_is_ours else ():
+            subscription.close()
 
     def subscribe(self, types: Iterable[EventType | str] | None = None, *, name: str = "") -> Subscription:
         """All events from now on, or those of some types."""
@@ -135,7 +150,8 @@ class Reconciler(Service):
         self._poked.set()
 
     def configured(self, version: ConfigVersion) -> None:
-        """This configuration counts from now on; `parts.host` has it already. Each whole round follows it."""
+        """This configuration counts from now on. Each whole round follows it."""
+        self._parts.host = replace(self._parts.host, config=version.config)
         self._version = version.number
         self.plan_again()
 
@@ -145,11 +161,7 @@ class Reconciler(Service):
 
     def progress(self, worker_ids: Collection[str]) -> dict[str, WorkerProgress]:
         """The progress of these workers with the newest configuration."""
-        halted, managed = bool(self._rollout.waits_for), self.managed
-        return {
-            each: managed[each].progress(self._version, halted=halted) if each in managed else WorkerProgress.DONE
-            for each in worker_ids
-        }
+        return self.managed.progress(worker_ids, self._version, halted=bool(self._rollout.waits_for))
 
     def look_again(self) -> None:
         """Observe unhealthy workers again now: the drive doesn't always report their recovery."""
@@ -173,7 +185,7 @@ class Reconciler(Service):
         self._recovered = True
         for job in ended:
             self._publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})
-            self._finished(job)
+            self._hooks.finished(job)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Plan, and let the actors work, until asked to stop; each actor finishes what it has in hand."""
@@ -190,6 +202,7 @@ class Reconciler(Service):
             self.pulse.rest()  # what the actors have in hand takes its time
             await asyncio.gather(*self.managed.tasks())
         finally:
+            self._looked.set()
             await self.managed.cancel()
             self._adapter.unsubscribe(subscription)
 
@@ -210,6 +223,7 @@ class Reconciler(Service):
             self._due.clear()
             if due or whole:
                 await self._careful_round(due, whole=whole)
+                self._looked.set()
             await self._rest(stopping, next_at - loop.time())
 
     async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
@@ -222,6 +236,7 @@ class Reconciler(Service):
 
     def _let_go(self, worker_id: str) -> None:
         self._show([worker_id])
+        self._cycle.end(worker_id)
         del self.managed[worker_id]
         self._schedule.forget(worker_id)
         self.observer.forget(worker_id)
@@ -253,13 +268,13 @@ class Reconciler(Service):
             if whole:
                 refused = await self._blocking(refuse_orphaned_jobs, self._parts, frozenset(self.managed))
                 for job in refused:
-                    self._finished(job)
+                    self._hooks.finished(job)
                 if refused:
                     self.wake()  # it may be somebody's turn now
         except Exception as error:
             log.exception("a round of the reconciler failed")
             self._trouble = f"the last round failed: {describe(error)}"
-            self._publish(EventType.RECONCILE_FAILED, self._parts.host.config.supervisor.id, {"error": str(error)})
+            self._publish_outcome(EventType.RECONCILE_FAILED, {}, self._trouble)
         else:
             self._trouble = ""
 
@@ -268,13 +283,7 @@ class Reconciler(Service):
         if observed is None:
             return
         config, now = self._parts.host.config, datetime.now(UTC)
-        desired = {
-            each: self.managed[each].desired(config, status)
-            for each, status in observed.items()
-            if each in config.workers
-        }
-        actual = {each: self.managed[each].actual(status) for each, status in observed.items()}
-        planned = plan(desired, actual, now, resting=self._resting())
+        planned = self.managed.plan(config, observed, now, resting=self._hooks.resting())
         runs = {each for each, managed in self.managed.items() if managed.actor.has_turn or managed.runs}
         waited_for = self._rollout.waits_for
         actions = self._rollout.held_back(self._version, planned, runs)
@@ -290,9 +299,7 @@ class Reconciler(Service):
             self.managed[worker_id].act(action, self._version, now)
         self._update_snapshot(observed)
         self._show(observed)
-        to_do = {each: str(action.kind) for each, action in actions.items() if action.kind is not ActionKind.NONE}
-        payload = {"version": self._version, "actions": to_do}
-        self._publish(EventType.RECONCILE_COMPLETED, config.supervisor.id, payload)
+        self._cycle.hand_out(actions)
         self._moved()
 
     async def _observe(self, due: Mapping[str, ManagedWorker]) -> dict[str, WorkerStatus] | None:
@@ -323,20 +330,9 @@ class Reconciler(Service):
         return fresh
 
     def _look(self, workers: Sequence[WorkerSettings]) -> tuple[list[WorkerStatus], list[str]]:
-        """Observe the workers in a thread; the second result names those that exited right after.
-
-        A running worker that wasn't known yet, such as after a restart of the daemon, is also observed through the
-        adapter, so that its exit is noticed immediately.
-        """
-        statuses, ended = self.observer.look(workers), []
-        for status in statuses:
-            identity, managed = status.found.identity, self.managed.get(status.worker_id)
-            before = managed.status if managed else None
-            if identity is None or (before is not None and before.found.identity == identity):
-                continue
-            if self._adapter.state(status.worker_id).presence is Presence.STOPPED:
-                ended.append(status.worker_id)
-        return statuses, ended
+        """Observe the workers in a thread; the second result names those that exited right after."""
+        statuses = self.observer.look(workers)
+        return statuses, self.managed.watch_new(statuses, self._adapter)
 
     def _add(self, worker: WorkerSettings) -> None:
         self._adapter.add(worker)
@@ -364,8 +360,13 @@ class Reconciler(Service):
     def _moved(self) -> None:
         self.moved([each for each, managed in self.managed.items() if managed.why is Why.CHANGED])
 
-    def _settled(self, worker_id: str) -> None:
+    def _publish_outcome(self, kind: EventType, actions: dict[str, str], error: str) -> None:
+        payload = {"version": self._version, "actions": actions, **({"error": error} if error else {})}
+        self._publish(kind, self._parts.host.config.supervisor.id, payload)
+
+    def _settled(self, worker_id: str, error: str) -> None:
         self._moved()
+        self._cycle.end(worker_id, error)
         managed = self.managed[worker_id]
         if managed.skipped:
             managed.skipped = False

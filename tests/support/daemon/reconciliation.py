@@ -11,7 +11,6 @@ import itertools
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,9 +21,8 @@ import yaml
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import Event
 from supervisor_core.common.service import Blocking
-from supervisor_core.config.diff import compare, in_force
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.configuration.service import ConfigVersion
+from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.reconciliation import operations
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
@@ -95,7 +93,7 @@ class World:
         fields = {name: getattr(real, name) for name in HostContext.__dataclass_fields__}
         self.clock = Clock()
         self.parts = DaemonContext(HostContext(**{**fields, "processes": self.processes}), ledger)
-        self.version = 1
+        self.configuration = ConfigService(config, AtOnce())
         self.resting = False
         self.rests: Callable[[], bool] = lambda: self.resting
         self.finished: list[Job] = []
@@ -142,7 +140,7 @@ class World:
 
     async def killed(self) -> Reconciler:
         """The supervisor is cut off, and another one follows that knows nothing but what is on the disk."""
-        lives = [task for task in asyncio.all_tasks() if task.get_name() == "reconciler"]
+        lives = [task for task in asyncio.all_tasks() if task.get_name() == self.reconciler.name]
         for life in lives:
             life.cancel()
         await asyncio.gather(*lives, return_exceptions=True)
@@ -154,9 +152,10 @@ class World:
 
     def _another(self, blocking: Blocking | None = None) -> Reconciler:
         return Reconciler(
-            self.parts,
+            self.configuration,
             self.adapter,
-            blocking or AtOnce(),
+            self.parts,
+            blocking=blocking or AtOnce(),
             finished=self.finished.append,
             resting=lambda: self.rests(),  # noqa: PLW0108 (who replaces it later is asked)
         )
@@ -165,13 +164,13 @@ class World:
 
     def configure(self, **workers: Any) -> ConfigVersion:
         """This is in the configuration from now on, and the daemon has it; a worker that is None is removed from it."""
-        old = self.parts.host.config
-        found = configured(self._folder, workers)
-        self.version += 1
-        version = ConfigVersion(self.version, in_force(old, found), compare(old, found), datetime.now(UTC))
-        self.parts.host = replace(self.parts.host, config=version.config)
-        self.reconciler.configured(version)
-        return version
+        self.configuration.apply(configured(self._folder, workers))
+        return self.configuration.current
+
+    @property
+    def version(self) -> int:
+        """The number of the newest configuration."""
+        return self.configuration.current.number
 
     def send(self, handler: str, worker_id: str, issuer: str = PERSON) -> str:
         """Somebody asks for it; its task id."""

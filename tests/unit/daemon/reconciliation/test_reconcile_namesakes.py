@@ -109,7 +109,7 @@ def test_one_for_a_worker_that_comes_at_this_very_moment_is_not_carried_out_by_w
         world.configure(Nobody={})
         parts.host = replace(parts.host, config=world.parts.host.config)
 
-    parts.ledger = Hurried(world, comes)  # type: ignore[assignment]
+    parts.opened = Hurried(world, comes)  # type: ignore[assignment]
     refuse_orphaned_jobs(parts, ())
     assert not ran.is_set()
     assert "Nobody" in error_of(world, task)

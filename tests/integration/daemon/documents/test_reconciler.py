@@ -1,0 +1,95 @@
+"""The reconciler in a program of its own, as the requirement document constructs it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from supervisor_core import ConfigService, FakeWorkerAdapter, Reconciler, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.ownership import AlreadyRunningError
+from supervisor_core.workers.adapter import ProcessWorkerAdapter
+from supervisor_core.workers.context import DaemonContext, open_doors
+from tests.support.daemon.reconciliation import until
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def configured(folder: Path, workers: Mapping[str, Mapping[str, Any]]) -> SupervisorConfig:
+    usual = {"command": SLEEP, "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": 0}
+    document = {
+        "supervisor": {"id": "TestHost"},
+        "workers": {name: {**usual, **said} for name, said in workers.items()},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(document))
+    return load_supervisor_config(folder / "config.yaml")
+
+
+def test_a_configuration_from_code_is_followed(tmp_path: Path) -> None:
+    async def story() -> None:
+        config_service = ConfigService(configured(tmp_path, {"North": {}}))
+        reconciler = Reconciler(config_service, FakeWorkerAdapter())
+        await reconciler.start()
+        await until(lambda: reconciler.current_snapshot().workers["North"].connected)
+        config_service.apply(configured(tmp_path, {"South": {}}))
+        await until(lambda: list(reconciler.current_snapshot().workers) == ["South"], "North is removed")
+        await until(lambda: reconciler.current_snapshot().workers["South"].connected)
+        await reconciler.stop()
+        await reconciler.start()
+        assert reconciler.current_snapshot().workers["South"].connected, "it can be started again"
+        await reconciler.stop()
+
+    asyncio.run(story())
+
+
+def test_a_changed_file_is_followed(tmp_path: Path) -> None:
+    async def story() -> None:
+        config_service = ConfigService(configured(tmp_path, {"North": {}}))
+        reconciler = Reconciler(config_service, FakeWorkerAdapter())
+        await config_service.start()
+        await reconciler.start()
+        configured(tmp_path, {"North": {"enabled": False}})
+        await until(lambda: not reconciler.current_snapshot().workers["North"].enabled, "it is seen")
+        await reconciler.stop()
+        await config_service.stop()
+
+    asyncio.run(story())
+
+
+def test_a_second_owner_is_refused_and_a_next_one_is_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        config_service = ConfigService(configured(tmp_path, {"North": {}}))
+        one, other = (Reconciler(config_service, FakeWorkerAdapter()) for _ in range(2))
+        await one.start()
+        with pytest.raises(AlreadyRunningError):
+            await other.start()
+        await one.stop()
+        await other.start()
+        await other.stop()
+
+    asyncio.run(story())
+
+
+def test_without_an_adapter_workers_are_processes_that_outlive_the_program(tmp_path: Path) -> None:
+    config = configured(tmp_path, {"North": {}})
+    adapter = ProcessWorkerAdapter.of(DaemonContext(open_doors(config)))
+    adapter.add(config.worker("North"))
+
+    async def story() -> None:
+        reconciler = Reconciler(ConfigService(config))
+        await reconciler.start()
+        await until(lambda: reconciler.current_snapshot().workers["North"].connected)
+        await reconciler.stop()
+
+    try:
+        asyncio.run(story())
+        assert adapter.state("North").identity is not None
+    finally:
+        assert adapter.stop("North").stopped
+        adapter.close()

@@ -1,0 +1,38 @@
+"""The reference of what other programs import."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+
+import supervisor_core
+from tests.reference.markdown import code, fill, table
+
+
+def page() -> str:
+    return fill(
+        "library.md",
+        {
+            "names": table(("name", "use"), rows(supervisor_core, supervisor_core.__all__)),
+        },
+    )
+
+
+def rows(module: object, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The call and the first sentence of the docstring of each name."""
+    for name in names:
+        thing = getattr(module, name)
+        yield code(f"{name}{arguments(thing)}"), first_sentence(thing)
+
+
+def arguments(thing: object) -> str:
+    """`(db, supervisor_id)` of a function; a class is described by its examples."""
+    if not inspect.isfunction(thing):
+        return ""
+    parameters = inspect.signature(thing).parameters.values()
+    return f"({', '.join(each.name for each in parameters if each.kind is not each.KEYWORD_ONLY)})"
+
+
+def first_sentence(thing: object) -> str:
+    paragraph, _, _ = (inspect.getdoc(thing) or "").partition("\n\n")
+    return " ".join(paragraph.split()).replace(f"{getattr(thing, '__name__', '')}(", "(")

@@ -1,0 +1,118 @@
+"""What the reconciler tells of its rounds: one event when the actions have ended, and whether one of them failed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.events import Event, EventType, Subscription
+from tests.support.daemon.reconciliation import World, a_world, until, waiting
+
+OUTCOMES = (EventType.RECONCILE_COMPLETED, EventType.RECONCILE_FAILED)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with a_world(tmp_path, monkeypatch, North={}, South={}) as made:
+        yield made
+
+
+async def first(heard: Subscription) -> Event:
+    await until(lambda: heard.waiting, "an outcome")
+    [*_, event] = waiting(heard)[:1]
+    return event
+
+
+def test_a_round_is_completed_once_its_slowest_action_has_ended(world: World) -> None:
+    async def story() -> None:
+        heard, slow = world.reconciler.subscribe(OUTCOMES), threading.Event()
+        world.adapter.slow("North", slow)
+        await world.reconciler.start()
+        await until(lambda: world.state("South") == "running")
+        world.reconciler.plan_again()  # rounds without an action don't end it either
+        await asyncio.sleep(0.2)
+        assert heard.waiting == 0
+        slow.set()
+        event = await first(heard)
+        assert event.type == "reconcile.completed"
+        assert event.payload == {"version": 1, "actions": {"North": "start", "South": "start"}}
+        assert world.state("North") == "running"
+
+    world.run_in_threads(story())
+
+
+def test_a_round_with_an_action_that_fails_has_failed(world: World) -> None:
+    async def story() -> None:
+        heard = world.reconciler.subscribe(OUTCOMES)
+        world.adapter.break_start("North", "no such program")
+        await world.reconciler.start()
+        event = await first(heard)
+        assert event.type == "reconcile.failed"
+        assert event.payload["actions"] == {"North": "start", "South": "start"}
+        assert event.payload["error"].startswith("North: ")
+        assert "no such program" in event.payload["error"]
+        assert world.runs("South")
+        world.adapter.break_start("North", "")
+        await until(lambda: world.runs("North"), "it starts after its backoff", 60)
+        await until(lambda: any(each.type == "reconcile.completed" for each in waiting(heard)), "and that is told")
+
+    world.run(story())
+
+
+def test_a_stop_that_fails_has_failed(world: World) -> None:
+    async def story() -> None:
+        await world.reconciler.start()
+        await until(lambda: world.runs("North", "South"))
+        heard = world.reconciler.subscribe([EventType.RECONCILE_FAILED])
+        world.adapter.unkillable("North")
+        world.configure(North={"enabled": False}, South={})
+        event = await first(heard)
+        assert event.payload["actions"] == {"North": "stop"}
+        assert "can't be stopped" in event.payload["error"]
+
+    world.run(story())
+
+
+def test_an_action_that_a_newer_plan_replaces_does_not_hold_up_the_outcome(world: World) -> None:
+    async def story() -> None:
+        await world.reconciler.start()
+        await until(lambda: world.runs("North", "South"))
+        heard = world.reconciler.subscribe(OUTCOMES)
+        world.configure(North={"env": {"A": "b"}}, South={"env": {"A": "b"}})
+        world.configure(North={}, South={})
+        await until(lambda: heard.waiting, "an outcome", 60)
+        world.configure(South={})
+        await until(lambda: any(each.payload["actions"] == {"North": "remove"} for each in waiting(heard)), "its end")
+
+    world.run(story())
+
+
+def test_after_the_start_each_worker_is_in_the_snapshot(world: World) -> None:
+    async def story() -> None:
+        await world.reconciler.start()
+        snapshot = world.reconciler.current_snapshot()
+        assert list(snapshot.workers) == ["North", "South"]
+        assert [worker.connected for worker in snapshot.workers.values()] == [False, False]
+        await until(lambda: world.pictured("North").connected, "it runs")
+        assert not snapshot.workers["North"].connected
+        assert world.pictured("North").enabled
+        assert not world.pictured("North").quarantined
+        assert world.reconciler.current_snapshot().version > snapshot.version
+
+    world.run(story())
+
+
+def test_a_stop_ends_the_subscriptions(world: World) -> None:
+    async def story() -> None:
+        heard = world.reconciler.subscribe()
+        await world.reconciler.start()
+        await world.reconciler.stop()
+        assert heard.closed
+        async for _ in heard:
+            pass
+
+    world.run(story())
