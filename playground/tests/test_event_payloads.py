@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from playground.tests.support import apps
@@ -101,6 +102,8 @@ async def test_an_edit_mentions_the_bot_once_more_and_says_that_it_is_an_edit(sl
     first, second = of_type(sent, "app_mention")
     assert ("edited" in first, second["edited"]["user"]) == (False, operator.id)
     assert (first["ts"], first["event_ts"]) == (message["ts"], message["ts"])
+    section = second["blocks"][0]["elements"][0]["elements"]
+    assert [each["type"] for each in section] == ["user", "text"], "Slack makes blocks of what people type"
     assert (second["ts"], second["event_ts"]) == (message["ts"], second["edited"]["ts"])
 
 
@@ -125,3 +128,30 @@ async def test_a_message_under_another_name_is_a_bot_message(slack: Playground, 
     told = of_type(sent, "message", "bot_message")[0]
     assert (told["username"], told["icons"]) == ("Nightly", {"emoji": ":owl:"})
     assert posted["message"]["subtype"] == "bot_message"
+
+
+async def test_channels_pins_and_new_users_are_told_with_their_times(slack: Playground, sent: list[Json]):
+    client, operator = client_of(slack), slack.user("operator")
+    made = (await client.conversations_create(name="fresh"))["channel"]["id"]
+    created = of_type(sent, "channel_created")[0]
+    assert (created["channel"]["is_channel"], created["channel"]["is_shared"]) == (True, False)
+    await client.conversations_invite(channel=made, users=operator.id)
+    assert of_type(sent, "member_joined_channel")[-1]["inviter"] == slack.server.world.bot.id
+    await client.conversations_rename(channel=made, name="older")
+    await client.conversations_archive(channel=made)
+    times = [of_type(sent, f"channel_{word}")[0]["event_ts"] for word in ("created", "rename", "archive")]
+    assert times == sorted(times)
+    slack.server.world.greet(operator.user)
+    joined = of_type(sent, "team_join")[0]
+    assert joined["cache_ts"] == int(float(joined["event_ts"]))
+    posted = await client.chat_postMessage(channel="#ops", text="x")
+    for change in (client.pins_add, client.pins_remove):
+        await change(channel=posted["channel"], timestamp=posted["ts"])
+    added, removed = of_type(sent, "pin_added")[0], of_type(sent, "pin_removed")[0]
+    assert (added["pin_count"], removed["pin_count"], removed["has_pins"]) == ("1", "0", False)
+    assert added["pinned_info"]["pinned_by"] == added["item"]["created_by"] == slack.server.world.bot.id
+    archived = client.conversations_leave(channel=made)
+    with pytest.raises(SlackApiError, match="is_archived"):
+        await archived
+    with pytest.raises(SlackApiError, match="method_not_supported_for_channel_type"):
+        await client.conversations_leave(channel=operator.dm().id)

@@ -270,3 +270,11 @@ async def test_records_have_the_fields_of_slacks_examples(slack: Playground):
     slack.group("oncall", person)
     group = (await client.usergroups_list())["usergroups"][0]
     assert (group["prefs"], group["auto_type"]) == ({"channels": [], "groups": []}, None)
+
+
+async def test_a_mistake_in_a_view_is_pointed_at_from_the_argument(slack: Playground):
+    view = {"type": "home", "blocks": [{"type": "section"}]}
+    with pytest.raises(SlackApiError) as refused:
+        await client_of(slack).views_publish(user_id=slack.user("operator").id, view=view)
+    assert refused.value.response["error"] == "invalid_arguments"
+    assert "[json-pointer:/view/blocks/0]" in refused.value.response["response_metadata"]["messages"][0]

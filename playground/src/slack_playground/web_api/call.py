@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 SCOPE_FAMILIES = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
 LARGEST_PAGE = 1000
-LARGEST_HISTORY = 999
-OWN_LIMIT_ERROR = ("conversations.list", "conversations.members")
+LARGEST_SHORT_PAGE = 999
+OWN_LIMIT_ERROR = ("conversations.list", "conversations.members", "users.conversations")
 
 
 @dataclass

@@ -22,7 +22,7 @@ def create(call: Call) -> Json:
     name = _free_name(call)
     channel = call.world.add_channel(name, "private" if private else "public", [call.world.bot.id])
     if not private:
-        call.world.send_event(of_channel("channel_created", channel, call.world.bot.id))
+        _tell(call, "channel_created", channel)
     return _told(call, channel)
 
 
@@ -31,7 +31,7 @@ def rename(call: Call) -> Json:
     """Give a channel another name."""
     channel = _room(call)
     call.world.set_channel(channel, name=_free_name(call))
-    call.world.send_event(of_channel("channel_rename", channel, call.world.bot.id))
+    _tell(call, "channel_rename", channel)
     return _told(call, channel)
 
 
@@ -42,7 +42,7 @@ def archive(call: Call) -> Json:
     if channel.name == "general":
         raise SlackError("cant_archive_general")
     call.world.set_channel(channel, archived=True)
-    call.world.send_event(of_channel("channel_archive", channel, call.world.bot.id))
+    _tell(call, "channel_archive", channel)
     return {"ok": True}
 
 
@@ -53,7 +53,7 @@ def unarchive(call: Call) -> Json:
     if not channel.archived:
         raise SlackError("not_archived")
     call.world.set_channel(channel, archived=False)
-    call.world.send_event(of_channel("channel_unarchive", channel, call.world.bot.id))
+    _tell(call, "channel_unarchive", channel)
     return {"ok": True}
 
 
@@ -63,6 +63,10 @@ def leave(call: Call) -> Json:
     channel = call.channel()
     if call.world.bot.id not in channel.members:
         return {"ok": False, "not_in_channel": True}
+    if channel.kind == "im":
+        raise SlackError("method_not_supported_for_channel_type")
+    if channel.archived:
+        raise SlackError("is_archived")
     if channel.name == "general" and channel.kind == "public":
         raise SlackError("cant_leave_general")
     call.world.leave(channel, call.world.bot)
@@ -83,7 +87,7 @@ def invite(call: Call) -> Json:
     if all(user.id in channel.members for user in users):
         raise SlackError("already_in_channel")
     for user in users:
-        call.world.join(channel, user)
+        call.world.join(channel, user, call.world.bot.id)
     return _told(call, channel)
 
 
@@ -163,6 +167,11 @@ def _free_name(call: Call) -> str:
     if taken:
         raise SlackError("name_taken")
     return name
+
+
+def _tell(call: Call, name: str, channel: Channel) -> None:
+    world = call.world
+    world.send_event(of_channel(name, channel, world.bot.id, world.workspace.new_ts()))
 
 
 def _told(call: Call, channel: Channel) -> Json:

@@ -97,17 +97,17 @@ def bot_fields(call: Call) -> Json:
 
 def check_message(payload: Json) -> None:
     """Refuse a message that Slack would refuse."""
-    _refuse(blockkit.check_message(payload), {})
+    _refuse(blockkit.check_message(payload))
 
 
 def check_view(payload: Json) -> None:
     """Refuse a view that Slack would refuse; for views Slack's word is `invalid_arguments`."""
-    _refuse(blockkit.check_view(payload), {"invalid_blocks": "invalid_arguments"})
+    _refuse(blockkit.check_view(payload), "/view")
 
 
-def _refuse(problems: Sequence[Problem], codes: dict[str, str]) -> None:
+def _refuse(problems: Sequence[Problem], root: str = "") -> None:
     if not problems:
         return
-    words = [f"{problem.what} [json-pointer:{problem.pointer}]" for problem in problems]
-    code = codes.get(problems[0].code, problems[0].code)
+    words = [f"{problem.what} [json-pointer:{root}{problem.pointer}]" for problem in problems]
+    code = problems[0].code
     raise SlackError(code, *words, **({"errors": words} if code == "invalid_blocks" else {}))

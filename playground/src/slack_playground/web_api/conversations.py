@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from slack_playground.values import Json, SlackError
-from slack_playground.web_api.call import LARGEST_HISTORY, SCOPE_FAMILIES, Call
+from slack_playground.web_api.call import LARGEST_SHORT_PAGE, SCOPE_FAMILIES, Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.event_payloads import with_counts
 from slack_playground.world.rich_text import with_blocks
@@ -42,7 +42,7 @@ def list_(call: Call) -> Json:
         and (channel.kind == "public" or bot in channel.members)
         and not (call.flag("exclude_archived") and channel.archived)
     ]
-    page, after = call.page(seen, 100)
+    page, after = call.page(seen, 100, LARGEST_SHORT_PAGE)
     told = [channel.to_slack(bot) | {"num_members": len(channel.members)} for channel in page]
     return {"ok": True, "channels": told, "response_metadata": after}
 
@@ -108,7 +108,7 @@ def history(call: Call) -> Json:
     channel = call.channel(member=True)
     call.needs(channel, "history")
     seen = [m for m in _span(call, channel) if m.get("thread_ts", m["ts"]) == m["ts"] or m.get("broadcast")]
-    page, after = call.page(seen[::-1], 100, LARGEST_HISTORY)
+    page, after = call.page(seen[::-1], 100, LARGEST_SHORT_PAGE)
     answer: Json = {"ok": True, "messages": [_told(call, message) for message in page]}
     answer |= {"has_more": bool(after["next_cursor"]), "pin_count": len(channel.pins)}
     return answer | ({"response_metadata": after} if after["next_cursor"] else {})

@@ -116,7 +116,9 @@ METHODS = {
         "usergroups:read", "t2", "", "include_count include_disabled include_users team_id", json=False
     ),
     "usergroups.users.list": _method("usergroups:read", "t2", "usergroup", "include_disabled team_id", json=False),
-    "users.conversations": _method(_READ, "t3", "", f"user types exclude_archived team_id {_PAGE}", json=False),
+    "users.conversations": _method(
+        _READ, "t3", "", f"user types exclude_archived exclude_muted team_id {_PAGE}", json=False
+    ),
     "users.info": _method("users:read", "t4", "user", "include_locale", json=False),
     "users.list": _method("users:read", "t2", "", f"include_locale team_id {_PAGE}", json=False),
     "users.lookupByEmail": _method("users:read.email", "t3", "email", json=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slack_playground.values import Json
+from slack_playground.world.rich_text import with_blocks
 from slack_playground.world.workspace import Channel, User
 
 CHANNEL_TYPES = {"public": "channel", "private": "group", "im": "im", "mpim": "mpim"}
@@ -51,7 +52,7 @@ def with_counts(message: Json) -> Json:
 
 def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
     """A new message, and a mention of the bot in it."""
-    event = plain(message) | {
+    event = with_blocks(plain(message)) | {
         "channel": channel.id,
         "channel_type": CHANNEL_TYPES[channel.kind],
         "event_ts": message["ts"],
@@ -71,7 +72,7 @@ def of_mention(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
     if f"<@{bot}>" in message["text"] and message.get("user") != bot and channel.kind != "im":
         own = {"type": "app_mention", "channel": channel.id, "team": "T0PLAYGROUND"}
         ts = message.get("edited", message)["ts"]
-        mention = {key: value for key, value in plain(message).items() if key != "subtype"}
+        mention = {key: value for key, value in with_blocks(plain(message)).items() if key != "subtype"}
         yield _event("app_mention", mention | own | {"event_ts": ts}, channel)
 
 
@@ -91,8 +92,8 @@ def of_change(message: Json, before: Json, channel: Channel, ts: str) -> Json:
             "subtype": "message_changed",
             "channel": channel.id,
             "channel_type": CHANNEL_TYPES[channel.kind],
-            "message": plain(message),
-            "previous_message": plain(before),
+            "message": with_blocks(plain(message)),
+            "previous_message": with_blocks(plain(before)),
             "ts": ts,
             "event_ts": ts,
             "hidden": True,
@@ -137,9 +138,18 @@ def of_reaction(name: str, message: Json, channel: Channel, user: User, emoji: s
 
 def of_pin(name: str, message: Json, channel: Channel, user: User, ts: str) -> Json:
     """A message was pinned, or its pin removed."""
-    item = {"type": "message", "channel": channel.id, "message": plain(message), "created": int(float(ts))}
-    event = {"type": name, "user": user.id, "channel_id": channel.id, "item": item, "event_ts": ts}
-    return _event(name, event | {"item_user": message.get("user")}, channel)
+    now = int(float(ts))
+    item: Json = {
+        "type": "message",
+        "channel": channel.id,
+        "message": plain(message),
+        "created": now,
+        "created_by": user.id,
+    }
+    event: Json = {"type": name, "user": user.id, "channel_id": channel.id, "item": item, "event_ts": ts}
+    event |= {"item_user": message.get("user"), "pin_count": str(len(channel.pins))}
+    event |= {"pinned_info": {"channel": channel.id, "pinned_by": user.id, "pinned_ts": now}}
+    return _event(name, event | ({"has_pins": bool(channel.pins)} if name == "pin_removed" else {}), channel)
 
 
 def of_assistant(name: str, user: User, channel: Channel, thread_ts: str, context: Json, ts: str) -> Json:
@@ -148,13 +158,14 @@ def of_assistant(name: str, user: User, channel: Channel, thread_ts: str, contex
     return _event(name, {"type": name, "assistant_thread": thread, "event_ts": ts}, None)
 
 
-def of_channel(name: str, channel: Channel, user: str) -> Json:
+def of_channel(name: str, channel: Channel, user: str, ts: str) -> Json:
     """A channel was made, renamed, archived or unarchived; of a private one the event has another name."""
     if channel.kind == "private":
         name = name.replace("channel_", "group_")
-    about: Json = {"id": channel.id, "name": channel.name, "created": channel.created, "creator": channel.creator}
     whole = name.endswith(("created", "rename"))
-    event = {"type": name, "channel": about if whole else channel.id}
+    event = {"type": name, "channel": channel.to_slack(user) if whole else channel.id, "event_ts": ts}
+    if name == "group_unarchive":
+        event["actor_id"] = user
     return _event(name, event if whole else event | {"user": user}, None if whole else channel)
 
 
@@ -171,9 +182,10 @@ def of_user(user: Json, ts: str) -> Json:
     return _event("user_change", event, None)
 
 
-def of_joining(user: Json) -> Json:
+def of_joining(user: Json, ts: str) -> Json:
     """Somebody is new in the workspace."""
-    return _event("team_join", {"type": "team_join", "user": user}, None)
+    event = {"type": "team_join", "user": user, "cache_ts": int(float(ts)), "event_ts": ts}
+    return _event("team_join", event, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:

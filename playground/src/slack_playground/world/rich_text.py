@@ -1,4 +1,4 @@
-"""The blocks that Slack makes of a message's text, as bots read them in a conversation's history."""
+"""The blocks that Slack makes of a message's text, as bots read them in events and in a conversation's history."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class World:
 
     def greet(self, user: User) -> None:
         """Tell the app that somebody is new in the workspace."""
-        self.send_event(event_payloads.of_joining(self.user_json(user, email=True)))
+        self.send_event(event_payloads.of_joining(self.user_json(user, email=True), self.workspace.new_ts()))
 
     def set_user(self, user: User, **fields: object) -> None:
         """Change what is known of a user."""
