@@ -151,8 +151,8 @@ class SlackService(Chat):
     def _new_link(self, intake: Intake) -> Link:
         """The link to Slack that brings envelopes to the intake."""
         notices = self._notices
-        report_gap, report_others = notices.report_gap, notices.report_other_connections
-        link = Link(self._client, self._app_token, intake.receive, report_gap, report_others, self._ghosts)
+        report_gap, report_hello = notices.report_gap, notices.report_hello
+        link = Link(self._client, self._app_token, intake.receive, report_gap, report_hello, self._ghosts)
         link.alive = partial(self.pulse.beat, loop="connection")
         return link
 

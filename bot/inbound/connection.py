@@ -7,6 +7,8 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -43,6 +45,24 @@ class NotWantedError(ClientError):
     def __init__(self, end: ConnectionEnd) -> None:
         super().__init__(f"Slack closed the connection at once: {end}")
         self.end = end
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCount:
+    """The app's connections as Slack counted them when one of ours opened."""
+
+    at: datetime
+    counted: int
+    ours: int
+    """Open connections of this process."""
+    cut: int = 0
+    """Connections of this process that were cut, which Slack may count for hours."""
+
+    @property
+    def others(self) -> int:
+        """Connections of other processes at least. One may hide behind a connection of ours that was cut, and one
+        that opens later isn't counted before the next hello, hours later."""
+        return max(0, self.counted - self.ours - self.cut)
 
 
 Envelope = dict[str, Any]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from bot.inbound.connection import ConnectionCount
+from bot.inbound.reconnection import other_connections
 from bot.pools import quick
 from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.notices import connection_gap_notice, other_connection_notice
@@ -26,7 +28,7 @@ from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 
-NOTICES_FILE = "slack_heard.json"
+NOTICES_FILE, CONNECTIONS_FILE = "slack_heard.json", "slack_connections.json"
 
 SAVE_SECONDS = 10.0
 """Interval of storing the last sign of Slack. After a crash the gap looks longer by at most this."""
@@ -82,9 +84,14 @@ class ConnectionNotices:
         log.warning("no connection to Slack from %s to %s", to_text(since), to_text(until))
         await self._post(partial(notify_gap, host=self._host, since=since, until=until, away=away))
 
-    async def report_other_connections(self, reason: str) -> None:
-        """Post a notice that another process uses our token."""
-        await self._post(partial(notify_other_connections, reason=reason))
+    async def report_hello(self, count: ConnectionCount) -> None:
+        """Store the number of connections, and post a notice if another process uses our token."""
+        try:
+            await quick(save_connections, self._config().state_dir, count)
+        except OSError as error:
+            log.warning("the number of connections to Slack can't be stored: %s", error)
+        if reason := other_connections(count):
+            await self._post(partial(notify_other_connections, reason=reason))
 
     async def report_unknown_ids(self, found: Sequence[str]) -> None:
         """Post a notice about configured ids that Slack doesn't know."""
@@ -123,6 +130,24 @@ def load_last_heard(state_dir: Path) -> datetime | None:
     try:
         return from_text(str(document["heard_at"])) if isinstance(document, dict) else None
     except (KeyError, ValueError):
+        return None
+
+
+def save_connections(state_dir: Path, count: ConnectionCount) -> None:
+    """Store how many connections the app had."""
+    document = {"seen_at": to_text(count.at), "counted": count.counted, "ours": count.ours, "cut": count.cut}
+    write_json(state_dir / CONNECTIONS_FILE, document)
+
+
+def load_connections(state_dir: Path) -> ConnectionCount | None:
+    """The app's connections at the newest hello, also of an earlier run; None if that's unknown."""
+    document = read_json(state_dir / CONNECTIONS_FILE, tolerant=True)
+    if not isinstance(document, dict):
+        return None
+    try:
+        counted, ours, cut = (int(document[key]) for key in ("counted", "ours", "cut"))
+        return ConnectionCount(from_text(str(document["seen_at"])), counted, ours, cut)
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
+from bot.inbound.connection import Connection, ConnectionCount, ConnectionEnd, NotWantedError, Receive
 from bot.outbound.error_kinds import FORBIDDEN
 from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
 from supervisor_core.common.errors import SupervisorError
@@ -28,8 +28,11 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
 SHORT_LIFE_SECONDS = 10.0
 """A shorter connection counts as a failed try."""
 
-PATIENT_SECONDS = 60.0
-"""After `link_disabled` or `too_many_websockets`: trying harder would make it worse."""
+DISABLED_SECONDS = 60.0
+"""Delay after `link_disabled`: only a person can turn Socket Mode on."""
+
+CROWDED_SECONDS, LONGEST_CROWDED_SECONDS = (1.0, 5.0), 60.0
+"""First delays after `too_many_websockets`. Later ones double and are spread, because others wait as well."""
 
 LINGER_SECONDS = 10.0
 """Time during which an old connection may still bring envelopes after the next one is open."""
@@ -43,7 +46,8 @@ LAST_TAKING_SECONDS = 2.0
 
 NOT_WANTED: Mapping[ConnectionEnd, str] = {
     ConnectionEnd.DISABLED: "Socket Mode is turned off for this app. Turn it on in the app's settings",
-    ConnectionEnd.TOO_MANY: "the app has too many connections, so another process uses the same token",
+    ConnectionEnd.TOO_MANY: "the app has too many connections: another process uses the same token, or Slack still "
+    "counts connections that were cut",
 }
 
 T = TypeVar("T")
@@ -61,12 +65,12 @@ def token_refused(variable: str, word: str) -> SlackRefusedError:
 
 
 OnGap = Callable[[datetime, datetime], Awaitable[None]]
-OnOtherConnections = Callable[[str], Awaitable[None]]
+OnHello = Callable[[ConnectionCount], Awaitable[None]]
 
 
 class Link:
-    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `others` at once
-    that the app has connections which are not ours. `ghosts`: when connections of ours ended that Slack may not know
+    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `on_hello` at
+    once how many connections the app has. `ghosts`: when connections of ours ended that Slack may not know
     of, by the monotonic clock; an earlier link's count as well."""
 
     def __init__(
@@ -75,14 +79,14 @@ class Link:
         app_token: str,
         receive: Receive,
         deaf: OnGap,
-        others: OnOtherConnections,
+        on_hello: OnHello,
         ghosts: list[float] | None = None,
     ) -> None:
         self._client = client
         self._app_token = app_token
         self._receive = receive
         self._deaf = deaf
-        self._tell_others = others
+        self._on_hello = on_hello
         self.alive: Callable[[float], None] = lambda _: None
         """Called at each turn, and now and then while connected, with how long the next one may take beside work."""
         self._open: dict[Connection, asyncio.Task[ConnectionEnd]] = {}
@@ -94,6 +98,8 @@ class Link:
         self._since = datetime.now(UTC)
         self._others = ""
         self._short_lives = 0
+        self._crowded = 0
+        """`too_many_websockets` in a row."""
 
     @property
     def trouble(self) -> str:
@@ -145,18 +151,25 @@ class Link:
         connected()
         if since is not None:
             await self._deaf(since, datetime.now(UTC))
-        begun = time.monotonic()
-        while not (connection.leaving.is_set() or stopping.is_set()):
-            self.alive(BEAT_SECONDS)
-            await wait_until(connection.leaving, stopping, BEAT_SECONDS)
+        await self._stay(connection, stopping)
         if stopping.is_set():
             return 0.0
-        self._short_lives = self._short_lives + 1 if time.monotonic() - begun < SHORT_LIFE_SECONDS else 0
         if connection.reason is ConnectionEnd.REFRESH and not running.done():
             return self._delay()  # the old one goes on hearing until the next one is open
         if connection.reason in NOT_WANTED:
             await connection.hang_up()
         return self._after(connection, await running)
+
+    async def _stay(self, connection: Connection, stopping: asyncio.Event) -> None:
+        """Wait until Slack ends the connection, or for the stop."""
+        begun = time.monotonic()
+        while not (connection.leaving.is_set() or stopping.is_set()):
+            self.alive(BEAT_SECONDS)
+            await wait_until(connection.leaving, stopping, BEAT_SECONDS)
+        if time.monotonic() - begun < SHORT_LIFE_SECONDS:
+            self._short_lives += 1
+        else:
+            self._short_lives = self._crowded = 0
 
     async def _connect(self, session: ClientSession) -> Connection:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
@@ -165,23 +178,19 @@ class Link:
         self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
             -MOST_GHOSTS:
         ]
-        known = 1 + len(self._open) + len(self._lingering) + len(self._ghosts)
-        self._others = ""
-        if connection.connections > known:
-            self._others = (
-                f"Slack counts {connection.connections} connections of this app, and {known} of them are ours: "
-                "another process uses the same token and gets some of the commands."
-            )
+        ours = 1 + len(self._open) + len(self._lingering)
+        count = ConnectionCount(datetime.now(UTC), connection.connections, ours, len(self._ghosts))
+        self._others = other_connections(count)
+        if self._others:
             log.error("%s", self._others, extra=LogEvent.SLACK_TOKEN_SHARED.extra(error=self._others))
-            await self._tell_others(self._others)
+        await self._on_hello(count)
         return connection
 
     def _could_not(self, error: Exception) -> float:
         """Note the reason for the missing connection; the delay before the next try."""
         self._short_lives += 1
         if isinstance(error, NotWantedError) and error.end in NOT_WANTED:
-            self._wrong(NOT_WANTED[error.end])
-            return PATIENT_SECONDS
+            return self._not_wanted(error.end)
         asked = None
         if isinstance(error, SlackApiError):
             asked = retry_after(error)
@@ -197,12 +206,23 @@ class Link:
         if end is ConnectionEnd.REFRESH:
             return self._delay()
         if end in NOT_WANTED:
-            self._wrong(NOT_WANTED[end])
-            return PATIENT_SECONDS
+            return self._not_wanted(end)
         self._ghosts.append(time.monotonic())
         words_of = {ConnectionEnd.CUT: "was cut", ConnectionEnd.SILENT: "froze"}
         self._wrong(f"the connection to Slack {words_of.get(end, 'ended')}")
         return self._delay()
+
+    def _not_wanted(self, end: ConnectionEnd) -> float:
+        """Note why Slack refuses connections; the delay before the next try."""
+        self._wrong(NOT_WANTED[end])
+        if end is ConnectionEnd.DISABLED:
+            return DISABLED_SECONDS
+        self._crowded += 1
+        if self._crowded <= len(CROWDED_SECONDS):
+            return CROWDED_SECONDS[self._crowded - 1]
+        doubled: float = CROWDED_SECONDS[-1] * 2 ** min(self._crowded - len(CROWDED_SECONDS), 10)
+        spread: float = random.uniform(0.5, 1.0)  # noqa: S311 (spreads tries, hides nothing)
+        return min(LONGEST_CROWDED_SECONDS, doubled) * spread
 
     def _wrong(self, words: str) -> None:
         if not self._trouble:
@@ -242,6 +262,17 @@ class Link:
             await asyncio.wait(self._taking, timeout=LAST_TAKING_SECONDS)
         for taking in self._taking:
             taking.cancel()
+
+
+def other_connections(count: ConnectionCount) -> str:
+    """The problem with connections that aren't ours; empty if there are none."""
+    if not count.others:
+        return ""
+    known = count.ours + count.cut
+    return (
+        f"Slack counts {count.counted} connections of this app, and {known} of them are ours: "
+        "another process uses the same token and gets some of the commands."
+    )
 
 
 async def run_until_stopped(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

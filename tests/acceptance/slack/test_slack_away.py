@@ -16,6 +16,7 @@ import pytest
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.inbound.notices import load_connections
 from slack_playground import Playground, Timings
 from tests.support.homes import ROOT
 from tests.support.sampling import rounds
@@ -276,6 +277,9 @@ async def test_another_process_on_the_same_token_is_named_in_the_alert_channel_a
         told = await asyncio.to_thread(home.supervisor, "status")
         assert "another process uses the same token" in " ".join(told.stdout.split())
         assert told.returncode == 1
+        count = load_connections(home.state_dir)
+        assert count is not None
+        assert (count.counted, count.ours, count.others) == (2, 1, 1)
         await slack.disconnect("refresh", 2)
         await settled(home)
     await slack.channel("alerts").shows(1, "Another process may be using this app's token")

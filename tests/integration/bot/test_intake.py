@@ -13,6 +13,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection, select
 
+from bot.inbound.connection import ConnectionCount
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
 from bot.inbound.intake import EnvelopeWriter, Intake, key_of
 from bot.inbound.reconnection import Link, SlackRefusedError
@@ -37,7 +38,6 @@ class Bot:
         self.ledger = Ledger(folder / "var" / "ledger.db", "TestHost", HeadFile(folder / "var"))
         self.dealt: list[str] = []
         self.deaf: list[tuple[datetime, datetime]] = []
-        self.others: list[str] = []
         self.breaks = asyncio.Event()
         self.breaks_looking = False
         self.looked_at: list[list[tuple[str, str]]] = []
@@ -45,7 +45,7 @@ class Bot:
         keeping = EnvelopeWriter(self.ledger)
         self.dealing = EnvelopeDispatcher(self.ledger, self._deal, keeping.quiet)
         self.intake = Intake(keeping, self.dealing, Refusals(SlackApi(client, "B0")), self._answer)
-        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._others)
+        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._hello)
         self.stopping = asyncio.Event()
 
     async def _deal(self, received: StoredEnvelope) -> Response:
@@ -66,8 +66,8 @@ class Bot:
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         self.deaf.append((since, until))
 
-    async def _others(self, reason: str) -> None:
-        self.others.append(reason)
+    async def _hello(self, _count: ConnectionCount) -> None:
+        """Nobody asks."""
 
     def rows(self) -> list[tuple[str, str]]:
         """Every envelope with its state, as the ledger has it."""

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound import connection
+from bot.inbound import connection, notices
 from bot.inbound import reconnection as link
-from bot.inbound.connection import Connection, Envelope
+from bot.inbound.connection import Connection, ConnectionCount, Envelope
 from bot.inbound.reconnection import Link
 from slack_playground import Playground
+from supervisor_core.common.service import wait_until
 
 Handler = Callable[[web.Request], Any]
 
@@ -39,9 +42,9 @@ class Heard:
     def __init__(self, api_url: str, app_token: str = "xapp-1", ghosts: list[float] | None = None) -> None:
         self.envelopes: list[Envelope] = []
         self.gaps: list[tuple[datetime, datetime]] = []
-        self.others: list[str] = []
+        self.counts: list[ConnectionCount] = []
         client = AsyncWebClient(base_url=api_url)
-        self.link = Link(client, app_token, self._receive, self._deaf, self._others, ghosts)
+        self.link = Link(client, app_token, self._receive, self._deaf, self._hello, ghosts)
         self.stopping = asyncio.Event()
 
     async def _receive(self, received_on: Connection, envelope: Envelope) -> None:
@@ -51,8 +54,13 @@ class Heard:
     async def _deaf(self, since: datetime, until: datetime) -> None:
         self.gaps.append((since, until))
 
-    async def _others(self, reason: str) -> None:
-        self.others.append(reason)
+    async def _hello(self, count: ConnectionCount) -> None:
+        self.counts.append(count)
+
+    @property
+    def others(self) -> int:
+        """Connections of others, as far as they were ever seen."""
+        return max((count.others for count in self.counts), default=0)
 
 
 @asynccontextmanager
@@ -87,13 +95,13 @@ async def a_slack(socket: Handler, opened: list[float]) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def greets(then: dict[str, Any] | None) -> Handler:
+def greets(then: dict[str, Any] | None, connections: int = 1) -> Handler:
     """Says hello, then this, and then nothing any more."""
 
     async def socket(request: web.Request) -> web.WebSocketResponse:
         answer = web.WebSocketResponse()
         await answer.prepare(request)
-        await answer.send_json({"type": "hello", "num_connections": 1})
+        await answer.send_json({"type": "hello", "num_connections": connections})
         if then is not None:
             await answer.send_json(then)
         async for _ in answer:
@@ -103,17 +111,88 @@ def greets(then: dict[str, Any] | None) -> Handler:
     return socket
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"), [("link_disabled", "turned off"), ("too_many_websockets", "too many connections")]
-)
 @in_a_loop
-async def test_where_slack_does_not_want_us_it_is_asked_again_once_a_minute(reason: str, words: str) -> None:
+async def test_while_socket_mode_is_off_it_is_asked_for_once_a_minute() -> None:
     opened: list[float] = []
-    async with a_slack(greets({"type": "disconnect", "reason": reason}), opened) as url, running(Heard(url)) as heard:
-        await until(lambda: words in heard.link.trouble)
+    off = greets({"type": "disconnect", "reason": "link_disabled"})
+    async with a_slack(off, opened) as url, running(Heard(url)) as heard:
+        await until(lambda: "turned off" in heard.link.trouble)
         await asyncio.sleep(1)  # nothing may happen in it
         assert len(opened) == 1
-        assert words in heard.link.trouble
+        assert "turned off" in heard.link.trouble
+
+
+def crowded(*, hello: bool) -> Handler:
+    """Has too many connections, and says so after its hello or in its place."""
+    full = {"type": "disconnect", "reason": "too_many_websockets"}
+
+    async def socket(request: web.Request) -> web.WebSocketResponse:
+        answer = web.WebSocketResponse()
+        await answer.prepare(request)
+        if hello:
+            await answer.send_json({"type": "hello", "num_connections": 10})
+        await answer.send_json(full)
+        async for _ in answer:
+            pass
+        return answer
+
+    return socket
+
+
+@pytest.mark.parametrize("hello", [True, False])
+@in_a_loop
+async def test_with_too_many_connections_it_is_tried_soon_then_ever_more_slowly_up_to_a_minute(
+    monkeypatch: pytest.MonkeyPatch, hello: bool
+) -> None:
+    waited: list[float] = []
+
+    def note(seconds: float) -> None:
+        if seconds >= 1:
+            waited.append(seconds)
+
+    async def in_haste(woken: Any, stopping: asyncio.Event, seconds: float | None = None) -> bool:
+        return await wait_until(woken, stopping, min(seconds, 0.01) if seconds else seconds)
+
+    async with a_slack(crowded(hello=hello), []) as url:
+        heard = Heard(url)
+        heard.link.alive = note
+        monkeypatch.setattr(link, "BEAT_SECONDS", 0.01)
+        monkeypatch.setattr(link, "wait_until", in_haste)
+        async with running(heard):
+            await until(lambda: len(waited) >= 9)
+        assert "too many connections" in heard.link.trouble
+    assert waited[:2] == [1.0, 5.0]
+    for number, wait in enumerate(waited[2:9]):
+        longest = min(60.0, 10.0 * 2**number)
+        assert longest / 2 <= wait <= longest
+    assert len(set(waited[5:9])) > 1, "they are spread"
+
+
+@in_a_loop
+async def test_each_hello_tells_whose_the_connections_are(caplog: pytest.LogCaptureFixture) -> None:
+    async with a_slack(greets(None), []) as url, running(Heard(url)) as heard:
+        await until(lambda: bool(heard.counts))
+        ((counted, ours, others),) = ((each.counted, each.ours, each.others) for each in heard.counts)
+        assert (counted, ours, others, heard.link.trouble) == (1, 1, 0, "")
+    two = greets(None, connections=2)
+    async with a_slack(two, []) as url, running(Heard(url)) as heard:
+        await until(lambda: bool(heard.counts))
+        assert heard.counts[0].others == 1
+        assert "another process uses the same token" in heard.link.trouble
+    async with a_slack(two, []) as url, running(Heard(url, ghosts=[time.monotonic()])) as heard:
+        await until(lambda: bool(heard.counts))
+        assert (heard.counts[0].cut, heard.counts[0].others) == (1, 0)
+    assert caplog.text.count("gets some of the commands") == 1
+
+
+def test_what_was_counted_is_kept_and_nonsense_is_not(tmp_path: Path) -> None:
+    assert notices.load_connections(tmp_path) is None
+    count = ConnectionCount(datetime.now(UTC).replace(microsecond=0), 3, 1, 1)
+    notices.save_connections(tmp_path, count)
+    assert notices.load_connections(tmp_path) == count
+    for text in ("[]", "{}", '{"seen_at": "yesterday", "counted": 1, "ours": 1, "cut": 0}', '{"counted": null}'):
+        (tmp_path / notices.CONNECTIONS_FILE).write_text(text)
+        assert notices.load_connections(tmp_path) is None
 
 
 @in_a_loop
@@ -197,7 +276,7 @@ async def test_a_connection_that_froze_is_not_taken_for_somebody_else(
         await slack.connected()
         await slack.disconnect("freeze")
         await until(lambda: bool(heard.gaps))
-        assert heard.others == []
+        assert heard.others == 0
         assert heard.link.trouble == ""
         assert datetime.now(UTC) >= heard.gaps[0][1]
 
@@ -225,4 +304,4 @@ async def test_one_that_froze_before_the_token_was_revoked_is_not_taken_for_some
     slack.revoke_token(revoked=False)
     async with running(Heard(slack.api_url, slack.app_token, ghosts)) as heard:
         await until(lambda: slack.server.world.connections() == 2 and heard.link.last_heard is not None)
-        assert heard.others == []
+        assert heard.others == 0
