@@ -34,6 +34,7 @@ NEEDS = (
         "channels:read",
         "checking membership of public channels, and rights by channel",
         methods=("conversations.info", "conversations.members"),
+        events=("member_joined_channel",),
     ),
     Need(
         "chat:write",

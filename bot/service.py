@@ -31,6 +31,7 @@ from bot.outbound.messages import notify_admins
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi, one_session
 from bot.requests.handlers import RequestHandlers, build_handlers
+from bot.requests.introductions import Introductions
 from bot.requests.schedules import ChatAnswers
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.service import wait_until
@@ -119,6 +120,7 @@ class SlackService(Chat):
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
         self._known, self._handlers = identity, self._build_handlers(identity)
         api, writer = SlackApi(self._client, identity.bot_id), EnvelopeWriter(self._ledger)
+        self._handlers.introductions.order(self._ledger)
         router = Router(self._client, identity, self._handlers_now)
         dispatcher = EnvelopeDispatcher(self._ledger, router.handle, writer.quiet)
         # Looked up at each call: the handlers change with the configuration.
@@ -201,7 +203,12 @@ class SlackService(Chat):
             AccessChecks(People(self._client, {who for who, _ in configured_ids(slack, config.teams)}), rules),
             self._composer(identity),
             self._pages,
+            Introductions(config, identity.name, self._reopen),
         )
+
+    def _reopen(self, channel: str) -> None:
+        if self._delivery is not None:
+            self._delivery.reopen(channel)
 
     def _rules(self, identity: Identity) -> AccessRules:
         return AccessRules(self._config.slack, self._config.teams, self._config.workers, identity.team_id)

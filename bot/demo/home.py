@@ -174,6 +174,7 @@ def _configuration(rights: Rights) -> dict[str, Any]:
         "slack": {
             "alert_channel": rights.alert_channel,
             "announce": True,
+            "welcome": False,  # the demo has its own
             "access": {"viewers": ["*"], "operators": [*rights.operators], "approvers": [*rights.approvers]},
         },
         "metrics": {"bind": ""},  # another supervisor on this machine may have the usual port

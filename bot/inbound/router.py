@@ -103,6 +103,7 @@ ROUTES: Sequence[Route] = (
     route("action", forms.PICK, _envelope, lambda to: to.forms.show_picked),
     route("action", VALUE, _envelope, lambda to: to.forms.choose),
     route("view", forms.FORM, requests.from_form, lambda to: to.forms.submit),
+    route("event", "member_joined_channel", _envelope, lambda to: to.introductions.joined),
     route("event", "app_home_opened", _envelope, lambda to: to.home.open),
     route("action", re.compile(f"^{DO}(:|$)"), _envelope, lambda to: to.home.open_form),
     route("action", re.compile(f"^({HOME_PAGE}:|{REFRESH}$|{SHOW}$)"), _envelope, lambda to: to.home.turn),
@@ -153,6 +154,8 @@ class Router:
         """Handle one envelope. A message in a channel that isn't addressed to the bot gets no response."""
         event = envelope.payload.get("event") or {}
         if event.get("type") == "app_mention" and not addresses(self._user_id, str(event.get("text") or "")):
+            return Response()
+        if event.get("type") == "member_joined_channel" and event.get("user") != self._user_id:
             return Response()
         dispatch = _Dispatch(envelope, Response())
         context = {"dispatch": dispatch}

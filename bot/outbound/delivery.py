@@ -220,6 +220,11 @@ class Delivery:
         is_page = message.kind == HOME
         return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
 
+    def reopen(self, channel: str) -> None:
+        """Post to this channel again: the bot was invited."""
+        self._shut.pop(channel, None)
+        self.wake()
+
     async def _waiting(self) -> list[PendingMessage]:
         self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
         now, shut = self._now(), tuple(self._shut)

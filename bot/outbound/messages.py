@@ -36,12 +36,15 @@ WHISPER = "whisper"
 HOME = "home"
 """A person's App Home, under their id: published at each order with the current state."""
 
+WELCOME = "welcome"
+"""The bot's introduction in a channel, under the channel's id: one row for each, which is never deleted."""
+
 SUBJECT = 255
 """Characters of a subject, as the table has them."""
 
 KINDS = (
     *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG),
-    *(TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME),
+    *(TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME, WELCOME),
 )
 
 

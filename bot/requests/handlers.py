@@ -20,6 +20,7 @@ from bot.requests.commands import CommandRequests, HostAnswers, reply_with
 from bot.requests.form_actions import FormActions
 from bot.requests.form_previews import FormPreviews
 from bot.requests.home_actions import HomeActions
+from bot.requests.introductions import Introductions
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
 from bot.views.cards.approval import ApprovalDetails
@@ -45,6 +46,7 @@ class RequestHandlers:
     schedules: ScheduleCommands
     forms: FormActions
     home: HomeActions
+    introductions: Introductions
     pages: HomePages
 
 
@@ -57,6 +59,7 @@ def build_handlers(
     access: AccessChecks,
     composer: MessageComposer,
     refresher: HomeRefresher,
+    introductions: Introductions,
 ) -> RequestHandlers:
     """The handlers for this configuration."""
     channel = config.slack.alert_channel or config.slack.fallback_channel
@@ -104,5 +107,6 @@ def build_handlers(
         schedules=schedules,
         forms=forms,
         home=HomeActions(refresher, forms, config),
+        introductions=introductions,
         pages=HomePages(config, access, allowed, composer, ledger, context),
     )

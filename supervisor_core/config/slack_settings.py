@@ -104,6 +104,10 @@ class SlackSettings(Section):
     announce: Flag = Field(
         default=True, description="Post a message in the alert channel for commands that didn't come from Slack."
     )
+    welcome: Flag = Field(
+        default=True,
+        description="Post one introduction in the alert channel, and in each channel that the bot is invited to.",
+    )
     channels: tuple[ChannelId, ...] = Field(
         default=(), description="Channels in which commands and votes are accepted. Empty: all."
     )

@@ -68,6 +68,7 @@ def _tables() -> Rows:
 def _messages() -> Rows:
     for long in sorted(set(retention.MESSAGES_KEPT.values()), reverse=True):
         yield duration(long), code_list(sorted(kind for kind, each in retention.MESSAGES_KEPT.items() if each == long))
+    yield "Kept: one each", code_list(sorted(retention.RENEWED))
     yield duration(retention.DAY), "All others."
 
 

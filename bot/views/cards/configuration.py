@@ -120,7 +120,7 @@ def unreachable_channel(
     }.get(refused, f"Let @{bot} post there")
     lines = [
         f"Affected: {what} of {inert(host, LINE)}. {meanwhile}",
-        f"{fix}. Or set another channel in {settings} and run `supervisor restart` on the host.",
+        f"{fix}. Or set another channel in {settings} and run `supervisor daemon restart` on the host.",
         "Waiting messages are posted then.",
     ]
     headline = f":no_entry: *Can't post in <#{channel}>* (`{channel}`): {why}"

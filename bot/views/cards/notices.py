@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.views.blocks import Color, Content, card, section, text_message
+from bot.views.blocks import Color, Content, card, context, section, text_message
 from bot.views.cards.alert import condition_words, reason_of, target_name
-from bot.views.text import day, escape, first_lines, fit, in_span, inert, minute, when
+from bot.views.home.page import TRY_FIRST
+from bot.views.text import day, escape, first_lines, fit, in_code, in_span, inert, minute, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -37,6 +38,28 @@ def quiet_hours_summary(kept: Sequence[Alert], since: datetime, until: datetime)
     blocks = [section(_part("*Still open*", [_still_open(alert, until) for alert in still]))] if still else []
     blocks += [section(_part("*Recovered*", _recovered(recovered)))] if recovered else []
     return card(headline, Color.WARNING if still else Color.GOOD, blocks)
+
+
+def welcome(bot: str, host: str, worker: str) -> Content:
+    """The introduction in the alert channel. `worker`: one for the examples, where there are some."""
+    headline = f":wave: *{inert(bot, NOTICE)} is connected* and posts the alerts of {inert(host, NOTICE)} here"
+    what = "Each problem gets one message, which updates until it ends and has the buttons that fix it."
+    more = (
+        f"In other channels: `/invite @{in_code(bot, NOTICE)}` · more workers: `workers` in the configuration · "
+        "all commands: `/supervisor help`"
+    )
+    tries = TRY_FIRST.replace("NAME", worker) if worker else TRY_FIRST
+    return card(headline, Color.QUIET, [section(what), section(tries), context(more)])
+
+
+def introduction(host: str, alert_channel: str, channels: Sequence[str]) -> Content:
+    """The introduction in any other channel. `channels`: the only ones in which commands are accepted, if not all."""
+    only = f" Commands are accepted in {', '.join(f'<#{each}>' for each in channels[:SHOWN])}." if channels else ""
+    alerts = f" Alerts are posted in <#{alert_channel}>." if alert_channel else ""
+    return text_message(
+        f":wave: I manage the workers on {inert(host, NOTICE)}. To see them: `/supervisor status`. For all commands: "
+        f"`/supervisor help`.{only}{alerts}"
+    )
 
 
 def escalation(alert: Alert, people: Sequence[str]) -> Content:

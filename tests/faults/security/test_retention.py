@@ -275,7 +275,7 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
     add(ledger, t.team_members, member_id="left", left_at=WRITTEN)
     add(ledger, t.team_members, member_id="there", active_agent_id="Kept")
     for state in ("sent", "pending"):
-        for kind in ("whisper", "card", "alert", "result_file", "home"):
+        for kind in ("whisper", "card", "alert", "result_file", "home", "welcome"):
             add(ledger, t.outbox, kind=kind, subject=f"{state}/1", state=state, due_at=LATER)
     add(ledger, t.outbox, kind="alert", subject="a2", state="sent")
     delete_old(ledger, LATER, ("Kept",))
@@ -283,11 +283,12 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
         assert count(ledger, table) == 1, table.name
     assert (count(ledger, t.team_members), count(ledger, t.workers)) == (1, 2)
     told = messages(ledger, t.outbox.c.state)
-    waiting = {(kind, "pending") for kind in ("whisper", "card", "alert", "result_file", "home")}
-    assert told == waiting | {("home", "sent"), ("alert", "sent")}
+    waiting = {(kind, "pending") for kind in ("whisper", "card", "alert", "result_file", "home", "welcome")}
+    assert told == waiting | {("home", "sent"), ("welcome", "sent"), ("alert", "sent")}
     delete_old(ledger, LATER + 366 * DAY, ("Kept",))
     left = messages(ledger, t.outbox.c.subject)
-    assert left == {("home", "sent/1"), ("home", "pending/1"), ("alert", "a2")}, "its alert is still open"
+    renewed = {(kind, f"{state}/1") for kind in ("home", "welcome") for state in ("sent", "pending")}
+    assert left == renewed | {("alert", "a2")}, "its alert is still open"
 
 
 def test_a_result_that_the_drive_never_took_is_given_up_after_a_year_with_a_warning(

@@ -72,7 +72,7 @@ class SlackHome(Home):
 @contextmanager
 def a_slack_home(folder: Path, workers: dict[str, Any] | None = None, **slack: Any) -> Iterator[SlackHome]:
     """A home in Slack, with one demo worker; the operator may give commands there."""
-    settings = {"enabled": True, "access": ACCESS, **slack}
+    settings = {"enabled": True, "access": ACCESS, "welcome": False, **slack}
     with a_home(folder, workers, make=SlackHome, slack=settings) as made:
         assert isinstance(made, SlackHome)
         yield made

@@ -22,7 +22,13 @@ from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, gues
 from bot.views.blocks import blocks_of, text_message, with_hint
 from bot.views.buttons import command_name
 from bot.views.cards.configuration import unknown_ids
-from bot.views.cards.notices import connection_gap_notice, not_a_member_hint, other_connection_notice
+from bot.views.cards.notices import (
+    connection_gap_notice,
+    introduction,
+    not_a_member_hint,
+    other_connection_notice,
+    welcome,
+)
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
@@ -95,6 +101,10 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "overview_of_nothing": overview("Host", [], {}, NONCE),
     "overview_pressed": pressed_button("restart", "OrionMX", NONCE),
     "deaf": connection_gap_notice("Host", GAPS, away=False),
+    "welcome": welcome("supervisor", "build-7", "OrionMX"),
+    "welcome_without_workers": welcome("super_*visor*", "my_host", ""),
+    "introduction": introduction("build-7", "", ()),
+    "introduction_elsewhere": introduction("my_host", "C0OPS", ("C0OPS", "C0NIGHT")),
     "was_away": connection_gap_notice("Host", GAPS[:1], away=True),
     "not_alone": other_connection_notice("Slack counts 2 connections, and this supervisor has 1."),
     "not_a_member": with_hint(text_message("OrionMX: paused"), not_a_member_hint("C0OPS", "supervisor")),
