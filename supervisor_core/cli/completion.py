@@ -1,13 +1,14 @@
-"""`supervisor completion bash|zsh|fish`: a script that completes subcommands, options and worker names.
+"""`supervisor completion bash|zsh|fish`: a script that completes subcommands, options, values and names.
 
-A script comes from the parsers. Only worker names are looked up at each TAB, which is as quick as `status`.
+A script comes from the parsers. Only the names of workers and teams are looked up at each TAB, as quickly as `status`.
 """
 
 from __future__ import annotations
 
 from supervisor_core.cli import COMMANDS, GROUPS
-from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
-from supervisor_core.commands.targets import ALL, WORKER_ID
+from supervisor_core.cli.options import ACTIONS, LEVELS, SUBCOMMANDS, parser_of
+from supervisor_core.commands.targets import ALL, TEAM, WORKER_ID
+from supervisor_core.common.log_events import LogEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ FILES = ("--config", "--file", "--out", "--manifest", "--journal")
 WORKERS = ("--worker", "--worker-id")
 """Options that take a worker."""
 
+VALUES = {"--level": " ".join(LEVELS).lower(), "--event": " ".join(each.event for each in LogEvent)}
+"""Options that take one of a few words."""
+
 _TARGETS = ("target", "words", "workers_named")
 """Positional arguments that may be a worker."""
 
@@ -27,21 +31,23 @@ _DESCRIPTIONS = {name: text for group in GROUPS.values() for names, text in grou
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script, or the names of the workers."""
-    if options.shell == "workers":
-        print("\n".join(_worker_names(options.config)))
+    """Print the script, or the names that may follow: of workers, or of targets."""
+    if options.shell in ("workers", "targets"):
+        names = _names(options.config, "workers")
+        if options.shell == "targets":
+            names += [*(TEAM + name for name in _names(options.config, "teams")), ALL]
+        print("\n".join(names))
         return 0
     print({"bash": bash, "zsh": zsh, "fish": fish}[options.shell](), end="")
     return 0
 
 
-def _worker_names(config: str | None) -> list[str]:
-    """The configured workers and `all`. A shell may expand what it completes, so only valid ids are printed."""
+def _names(config: str | None, section: str) -> list[str]:
+    """The configured workers or teams. A shell may expand what it completes, so only valid names are printed."""
     from supervisor_core.cli.status.command import read_quickly
 
-    section = read_quickly(config).data.get("workers")
-    names = [name for name in section if isinstance(name, str) and WORKER_ID.fullmatch(name)] if section else []
-    return [*names, ALL]
+    found = read_quickly(config).data.get(section)
+    return [name for name in found if isinstance(name, str) and WORKER_ID.fullmatch(name)] if found else []
 
 
 class _Completion:
@@ -50,13 +56,13 @@ class _Completion:
     def __init__(self, name: str) -> None:
         self.options: dict[str, str] = {}
         self.words: list[str] = []
-        self.takes_worker = False
+        self.takes_target = False
         for action in parser_of(name)._actions:  # noqa: SLF001 (argparse offers no other way to list them)
             help_text = "" if action.help is None or action.help.startswith("==") else action.help
             self.options |= dict.fromkeys(action.option_strings, help_text)
             if not action.option_strings and action.choices:
                 self.words += map(str, action.choices)
-            self.takes_worker = self.takes_worker or action.dest in _TARGETS
+            self.takes_target = self.takes_target or action.dest in _TARGETS
 
     @property
     def all(self) -> str:
@@ -74,11 +80,16 @@ def _completions() -> Iterator[tuple[str, _Completion]]:
 def bash() -> str:
     """For `source <(supervisor completion bash)`."""
     cases = [
-        f"        {_pattern(name)}) words='{each.all}'{' workers=1' if each.takes_worker else ''} ;;"
+        f"        {_pattern(name)}) words='{each.all}'{' names=targets' if each.takes_target else ''} ;;"
         for name, each in _completions()
     ]
+    values = [f"        {option}) words='{words}' names='' ;;" for option, words in VALUES.items()]
     return _BASH.format(
-        commands=" ".join(COMMANDS), cases="\n".join(cases), files="|".join(FILES), workers="|".join(WORKERS)
+        commands=" ".join(COMMANDS),
+        cases="\n".join(cases),
+        files="|".join(FILES),
+        workers="|".join(WORKERS),
+        values="\n".join(values),
     )
 
 
@@ -86,11 +97,16 @@ def zsh() -> str:
     """For `source <(supervisor completion zsh)`, or as the file `_supervisor` in a folder of `$fpath`."""
     commands = [f"        {_quoted(f'{name}:{_described(name)}')}" for name in COMMANDS]
     cases = [
-        f"        {_pattern(name)}) offered=({each.all}){' workers=1' if each.takes_worker else ''} ;;"
+        f"        {_pattern(name)}) offered=({each.all}){' names=targets' if each.takes_target else ''} ;;"
         for name, each in _completions()
     ]
+    values = [f"        {option}) offered=({words}) names='' ;;" for option, words in VALUES.items()]
     return _ZSH.format(
-        commands="\n".join(commands), cases="\n".join(cases), files="|".join(FILES), workers="|".join(WORKERS)
+        commands="\n".join(commands),
+        cases="\n".join(cases),
+        files="|".join(FILES),
+        workers="|".join(WORKERS),
+        values="\n".join(values),
     )
 
 
@@ -99,22 +115,26 @@ def fish() -> str:
     lines = [_FISH]
     for name, each in _completions():
         first, _, action = name.partition(" ")
+        seen = f"__supervisor_is {name}"
         if action:
-            seen = f"__fish_seen_subcommand_from daemon; and __fish_seen_subcommand_from {action}"
             about = SUBCOMMANDS[name].description
-            missing = f"__fish_seen_subcommand_from daemon; and not __fish_seen_subcommand_from {' '.join(ACTIONS)}"
-            lines.append(f"complete -c supervisor -n '{missing}' -a {action} -d {_quoted(about)}")
+            lines.append(f"complete -c supervisor -n '__supervisor_at daemon' -a {action} -d {_quoted(about)}")
         else:
-            seen = f"__fish_seen_subcommand_from {first}"
-            lines.append(f"complete -c supervisor -n __fish_use_subcommand -a {name} -d {_quoted(_described(name))}")
+            lines.append(f"complete -c supervisor -n __supervisor_at -a {name} -d {_quoted(_described(name))}")
             lines += [f"complete -c supervisor -n '{seen}' -a {word}" for word in each.words if first != "daemon"]
-        if each.takes_worker:
-            lines.append(f"complete -c supervisor -n '{seen}' -a '(__supervisor_workers)'")
+        if each.takes_target:
+            lines.append(f"complete -c supervisor -n '{seen}' -a '(__supervisor_names targets)'")
         for option, text in each.options.items():
             kind = "-l" if option.startswith("--") else "-s"
-            value = " -r -F" if option in FILES else " -x -a '(__supervisor_workers)'" if option in WORKERS else ""
+            value = " -r -F" if option in FILES else _fish_value(option)
             lines.append(f"complete -c supervisor -n '{seen}' {kind} {option.lstrip('-')}{value} -d {_quoted(text)}")
     return "\n".join(lines) + "\n"
+
+
+def _fish_value(option: str) -> str:
+    if option in WORKERS:
+        return " -x -a '(__supervisor_names workers)'"
+    return f" -x -a '{VALUES[option]}'" if option in VALUES else ""
 
 
 def _described(name: str) -> str:
@@ -133,27 +153,34 @@ def _quoted(text: str) -> str:
 _BASH = """\
 # Completion for bash. In ~/.bashrc: source <(supervisor completion bash)
 _supervisor() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}}
-    local words='' workers='' config=() i
-    if (( COMP_CWORD == 1 )); then
+    local line=${{COMP_LINE:0:COMP_POINT}} typed last i words='' names='' config=()
+    read -ra typed <<< "$line"  # not COMP_WORDS, in which team:NAME is three words
+    [[ $line == *[[:space:]] ]] && typed+=('')
+    (( last = ${{#typed[@]}} - 1 ))
+    local current=${{typed[last]}} before=${{typed[last-1]}} command=${{typed[1]}}
+    if (( last == 1 )); then
         COMPREPLY=($(compgen -W '{commands}' -- "$current"))
         return
     fi
-    if [[ $command == daemon ]] && (( COMP_CWORD > 2 )); then command="daemon ${{COMP_WORDS[2]}}"; fi
-    for (( i = 2; i < COMP_CWORD - 1; i++ )); do
-        [[ ${{COMP_WORDS[i]}} == --config ]] && config=(--config "${{COMP_WORDS[i+1]}}")
+    if [[ $command == daemon ]] && (( last > 2 )); then command="daemon ${{typed[2]}}"; fi
+    for (( i = 2; i < last - 1; i++ )); do
+        [[ ${{typed[i]}} == --config ]] && config=(--config "${{typed[i+1]}}")
     done
     case $command in
 {cases}
     esac
     case $before in
         {files}) return ;;
-        {workers}) words='' workers=1 ;;
+        {workers}) words='' names=workers ;;
+{values}
     esac
-    if [[ $workers && $current != -* ]]; then
-        words+=" $(supervisor completion workers "${{config[@]}}" 2>/dev/null)"
+    if [[ $names && $current != -* ]]; then
+        words+=" $(supervisor completion $names "${{config[@]}}" 2>/dev/null)"
     fi
     COMPREPLY=($(compgen -W "$words" -- "$current"))
+    if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then  # bash replaces what stands behind the colon
+        COMPREPLY=("${{COMPREPLY[@]#"${{current%"${{current##*:}}"}}"}}")
+    fi
 }}
 complete -o default -F _supervisor supervisor
 """
@@ -162,13 +189,13 @@ _ZSH = """\
 #compdef supervisor
 # Completion for zsh. In ~/.zshrc, after compinit: source <(supervisor completion zsh)
 _supervisor() {{
-    local command=${{words[2]}} before=${{words[CURRENT-1]}} workers='' place
-    local -a names offered config
+    local command=${{words[2]}} before=${{words[CURRENT-1]}} names='' place
+    local -a commands offered config
     if (( CURRENT == 2 )); then
-        names=(
+        commands=(
 {commands}
         )
-        _describe 'command' names
+        _describe 'command' commands
         return
     fi
     if [[ $command == daemon ]] && (( CURRENT > 3 )); then command="daemon ${{words[3]}}"; fi
@@ -179,10 +206,11 @@ _supervisor() {{
     esac
     case $before in
         {files}) _files; return ;;
-        {workers}) offered=() workers=1 ;;
+        {workers}) offered=() names=workers ;;
+{values}
     esac
-    if [[ -n $workers ]]; then
-        compadd -- ${{(f)"$(supervisor completion workers $config 2>/dev/null)"}}
+    if [[ -n $names ]]; then
+        compadd -- ${{(f)"$(supervisor completion $names $config 2>/dev/null)"}}
     fi
     compadd -- $offered
 }}
@@ -191,12 +219,19 @@ if [[ $funcstack[1] == _supervisor ]]; then _supervisor "$@"; else compdef _supe
 
 _FISH = """\
 # Completion for fish: supervisor completion fish | source
-function __supervisor_workers
+function __supervisor_is
+    set -l words (commandline -opc)
+    test "$words[2]" = "$argv[1]"; and test -z "$argv[2]" -o "$words[3]" = "$argv[2]"
+end
+function __supervisor_at
+    test (count (commandline -opc)) -eq (math 1 + (count $argv)); and __supervisor_is $argv
+end
+function __supervisor_names
     set -l words (commandline -opc)
     set -l config
     if set -l place (contains -i -- --config $words)
         set config --config $words[(math $place + 1)]
     end
-    supervisor completion workers $config 2>/dev/null
+    supervisor completion $argv[1] $config 2>/dev/null
 end
 complete -c supervisor -f"""

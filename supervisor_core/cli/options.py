@@ -182,8 +182,8 @@ def db(parser: ArgumentParser) -> None:
 
 def completion(parser: ArgumentParser) -> None:
     """The words of `completion`."""
-    what = "the shell whose script is printed; workers: the names that the script completes"
-    parser.add_argument("shell", choices=["bash", "zsh", "fish", "workers"], help=what)
+    what = "the shell whose script is printed; workers, targets: the names that the script completes"
+    parser.add_argument("shell", choices=["bash", "zsh", "fish", "workers", "targets"], help=what)
 
 
 def demo(parser: ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.unit.test_imports import SLOW, imported_by
 ASK = """
 supervisor() {{ {python} -m supervisor_core.cli "$@"; }}
 source {script}
-COMP_WORDS=({words}) COMP_CWORD={place}
+COMP_LINE={line} COMP_POINT={point}
 _supervisor
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
@@ -25,18 +26,20 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     workers = {name: {"command": demo_command()} for name in ("North", "South")}
-    with a_home(tmp_path_factory.mktemp("completion") / "home", workers) as made:
+    teams: dict[str, dict[str, object]] = {"archive": {}}
+    with a_home(tmp_path_factory.mktemp("completion") / "home", workers, teams=teams) as made:
         (made.folder / "script").write_text(bash())
         return made
 
 
 def completed(home: Home, *words: str) -> set[str]:
     """What bash offers for the last of these words."""
+    line = " ".join(("supervisor", *words))
     script = ASK.format(
         python=sys.executable,
         script=home.folder / "script",
-        words=" ".join(f"'{word}'" for word in ("supervisor", *words)),
-        place=len(words),
+        line=shlex.quote(line),
+        point=len(line),
     )
     done = subprocess.run(["bash", "-c", script], cwd=home.folder, env=home.environ, capture_output=True, text=True)
     assert done.stderr == ""
@@ -47,7 +50,12 @@ def completed(home: Home, *words: str) -> set[str]:
     ("words", "found"),
     [
         (["ro"], {"rollback"}),
-        (["pause", ""], {"North", "South", "all"}),
+        (["pause", ""], {"North", "South", "team:archive", "all"}),
+        (["pause", "te"], {"team:archive"}),
+        (["pause", "team:"], {"archive"}),
+        (["pause", "team:x"], set()),
+        (["logs", "--event", "worker.ex"], {"worker.exited"}),
+        (["logs", "--level", ""], {"debug", "info", "warning", "error", "critical"}),
         (["pause", "No"], {"North"}),
         (["status", "--worker", "S"], {"South"}),
         (["once", "--worker-id", "N"], {"North"}),
@@ -71,8 +79,10 @@ def test_names_come_from_the_configuration_that_is_typed(home: Home, tmp_path: P
     other = tmp_path / "other.yaml"
     other.write_text('workers:\n  West: {command: [x]}\n  "$(id)": {command: [x]}\n')
     assert completed(home, "pause", "--config", str(other), "") >= {"West", "all"}
+    assert "team:archive" not in completed(home, "pause", "--config", str(other), "")
     assert "North" not in completed(home, "pause", "--config", str(other), "")
-    assert home.supervisor("completion", "workers", "--config", str(other)).stdout == "West\nall\n"
+    assert home.supervisor("completion", "workers", "--config", str(other)).stdout == "West\n"
+    assert home.supervisor("completion", "targets", "--config", str(other)).stdout == "West\nall\n"
 
 
 @pytest.mark.parametrize("script", [bash(), zsh(), fish()], ids=["bash", "zsh", "fish"])
