@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 from bot.outbound.messages import HOME, WHISPER
 from supervisor_core.storage.outbox import FILE, PendingMessage
 
 FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.5, 30.0
 """Between two tries while Slack is away; it doubles."""
+
+MINUTE = 60.0
 
 KEPT_GATES = 1000
 """More than are ever in use; beyond that, expired ones are removed."""
@@ -79,15 +83,62 @@ class Pace:
 POST, EDIT, EPHEMERAL, PUBLISH = "chat.postMessage", "chat.update", "chat.postEphemeral", "views.publish"
 SHARE, ANSWER = "files.completeUploadExternal", "response_url"
 
-EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, 1.3  # chat.update: 50, for the whole app
-POST_SECONDS, POST_BURST = 1.0, 3  # chat.postMessage: one a second in a channel, with short bursts
-EPHEMERAL_GATES = (Gate("whispers", 0.6, burst=20),)  # chat.postEphemeral: 100
+
+class Tier(IntEnum):
+    """Calls of one method that Slack allows an app in a workspace each minute, by the method's tier."""
+
+    TWO = 20
+    THREE = 50
+    FOUR = 100
+    SPECIAL = 0
+    """A limit of its own: `chat.postMessage` takes one message a second in a channel, with short bursts; others take
+    hundreds a minute."""
+
+
+TIERS: Mapping[str, Tier] = {
+    "apps.connections.open": Tier.THREE,
+    "auth.test": Tier.SPECIAL,
+    "bots.info": Tier.THREE,
+    EPHEMERAL: Tier.FOUR,
+    "chat.getPermalink": Tier.SPECIAL,
+    POST: Tier.SPECIAL,
+    EDIT: Tier.THREE,
+    "conversations.history": Tier.THREE,
+    "conversations.info": Tier.THREE,
+    "conversations.members": Tier.FOUR,
+    "conversations.open": Tier.THREE,
+    "conversations.replies": Tier.THREE,
+    SHARE: Tier.FOUR,
+    "files.getUploadURLExternal": Tier.FOUR,
+    "usergroups.list": Tier.TWO,
+    "usergroups.users.list": Tier.TWO,
+    "users.info": Tier.FOUR,
+    "views.open": Tier.FOUR,
+    PUBLISH: Tier.FOUR,
+    "views.update": Tier.FOUR,
+}
+"""As published at docs.slack.dev/apis/web-api/rate-limits and on the page of each method, in August 2026. Slack calls
+them minimums, and the Java SDK lists `apps.connections.open` in tier 1. Lookups aren't spaced: their answers are
+remembered, and a method is left alone for as long as Slack asks."""
+
+SHARE_OF_TIER = 0.9
+"""The part of a tier that is used: calls spaced evenly here may arrive unevenly."""
+
+
+def spacing(method: str, burst: int = 1) -> float:
+    """Seconds between two calls after a burst, so that no minute has more calls than the method's tier allows."""
+    return math.ceil(10 * MINUTE / (SHARE_OF_TIER * TIERS[method] - burst)) / 10
+
+
+EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, spacing(EDIT)
+POST_SECONDS, POST_BURST = 1.0, 3
+EPHEMERAL_GATES = (Gate("whispers", spacing(EPHEMERAL, 20), burst=20),)
 RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
-UPLOADS = Gate("files", 0.6, burst=20)  # files.*: 100
+UPLOADS = Gate("files", spacing(SHARE, 20), burst=20)
 
 HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
-"""Slack allows 100 views.publish a minute. All pages together use at most 20: a burst, then one in so many seconds. The
-last three of the burst are for people who open or turn their page."""
+"""All pages together use a fifth of their tier: a burst, then one in so many seconds. The last three of the burst are
+for people who open or turn their page."""
 
 HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
 """A restart is several changes within two seconds: the first is shown immediately, then the final state. Turning a page

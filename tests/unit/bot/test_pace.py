@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bot.outbound.rate_limits import KEPT_GATES, LONGEST_HOLD_SECONDS, Gate, Pace
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bot import scopes
+from bot.outbound.messages import HOME, WHISPER
+from bot.outbound.rate_limits import KEPT_GATES, LONGEST_HOLD_SECONDS, MINUTE, TIERS, Gate, Pace, gates, method
+from supervisor_core.alerts.messages import NOTICE
+from supervisor_core.storage.outbox import FILE, PendingMessage
 
 ONE = (Gate("one", 2.0),)
 BURST = (Gate("burst", 1.0, burst=3),)
@@ -92,3 +102,36 @@ def test_it_does_not_remember_every_card_for_ever() -> None:
         pace.used((Gate(("edit", number), 2.5),))
         clock.now += 1
     assert len(pace._next) <= KEPT_GATES + 1  # noqa: SLF001 (nothing else shows it)
+
+
+def a_message(number: int, kind: str, **more: Any) -> PendingMessage:
+    """One of many messages, each in a channel and a row of its own."""
+    payload, now = {"channel": f"C{number}", "at": "now"}, datetime.now(UTC)
+    return PendingMessage(number, 1, kind, str(number), payload, more.get("address", {}), 0, now, now, "")
+
+
+STORMS: dict[str, Callable[[int], PendingMessage]] = {
+    "edits": lambda number: a_message(number, NOTICE, address={"channel": "C", "ts": "1.2"}),
+    "whispers": lambda number: a_message(number, WHISPER),
+    "files": lambda number: a_message(number, FILE),
+    "pages": lambda number: a_message(number, HOME),
+}
+
+
+@pytest.mark.parametrize("kind", STORMS)
+def test_in_a_storm_no_minute_has_more_calls_than_slack_allows(kind: str) -> None:
+    clock, calls = Clock(), list[float]()
+    pace, begun = Pace(clock), clock.now
+    while clock.now < begun + 5 * MINUTE:
+        message = STORMS[kind](len(calls))
+        clock.now += pace.wait(gates(message))
+        pace.used(gates(message))
+        calls.append(clock.now)
+    allowed = TIERS[method(STORMS[kind](0))]
+    most = max(sum(moment <= other < moment + MINUTE for other in calls) for moment in calls)
+    assert most <= allowed
+    assert most > allowed / 6, "and it isn't needlessly slow"
+
+
+def test_the_tier_of_every_method_that_is_used_is_known() -> None:
+    assert set(TIERS) == scopes.METHODS
