@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from slack_sdk.web.async_client import AsyncWebClient
-
 from bot.access.checks import AccessChecks, ChatRights
 from bot.access.config_ids import find_unknown_ids
 from bot.access.people import People
@@ -29,7 +27,7 @@ from bot.outbound.home import HomeRefresher, forget_old
 from bot.outbound.home_pages import HomePage
 from bot.outbound.messages import notify_admins
 from bot.outbound.sender import MessageSender
-from bot.outbound.slack_api import SlackApi, one_session
+from bot.outbound.slack_api import SlackApi, connect_by, one_session, web_client
 from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.introductions import Introductions
 from bot.requests.schedules import ChatAnswers
@@ -79,13 +77,7 @@ class SlackService(Chat):
         self._known: Identity | None = None
         self._handlers: RequestHandlers | None = None
         self._app_token = credentials.app_token.get_secret_value()
-        # No retries of the SDK's own: they post twice where only the answer was lost.
-        self._client = AsyncWebClient(
-            token=credentials.bot_token.get_secret_value(),
-            base_url=credentials.api_url,
-            timeout=CALL_SECONDS,
-            retry_handlers=[],
-        )
+        self._client = web_client(credentials, CALL_SECONDS)
         self._link: Link | None = None
         self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
@@ -108,6 +100,7 @@ class SlackService(Chat):
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Stay connected and deliver until asked to stop."""
+        connect_by(self._config.network, self._client)
         async with one_session(self._client):
             await self._run(stopping)
 
@@ -119,7 +112,8 @@ class SlackService(Chat):
             return
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
         self._known, self._handlers = identity, self._build_handlers(identity)
-        api, writer = SlackApi(self._client, identity.bot_id), EnvelopeWriter(self._ledger)
+        api = SlackApi(self._client, identity.bot_id, self._config.network)
+        writer = EnvelopeWriter(self._ledger)
         self._handlers.introductions.order(self._ledger)
         router = Router(self._client, identity, self._handlers_now)
         dispatcher = EnvelopeDispatcher(self._ledger, router.handle, writer.quiet)
@@ -154,7 +148,8 @@ class SlackService(Chat):
         """The link to Slack that brings envelopes to the intake."""
         notices = self._notices
         report_gap, report_hello = notices.report_gap, notices.report_hello
-        link = Link(self._client, self._app_token, intake.receive, report_gap, report_hello, self._ghosts)
+        network = self._config.network
+        link = Link(self._client, self._app_token, intake.receive, report_gap, report_hello, self._ghosts, network)
         link.alive = partial(self.pulse.beat, loop="connection")
         return link
 

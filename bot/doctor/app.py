@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import ClientError, ClientSession
-from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import scopes
 from bot.doctor.slack_queries import (
@@ -31,11 +30,13 @@ from bot.doctor.slack_queries import (
 )
 from bot.inbound.connection import Connection, Envelope
 from bot.inbound.identity import IN_THE_WORKSPACE, ORG_WIDE, is_org_wide
+from bot.outbound.slack_errors import failure_text
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.common.times import to_text
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.doctor.daemon import DaemonState
 from supervisor_core.doctor.host import compare_clock
+from supervisor_core.host.network import Network
 from supervisor_core.storage.ledger_file import envelope_times
 
 BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_token", "slack_connection"
@@ -132,16 +133,16 @@ def compare_apps(app_id: str, url: str) -> CheckResult | None:
     return CheckResult(APP, False, message, COPY_APP_TOKEN)
 
 
-async def check_connection(url: str, seen: DaemonState) -> CheckResult:
+async def check_connection(url: str, seen: DaemonState, network: Network) -> CheckResult:
     """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours."""
     if seen.state == "unresponsive":
         return CheckResult(CONNECTION, True, "not checked: a daemon may hold it, but doesn't respond")
     if seen.state == "running":
         return _of_daemon(seen.service(CHAT))
     try:
-        others = await _others(url)
+        others = await _others(url, network)
     except (ClientError, OSError, TimeoutError) as error:
-        return CheckResult(CONNECTION, False, f"can't open the WebSocket: {type(error).__name__}", REACH)
+        return CheckResult(CONNECTION, False, f"can't open the WebSocket: {failure_text(error)}", REACH)
     if others > 0:
         number = "another connection" if others == 1 else f"{others} other connections"
         message = f"the app has {number}: another process uses the same token and receives commands"
@@ -165,13 +166,13 @@ def _of_daemon(service: Mapping[str, object]) -> CheckResult:
     return CheckResult(CONNECTION, False, f"the daemon reports: {reason}{error}", remedy)
 
 
-async def _others(url: str) -> int:
+async def _others(url: str, network: Network) -> int:
     """The number of connections beside ours, which lives for its hello alone.
 
     It is never read again, so Slack knows that an envelope sent to it is lost.
     """
     async with ClientSession() as session:
-        ours = Connection(session, url, _never, set(), AsyncWebClient().proxy)  # as the daemon would
+        ours = Connection(session, url, _never, set(), network)  # as the daemon would
         async with asyncio.timeout(CALL_SECONDS):
             await ours.open()
         await ours.close()

@@ -11,8 +11,10 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.outbound.slack_errors import explain, retry_after
+from bot.outbound.slack_api import connect_by, web_client
+from bot.outbound.slack_errors import explain, failure_text, retry_after
 from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.host.network import Network
 
 SETTINGS = "https://api.slack.com/apps → your app"
 BOT_TOKEN_PLACE = f"{SETTINGS} → OAuth & Permissions → Bot User OAuth Token"
@@ -65,12 +67,11 @@ class SlackQueries:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     @classmethod
-    def of(cls, credentials: SlackCredentials) -> SlackQueries:
+    def of(cls, credentials: SlackCredentials, network: Network) -> SlackQueries:
         """With a client of its own."""
-        token = credentials.bot_token.get_secret_value() if credentials.bot_token else None
-        # No retries of the SDK's own: a check that waits is told as one that waited.
-        url, timeout = credentials.api_url, int(CALL_SECONDS)
-        return cls(AsyncWebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[]))
+        client = web_client(credentials, int(CALL_SECONDS))
+        connect_by(network, client)
+        return cls(client)
 
     async def __call__(
         self,
@@ -95,7 +96,7 @@ class SlackQueries:
             except TimeoutError:
                 self.away = f"no response from Slack within {CALL_SECONDS:g} s"
             except (ClientError, OSError) as error:
-                self.away = f"Slack can't be reached: {type(error).__name__}"
+                self.away = f"Slack can't be reached: {failure_text(error)}"
             raise SlackUnreachableError(self.away)
 
     async def about(

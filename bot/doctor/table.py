@@ -14,6 +14,7 @@ from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.doctor.checks import Check, CheckResult
 from supervisor_core.doctor.daemon import DaemonState, observe_daemon
 from supervisor_core.doctor.host import CLOCK, clock_unknown
+from supervisor_core.host.network import NetworkError
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 
 NAME = "slack"
@@ -31,7 +32,12 @@ def check_slack(config: SupervisorConfig) -> list[CheckResult]:
     tokens = _tokens(config)
     if tokens.credentials is None:
         return [clock_unknown("needs valid Slack tokens"), tokens.check]
-    results = asyncio.run(_SlackChecks(config, tokens.credentials, _daemon_state(config)).run())
+    try:
+        checks = _SlackChecks(config, tokens.credentials, _daemon_state(config))
+    except NetworkError:
+        reason = "needs a valid proxy and certificates; see network"
+        return [clock_unknown(reason), tokens.check, CheckResult(NAME, True, f"not checked: {reason}")]
+    results = asyncio.run(checks.run())
     return hide_secrets(secret_values(tokens.credentials), [tokens.check, *results])
 
 
@@ -68,7 +74,7 @@ class _SlackChecks:
         self._config = config
         self._app_token = credentials.app_token.get_secret_value() if credentials.app_token else ""
         self._daemon = daemon
-        self._slack = SlackQueries.of(credentials)
+        self._slack = SlackQueries.of(credentials, config.network)
         self._results: list[CheckResult] = []
 
     async def run(self) -> list[CheckResult]:
@@ -92,7 +98,7 @@ class _SlackChecks:
         if bot and url and (another := await app.check_same_app(self._slack, bot, url)):
             self._results[-1] = another
         if url:
-            self._results.append(await app.check_connection(url, self._daemon))
+            self._results.append(await app.check_connection(url, self._daemon, self._config.network))
         if bot is not None:
             self._results += app.check_enterprise(bot.enterprise_id, self._config.state_dir / LEDGER_FILE)
             self._results += await channels.check_channels(self._slack, self._config, bot.user)

@@ -15,6 +15,8 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, WSMsgType
 from aiohttp.client_ws import ClientWebSocketResponse
 
+from supervisor_core.host.network import Network
+
 PING_SECONDS = 2.0
 """Interval of pings. Slack's own Node library pings every 1.7 s."""
 
@@ -73,13 +75,13 @@ class Connection:
     """Open it, then `run` it. `leaving` is set when Slack says that it will close; `reason` says why."""
 
     def __init__(
-        self, session: ClientSession, url: str, receive: Receive, taking: set[asyncio.Task[None]], proxy: str | None
+        self, session: ClientSession, url: str, receive: Receive, taking: set[asyncio.Task[None]], network: Network
     ) -> None:
         self._session = session
         self._url = url
         self._receive = receive
         self._taking = taking
-        self._proxy = proxy
+        self._network = network
         self._socket: ClientWebSocketResponse | None = None
         self._heard = 0.0
         self.reason = ConnectionEnd.CUT
@@ -95,10 +97,16 @@ class Connection:
 
     async def open(self) -> None:
         """Connect and wait for the hello; `ClientError`, `OSError` or `TimeoutError` where that fails."""
+        proxy, tls = self._network.proxy(self._url), self._network.tls_for(self._url)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 self._socket = await self._session.ws_connect(
-                    self._url, autoping=False, heartbeat=None, max_msg_size=MAX_FRAME_BYTES, proxy=self._proxy
+                    self._url,
+                    autoping=False,
+                    heartbeat=None,
+                    max_msg_size=MAX_FRAME_BYTES,
+                    proxy=proxy,
+                    ssl=tls or True,
                 )
                 hello = await self._socket.receive_json()
             if hello.get("type") == "disconnect":

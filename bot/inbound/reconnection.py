@@ -21,6 +21,7 @@ from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_afte
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
+from supervisor_core.host.network import DIRECT, Network
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 10.0
 """Delays between tries, which double. They end early, because no command arrives meanwhile."""
@@ -81,9 +82,11 @@ class Link:
         deaf: OnGap,
         on_hello: OnHello,
         ghosts: list[float] | None = None,
+        network: Network = DIRECT,
     ) -> None:
         self._client = client
         self._app_token = app_token
+        self._network = network
         self._receive = receive
         self._deaf = deaf
         self._on_hello = on_hello
@@ -173,7 +176,7 @@ class Link:
 
     async def _connect(self, session: ClientSession) -> Connection:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
-        connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._client.proxy)
+        connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._network)
         await connection.open()
         self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
             -MOST_GHOSTS:

@@ -15,6 +15,8 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
 from bot.views.blocks import Content, is_plain
 from bot.views.files import Attachment
+from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.host.network import DIRECT, Network
 
 EVENT_TYPE = "supervisor_message"
 PAGE, PAGES = 200, 5
@@ -26,6 +28,21 @@ OK = 200
 
 Address = Mapping[str, str]
 """The address of a message: `channel` and `ts`."""
+
+
+def web_client(credentials: SlackCredentials, seconds: int) -> AsyncWebClient:
+    """The Web API with the bot's token, and a limit for each call. `connect_by` says how it's reached."""
+    return AsyncWebClient(
+        token=credentials.bot_token.get_secret_value() if credentials.bot_token else None,
+        base_url=credentials.api_url,
+        timeout=seconds,
+        retry_handlers=[],  # The SDK's own retries post twice if only the response was lost.
+    )
+
+
+def connect_by(network: Network, client: AsyncWebClient) -> None:
+    """Reach the Web API as the host's network rule says. The SDK's own rule ignores `NO_PROXY`."""
+    client.proxy, client.ssl = network.proxy(client.base_url), network.tls_for(client.base_url)
 
 
 @asynccontextmanager
@@ -47,9 +64,10 @@ class UploadError(Exception):
 class SlackApi:
     """Says things. What goes wrong is raised as the SDK raises it."""
 
-    def __init__(self, client: AsyncWebClient, bot_id: str = "") -> None:
+    def __init__(self, client: AsyncWebClient, bot_id: str = "", network: Network = DIRECT) -> None:
         self._client = client
         self._bot_id = bot_id or None
+        self._network = network
 
     async def post(
         self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
@@ -87,7 +105,9 @@ class SlackApi:
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
         """By the address that came with a request; False where that has run out or doesn't answer."""
-        webhook = AsyncWebhookClient(response_url, session=self._client.session, retry_handlers=[])
+        tls = self._network.tls_for(response_url)
+        webhook = AsyncWebhookClient(response_url, session=self._client.session, ssl=tls, retry_handlers=[])
+        webhook.proxy = self._network.proxy(response_url)
         try:
             async with asyncio.timeout(WEBHOOK_SECONDS):
                 answer = await webhook.send(**_whole(content), response_type="ephemeral", replace_original=replace)
@@ -106,14 +126,14 @@ class SlackApi:
         asked = {"alt_txt": file.alt} if file.alt else {}
         data = file.data
         answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
-        shared = self._client.session
+        url, shared = str(answer["upload_url"]), self._client.session
         async with (
             nullcontext(shared) if shared else ClientSession() as session,
             session.post(
-                str(answer["upload_url"]),
+                url,
                 data=data,
-                proxy=self._client.proxy,
-                ssl=self._client.ssl or True,
+                proxy=self._network.proxy(url),
+                ssl=self._network.tls_for(url) or True,
                 timeout=ClientTimeout(total=UPLOAD_SECONDS),
             ) as taken,
         ):

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aiohttp import ClientConnectorError, ClientResponseError
+from aiohttp import ClientConnectorError, ClientHttpProxyError, ClientProxyConnectionError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
 from bot.outbound.error_kinds import ErrorKind, kind_of_code, meaning_of_code
 from supervisor_core.common.errors import describe
+from supervisor_core.host.network import certificate_problem
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
@@ -32,6 +33,12 @@ def failure_text(error: Exception) -> str:
     """The reason why a call failed, for people; it contains nothing secret of the call."""
     if isinstance(error, SlackApiError):
         return f"it responds {explain(error)}"
+    if rejected := certificate_problem(error):
+        return rejected
+    if isinstance(error, ClientHttpProxyError):
+        return f"the proxy responds with HTTP {error.status}"
+    if isinstance(error, ClientProxyConnectionError):
+        return f"no connection to the proxy {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
     if isinstance(error, ClientConnectorError):
         return f"no connection to {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
     if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket

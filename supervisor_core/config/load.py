@@ -28,6 +28,7 @@ from supervisor_core.config.models import Settings
 from supervisor_core.config.problems import as_mapping, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
+from supervisor_core.host.network import Network
 
 Finding = tuple[SettingPath, str]
 
@@ -123,6 +124,7 @@ class SupervisorConfig(Settings):
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
+    _network: Network = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
         """Take the origin out of the context of the validation."""
@@ -130,6 +132,7 @@ class SupervisorConfig(Settings):
         self._text = context["text"]
         self._environ = MappingProxyType(context["environ"])
         self._safe = MappingProxyType(context["safe"])
+        self._network = Network(self._environ, self._path.parent)
 
     @property
     def path(self) -> Path:
@@ -145,6 +148,11 @@ class SupervisorConfig(Settings):
     def environ(self) -> Mapping[str, str]:
         """The `.env` beside the file, and over it the environment: where Slack's tokens are looked for."""
         return self._environ
+
+    @property
+    def network(self) -> Network:
+        """The proxies and certificates for every connection to the outside."""
+        return self._network
 
     @property
     def state_dir(self) -> Path:
@@ -243,6 +251,7 @@ class SupervisorConfig(Settings):
         found = set(_hidden(self))
         found |= {value for name, value in self._environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
         found |= {password for url in tuple(found) if (password := _password(url))}
+        found |= set(self._network.secrets())
         self._secrets = frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
         return self._secrets
 

@@ -1,25 +1,17 @@
-"""The checks of the daemon, and of the hosts that receive alerts and pings outside the chat.
-
-Nothing is sent to a receiver's address: a document might call somebody, and a ping would say that all is well. Its host
-is asked for its front page over the same route, and any answer will do.
-"""
+"""The check of the daemon."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from supervisor_core.common.service_names import CHAT
-from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import CheckResult
-from supervisor_core.host import web
-from supervisor_core.host.web import NoHttpResponse
 
 NAME = "daemon"
 ANSWER_SECONDS = 2.0
@@ -73,35 +65,3 @@ def check_daemon(config: SupervisorConfig) -> CheckResult:
         reasons = "; ".join(f"{each['name']}: {each['reason']}" for each in ill)
         return CheckResult(NAME, False, f"running (pid {pid}), but {reasons}", f"Check its log: {config.log_path}")
     return CheckResult(NAME, True, f"running (pid {pid}) and responding")
-
-
-WEBHOOK, DEADMAN = "webhook", "deadman"
-REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
-UNSIGNED = "Set alerts.webhook.secret on both sides, so the receiver can verify where an alert comes from."
-
-
-def check_webhook(config: SupervisorConfig) -> CheckResult:
-    """Reach the receiver of alerts."""
-    said = config.alerts.webhook
-    check = _reached(WEBHOOK, "alerts.webhook.url", said.url)
-    if check.ok and said.url and not said.secret.get_secret_value():
-        return CheckResult(WEBHOOK, True, f"{check.message}; requests aren't signed", UNSIGNED)
-    return check
-
-
-def check_deadman(config: SupervisorConfig) -> CheckResult:
-    """Reach the receiver of pings."""
-    return _reached(DEADMAN, "alerts.deadman_url", config.alerts.deadman_url)
-
-
-def _reached(name: str, key: str, url: SecretUrl) -> CheckResult:
-    if not url:
-        return CheckResult(name, True, f"off: {key} isn't set")
-    address, shown = url.get_secret_value(), mask_url(url.get_secret_value())
-    parts = urlsplit(address)
-    front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
-    try:
-        web.send_request("HEAD", front)
-    except NoHttpResponse as error:
-        return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
-    return CheckResult(name, True, f"{shown} is reachable; no request was sent")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.doctor import daemon, git, host, storage, units
+from supervisor_core.doctor import daemon, git, host, network, storage, units
 from supervisor_core.doctor.checks import Check, CheckResult
 
 INDENT = " " * 10
@@ -29,8 +29,9 @@ CORE_CHECKS = (
     Check(storage.DATABASE, storage.check_database),
     Check(storage.OTHER_SUPERVISORS, storage.check_other_supervisors),
     Check(git.NAME, git.check_git),
-    Check(daemon.WEBHOOK, daemon.check_webhook),
-    Check(daemon.DEADMAN, daemon.check_deadman),
+    Check(network.NETWORK, network.check_network),
+    Check(network.WEBHOOK, network.check_webhook),
+    Check(network.DEADMAN, network.check_deadman),
 )
 
 

@@ -13,9 +13,14 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from supervisor_core.host.network import Network, NetworkError, certificate_problem
 from supervisor_core.version import __version__
+
+if TYPE_CHECKING:
+    from requests import Session
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 """For a connection, and for each piece of an answer."""
@@ -44,19 +49,19 @@ class HttpResponse:
 
 
 def send_request(
-    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    network: Network, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> HttpResponse:
     """One request; it blocks. A redirect is followed within the same host, never down from TLS."""
-    import requests  # late: who asks nobody need not pay for it
-
-    with _in_words(), requests.Session() as session:
+    with _in_words(), _session(network) as session:
         for _ in range(MOST_REDIRECTS + 1):
+            proxy = network.proxy(url)
             with session.request(
                 method,
                 url,
                 data=body,
                 headers={"User-Agent": USER_AGENT, **(headers or {})},
                 timeout=(CONNECT_SECONDS, READ_SECONDS),
+                proxies={urlsplit(url).scheme: proxy} if proxy else None,
                 allow_redirects=False,
                 stream=True,
             ) as response:
@@ -69,6 +74,30 @@ def send_request(
                 return answer
             url = target
         return answer
+
+
+def _session(network: Network) -> Session:
+    """A session that takes its proxies and certificates from nowhere else."""
+    import requests  # late: who asks nobody need not pay for it
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        def build_connection_pool_key_attributes(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+            host, pool = super().build_connection_pool_key_attributes(*given, **named)
+            return host, {**pool, "ssl_context": network.tls()} if host["scheme"] == "https" else pool
+
+        def proxy_manager_for(self, proxy: str, **named: Any) -> Any:  # noqa: ANN401
+            tls = {"proxy_ssl_context": network.tls()} if proxy.startswith("https:") else {}
+            return super().proxy_manager_for(proxy, **tls, **named)
+
+        def cert_verify(self, *_: object) -> None:
+            """Add no certificates to those of the context."""
+
+    session = requests.Session()
+    session.trust_env = False
+    session.mount("https://", Adapter())
+    session.mount("http://", Adapter())
+    return session
 
 
 def is_same_host(url: str, target: str) -> bool:
@@ -91,12 +120,14 @@ def _in_words() -> Iterator[None]:
 
     try:
         yield
+    except NetworkError as error:
+        raise NoHttpResponse(error.message.rstrip(".")) from None
     except requests.Timeout:
         raise NoHttpResponse("no response in time") from None
     except requests.exceptions.ProxyError as error:
         raise NoHttpResponse(f"the proxy refuses the request{_cause(error)}") from None
     except requests.exceptions.SSLError as error:
-        raise NoHttpResponse(f"no trusted connection{_cause(error)}") from None
+        raise NoHttpResponse(certificate_problem(error) or f"no trusted connection{_cause(error)}") from None
     except requests.ConnectionError as error:
         raise NoHttpResponse(f"unreachable{_cause(error)}") from None
     except Exception as error:  # noqa: BLE001 (the edge: whatever it is, its words may have the address)
@@ -112,8 +143,6 @@ def _cause(error: BaseException) -> str:
         if not isinstance(found, BaseException) or id(found) in seen:
             continue
         seen.add(id(found))
-        if isinstance(found, ssl.SSLCertVerificationError):
-            return f": {found.verify_message}"
         if isinstance(found, socket.gaierror):
             return ": unknown hostname"
         if isinstance(found, OSError) and isinstance(found.errno, int) and not isinstance(found, ssl.SSLError):

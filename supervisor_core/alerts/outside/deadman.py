@@ -67,6 +67,7 @@ class DeadMan(Service):
     def __init__(self, parts: DaemonContext, broken: Callable[[], str], every: float = PING_SECONDS) -> None:
         super().__init__()
         self._ledger = parts.ledger
+        self._network = parts.host.config.network
         self._url = parts.host.config.alerts.deadman_url.get_secret_value()
         self._shown = mask_url(self._url)
         self._broken = broken
@@ -140,7 +141,7 @@ class DeadMan(Service):
         """Send one ping; return the error, empty on success."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                answer: HttpResponse = await self._asking(web.send_request, "GET", self._url)
+                answer: HttpResponse = await self._asking(web.send_request, self._network, "GET", self._url)
         except TimeoutError:
             return f"no complete response within {ANSWER_SECONDS:.0f} s"
         except NoHttpResponse as error:

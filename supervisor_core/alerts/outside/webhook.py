@@ -72,6 +72,7 @@ class Webhook(Service):
         self._blocking = blocking
         self._clock = clock
         self._asking = Blocking(LEFT_BEHIND)
+        self._network = parts.host.config.network
         self._url = config.url.get_secret_value()
         self._secret = config.secret.get_secret_value()
         self._shown = mask_url(self._url)
@@ -171,7 +172,9 @@ class Webhook(Service):
         headers = headers_of(body, delivery, self._secret, now)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                answer: HttpResponse = await self._asking(web.send_request, "POST", self._url, body, headers)
+                answer: HttpResponse = await self._asking(
+                    web.send_request, self._network, "POST", self._url, body, headers
+                )
         except TimeoutError:
             return WebhookResult(WebhookVerdict.AGAIN, f"no complete response within {LONGEST_SECONDS:.0f} s")
         except NoHttpResponse as error:

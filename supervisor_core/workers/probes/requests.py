@@ -15,13 +15,13 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from supervisor_core.common.text import one_line
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.network import PORTS, Network, NetworkError, certificate_problem
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.version import __version__
 from supervisor_core.workers.restarts.policy import exit_in_words
@@ -57,6 +57,7 @@ OffLoop = Callable[..., Awaitable[Any]]
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
 _INFORMING = range(100, 200)
 _GOOD = range(200, 400)
+_TUNNEL = range(200, 300)
 _UNQUOTED = "/%:=&?~+!$,;'@()*[]|"
 
 
@@ -98,11 +99,14 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
             ok, words = await off_loop(_run, config, worker, probe)
         else:
             async with asyncio.timeout(probe.timeout) as bound:
-                ok, words = await (_get(probe, off_loop, bound) if probe.http else _reach(probe, off_loop))
+                get = _get(probe, config.network, off_loop, bound) if probe.http else None
+                ok, words = await (get or _reach(probe, off_loop))
     except TimeoutError:
         ok, words = False, f"no response within {probe.timeout:g} s"
     except _BadAnswer as answer:
         ok, words = False, str(answer)
+    except NetworkError as error:
+        ok, words = False, error.message.rstrip(".")
     except ProgramError as error:
         ok, words = False, str(error)
     except OSError as error:
@@ -130,15 +134,26 @@ async def _reach(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
         return True, "accepts connections"
 
 
-async def _get(probe: ProbeSettings, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
+async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
     """A redirect is an answer like any other: where it leads is not asked."""
-    parts = urlsplit(probe.http.get_secret_value() if probe.http else "")
-    host = parts.hostname or ""
-    host = host if host.isascii() else host.encode("idna").decode()
-    tls = await off_loop(_tls) if parts.scheme == "https" else None
-    port = parts.port or (443 if tls else 80)
-    async with _connected(host, port, probe.timeout, off_loop, tls) as (reader, writer):
-        writer.write(_request(parts, host))
+    url = probe.http.get_secret_value() if probe.http else ""
+    parts, proxy = urlsplit(url), urlsplit(network.proxy(url) or "")
+    host = _ascii_host(parts)
+    tls = await off_loop(network.tls) if "https" in (parts.scheme, proxy.scheme) else None
+    first = proxy if proxy.hostname else parts
+    first_tls = tls if first.scheme == "https" else None
+    door = _ascii_host(first), first.port or PORTS[first.scheme]
+    async with _connected(*door, probe.timeout, off_loop, first_tls) as (reader, writer):
+        if proxy.hostname and parts.scheme == "https":
+            writer.write(_tunnel(parts, host, proxy))
+            status, phrase = await _head(reader)
+            if status not in _TUNNEL:
+                raise _BadAnswer(f"the proxy responded {status} {phrase}".rstrip())
+            assert tls is not None  # noqa: S101 (the URL is one of https)
+            await writer.start_tls(tls, server_hostname=host)
+            writer.write(_request(parts, host))
+        else:
+            writer.write(_request(parts, host, proxy if proxy.hostname else None))
         await writer.drain()
         status, phrase = await _head(reader)
         bound.reschedule(None)  # it was in time
@@ -148,20 +163,45 @@ async def _get(probe: ProbeSettings, off_loop: OffLoop, bound: asyncio.Timeout) 
     return status in _GOOD, f"responded {status} {phrase}".rstrip()
 
 
-def _request(parts: SplitResult, host: str) -> bytes:
+def _request(parts: SplitResult, host: str, proxy: SplitResult | None = None) -> bytes:
+    """The request; to a proxy it names the whole URL."""
     target = quote(parts.path or "/", _UNQUOTED) + (f"?{quote(parts.query, _UNQUOTED)}" if parts.query else "")
-    name = f"[{host}]" if ":" in host else host
     lines = [
-        f"GET {target} HTTP/1.1",
-        f"Host: {name}:{parts.port}" if parts.port else f"Host: {name}",
+        f"GET {f'http://{_authority(parts, host)}' if proxy else ''}{target} HTTP/1.1",
+        f"Host: {_authority(parts, host)}",
         f"User-Agent: supervisor/{__version__}",
         "Accept: */*",
         "Connection: close",
+        *_credentials("Authorization", parts),
     ]
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        lines.append(f"Authorization: Basic {b64encode(pair.encode()).decode()}")
+    return _lines(*lines, *(_credentials("Proxy-Authorization", proxy) if proxy else ()))
+
+
+def _tunnel(parts: SplitResult, host: str, proxy: SplitResult) -> bytes:
+    """The request for a tunnel through a proxy."""
+    there = _authority(parts, host, PORTS[parts.scheme])
+    return _lines(f"CONNECT {there} HTTP/1.1", f"Host: {there}", *_credentials("Proxy-Authorization", proxy))
+
+
+def _lines(*lines: str) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+def _authority(parts: SplitResult, host: str, port: int | None = None) -> str:
+    name, number = f"[{host}]" if ":" in host else host, parts.port or port
+    return f"{name}:{number}" if number else name
+
+
+def _credentials(header: str, parts: SplitResult) -> tuple[str, ...]:
+    if parts.username is None:
+        return ()
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return (f"{header}: Basic {b64encode(pair.encode()).decode()}",)
+
+
+def _ascii_host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    return host if host.isascii() else host.encode("idna").decode()
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, str]:
@@ -232,17 +272,9 @@ async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    import ssl
-
-    return ssl.create_default_context()
-
-
 def _trouble(error: OSError) -> str:
-    verify = getattr(error, "verify_message", "")
-    if verify:
-        return f"certificate rejected: {verify}"
+    if rejected := certificate_problem(error):
+        return rejected
     if type(error).__module__ == "ssl":
         return f"TLS failed: {getattr(error, 'reason', None) or error}"
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

@@ -18,9 +18,11 @@ import pytest
 
 from supervisor_core.alerts.outside.webhook_documents import REPLAY_SECONDS, SIGNATURE, body_of, headers_of
 from supervisor_core.host import web
+from supervisor_core.host.network import Network
 from tests.support.homes import ROOT
 from tests.support.waiting import wait_until
 
+NETWORK = Network({})
 BODY = body_of({"words": "North on Host: down.", "version": 1})
 
 
@@ -58,25 +60,34 @@ def _listens(port: int) -> bool:
 def test_the_documented_receiver_takes_what_is_ours_once_and_nothing_else(printed: Path, port: int) -> None:
     url, now = f"http://127.0.0.1:{port}/", datetime.now(UTC)
     ours = headers_of(BODY, "d1", "s3cret", now)
-    assert web.send_request("POST", url, BODY, ours).status == 204
+    assert web.send_request(NETWORK, "POST", url, BODY, ours).status == 204
     assert (
-        web.send_request("POST", url, BODY, headers_of(BODY, "d1", "s3cret", now + timedelta(seconds=2))).status == 204
+        web.send_request(
+            NETWORK, "POST", url, BODY, headers_of(BODY, "d1", "s3cret", now + timedelta(seconds=2))
+        ).status
+        == 204
     )
-    assert web.send_request("POST", url, BODY.replace(b"down", b"well"), ours).status == 401, "changed on the way"
-    assert web.send_request("POST", url, BODY, headers_of(BODY, "d2", "another", now)).status == 401, "another secret"
+    assert web.send_request(NETWORK, "POST", url, BODY.replace(b"down", b"well"), ours).status == 401, (
+        "changed on the way"
+    )
+    assert web.send_request(NETWORK, "POST", url, BODY, headers_of(BODY, "d2", "another", now)).status == 401, (
+        "another secret"
+    )
     unsigned = {name: value for name, value in ours.items() if name != SIGNATURE}
-    assert web.send_request("POST", url, BODY, unsigned).status == 401
+    assert web.send_request(NETWORK, "POST", url, BODY, unsigned).status == 401
     old = now - timedelta(seconds=REPLAY_SECONDS + 10)
-    assert web.send_request("POST", url, BODY, headers_of(BODY, "d3", "s3cret", old)).status == 401, "played again"
+    assert web.send_request(NETWORK, "POST", url, BODY, headers_of(BODY, "d3", "s3cret", old)).status == 401, (
+        "played again"
+    )
     assert printed.read_text() == "North on Host: down.\n"
 
 
 def test_what_the_system_says_of_a_receiver_that_is_not_there_is_passed_on(port: int) -> None:
     with pytest.raises(web.NoHttpResponse, match=r"^unreachable: Connection refused$") as caught:
-        web.send_request("POST", f"http://127.0.0.1:{port}/hunter2", b"{}")
+        web.send_request(NETWORK, "POST", f"http://127.0.0.1:{port}/hunter2", b"{}")
     assert caught.value.__suppress_context__
     with pytest.raises(web.NoHttpResponse, match=r"^unreachable: unknown hostname$"):
-        web.send_request("GET", "http://nobody.invalid/hunter2")
+        web.send_request(NETWORK, "GET", "http://nobody.invalid/hunter2")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +109,7 @@ def test_whatever_a_hostile_receiver_says_the_address_stays_with_us(
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/hunter2"
         try:
-            said = str(web.send_request("POST", url, b"{}").status)
+            said = str(web.send_request(NETWORK, "POST", url, b"{}").status)
         except web.NoHttpResponse as error:
             said = str(error)
         thread.join(10)

@@ -1,0 +1,83 @@
+"""The checks of the way out: proxies and certificates, and the hosts that receive alerts and pings.
+
+Nothing is sent to a receiver's address: a document might call somebody, and a ping would say that all is well. Its host
+is asked for its front page over the same route, and any answer will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from supervisor_core.config.fields import SecretUrl, mask_url
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.slack_settings import API_URL, SLACK_ITSELF
+from supervisor_core.doctor.checks import CheckResult
+from supervisor_core.host import web
+from supervisor_core.host.network import NetworkError, without_password
+from supervisor_core.host.web import NoHttpResponse
+
+NETWORK, WEBHOOK, DEADMAN = "network", "webhook", "deadman"
+REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
+UNSIGNED = "Set alerts.webhook.secret on both sides, so the receiver can verify where an alert comes from."
+MOST_HOSTS = 5
+
+
+def check_network(config: SupervisorConfig) -> CheckResult:
+    """The proxy of each host, and the certificates that count, without asking anybody."""
+    network = config.network
+    try:
+        list(network.proxy_variables())
+        ways = {host: network.proxy(url) or "" for host, url in _urls(config)}
+        files = [f"{path} ({name})" for name, path in network.certificate_files()]
+        network.tls()
+    except NetworkError as error:
+        return CheckResult(NETWORK, False, error.message.rstrip("."), error.remedy)
+    proxies = dict.fromkeys(proxy for proxy in ways.values() if proxy)
+    parts = [f"{_some(ways, proxy)} through {without_password(proxy)}" for proxy in proxies]
+    direct = _some(ways, "")
+    parts += [f"{direct} directly" if proxies else "no proxy"] if direct or not proxies else []
+    trusted = f"the system's certificates and {' and '.join(files)}" if files else "the system's certificates"
+    return CheckResult(NETWORK, True, f"{'; '.join(parts)}; trusts {trusted}")
+
+
+def _some(ways: dict[str, str], proxy: str) -> str:
+    hosts = [host for host, way in ways.items() if way == proxy]
+    more = f" and {len(hosts) - MOST_HOSTS} more" if len(hosts) > MOST_HOSTS else ""
+    return ", ".join(hosts[:MOST_HOSTS]) + more
+
+
+def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
+    """Each host that is connected to, with one of its URLs."""
+    urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
+    urls += [config.alerts.webhook.url.get_secret_value(), config.alerts.deadman_url.get_secret_value()]
+    probes = (probe.http for worker in config.workers.values() for probe in worker.probes)
+    urls += [http.get_secret_value() for http in probes if http is not None]
+    yield from ((urlsplit(url).hostname or "", url) for url in urls if url)
+
+
+def check_webhook(config: SupervisorConfig) -> CheckResult:
+    """Reach the receiver of alerts."""
+    said = config.alerts.webhook
+    check = _reached(config, WEBHOOK, "alerts.webhook.url", said.url)
+    if check.ok and said.url and not said.secret.get_secret_value():
+        return CheckResult(WEBHOOK, True, f"{check.message}; requests aren't signed", UNSIGNED)
+    return check
+
+
+def check_deadman(config: SupervisorConfig) -> CheckResult:
+    """Reach the receiver of pings."""
+    return _reached(config, DEADMAN, "alerts.deadman_url", config.alerts.deadman_url)
+
+
+def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> CheckResult:
+    if not url:
+        return CheckResult(name, True, f"off: {key} isn't set")
+    address, shown = url.get_secret_value(), mask_url(url.get_secret_value())
+    parts = urlsplit(address)
+    front = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+    try:
+        web.send_request(config.network, "HEAD", front)
+    except NoHttpResponse as error:
+        return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
+    return CheckResult(name, True, f"{shown} is reachable; no request was sent")
