@@ -143,3 +143,12 @@ async def test_pins_and_assistants_are_used_over_http(slack: Playground):
         assert thread["channel"] == ann.dm().id
         assert (await do("assistant_context", ts=thread["ts"], channel="general"))["ok"]
         assert (await do("assistant_context", ts="1.1", channel="general"))["error"] == "message_not_found"
+
+
+async def test_a_group_message_is_named_after_its_members(slack: Playground):
+    client = client_of(slack)
+    ids = [slack.user(name).id for name in ("ann", "bob")]
+    opened = await client.conversations_open(users=ids, return_im=True)
+    assert (opened["channel"]["is_mpim"], opened["channel"]["name"]) == (True, "mpdm-app--ann--bob-1")
+    again = await client.conversations_open(users=ids)
+    assert (again["channel"]["id"], again["already_open"]) == (opened["channel"]["id"], True)

@@ -82,6 +82,8 @@ def test_dates_are_shown_in_words_and_how_long_ago(slack: Any, page: Page) -> No
     now = int(time.time())
     bot_says(slack, f"dates <!date^{now - 180}^{{ago}} or {{date_short_pretty}}|x> <!date^{now + 7200}^{{ago}}|x>")
     bot_says(slack, "iso <!date^1700000000^{date_num}|x>")
+    bot_says(slack, f"days <!date^{now}^{{day_divider_pretty}}|x>, <!date^1700000000^{{date_long_full}}|x>")
+    assert "days today, November 1" in row(page, "days").inner_text()
     assert "3 minutes ago or " in row(page, "dates").inner_text()
     assert "in 2 hours" in row(page, "dates").inner_text()
     assert "2023-11-1" in row(page, "iso").inner_text()

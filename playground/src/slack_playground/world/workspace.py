@@ -112,7 +112,7 @@ class Channel:
             "shared_team_ids": ["T0PLAYGROUND"],
             "previous_names": [],
             "is_channel": self.kind == "public",
-            "is_group": self.kind == "private",
+            "is_group": self.kind in ("private", "mpim"),
             "is_mpim": self.kind == "mpim",
             "is_private": self.kind != "public",
             "is_general": self.name == "general",

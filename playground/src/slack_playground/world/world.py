@@ -163,8 +163,14 @@ class World:
 
     def direct(self, users: list[str]) -> Channel:
         """The direct message between these users, opened where it is not yet."""
-        kind = "im" if len(set(users)) <= 2 else "mpim"
-        return self.workspace.direct(users) or self.add_channel("", kind, list(dict.fromkeys(users)))
+        known = self.workspace.direct(users)
+        if known:
+            return known
+        members = list(dict.fromkeys(users))
+        if len(members) <= 2:
+            return self.add_channel("", "im", members)
+        names = "--".join(self.workspace.users[member].name for member in members)
+        return self.add_channel(f"mpdm-{names}-1", "mpim", members)
 
     def set_channel(self, channel: Channel, **fields: object) -> None:
         """Change a channel."""

@@ -125,19 +125,22 @@ export function group(id, label) {
 const FORMATS = {
   date: { dateStyle: "long" },
   date_long: { dateStyle: "full" },
+  date_long_full: { dateStyle: "long" },
   date_short: { dateStyle: "medium" },
   date_slash: { year: "numeric", month: "2-digit", day: "2-digit" },
   time: { timeStyle: "short" },
   time_secs: { timeStyle: "medium" },
 };
+const THIS_YEAR = { weekday: "long", month: "long", day: "numeric" };
 const DAYS = ["yesterday", "today", "tomorrow"];
 
 function formatted(when, format) {
   return format.replace(/\{(\w+)\}/g, (whole, name) => {
     if (name === "ago") return ago(when);
     if (name === "date_num") return [when.getFullYear(), when.getMonth() + 1, when.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
-    const plain = name.replace(/_pretty$/, "");
+    const plain = name.replace(/^day_divider/, "date_long").replace(/_pretty$/, "");
     const near = plain === name ? undefined : DAYS.find((_, i) => when.toDateString() === new Date(Date.now() + (i - 1) * 86400000).toDateString());
+    if (!near && name === "day_divider_pretty" && when.getFullYear() === new Date().getFullYear()) return new Intl.DateTimeFormat(undefined, THIS_YEAR).format(when);
     return near ?? (FORMATS[plain] ? new Intl.DateTimeFormat(undefined, FORMATS[plain]).format(when) : whole);
   });
 }
