@@ -84,7 +84,7 @@ POST, EDIT, EPHEMERAL, PUBLISH = "chat.postMessage", "chat.update", "chat.postEp
 SHARE, ANSWER = "files.completeUploadExternal", "response_url"
 
 
-class Tier(IntEnum):
+class RateTier(IntEnum):
     """Calls of one method that Slack allows an app in a workspace each minute, by the method's tier."""
 
     TWO = 20
@@ -95,27 +95,27 @@ class Tier(IntEnum):
     hundreds a minute."""
 
 
-TIERS: Mapping[str, Tier] = {
-    "apps.connections.open": Tier.THREE,
-    "auth.test": Tier.SPECIAL,
-    "bots.info": Tier.THREE,
-    EPHEMERAL: Tier.FOUR,
-    "chat.getPermalink": Tier.SPECIAL,
-    POST: Tier.SPECIAL,
-    EDIT: Tier.THREE,
-    "conversations.history": Tier.THREE,
-    "conversations.info": Tier.THREE,
-    "conversations.members": Tier.FOUR,
-    "conversations.open": Tier.THREE,
-    "conversations.replies": Tier.THREE,
-    SHARE: Tier.FOUR,
-    "files.getUploadURLExternal": Tier.FOUR,
-    "usergroups.list": Tier.TWO,
-    "usergroups.users.list": Tier.TWO,
-    "users.info": Tier.FOUR,
-    "views.open": Tier.FOUR,
-    PUBLISH: Tier.FOUR,
-    "views.update": Tier.FOUR,
+TIERS: Mapping[str, RateTier] = {
+    "apps.connections.open": RateTier.THREE,
+    "auth.test": RateTier.SPECIAL,
+    "bots.info": RateTier.THREE,
+    EPHEMERAL: RateTier.FOUR,
+    "chat.getPermalink": RateTier.SPECIAL,
+    POST: RateTier.SPECIAL,
+    EDIT: RateTier.THREE,
+    "conversations.history": RateTier.THREE,
+    "conversations.info": RateTier.THREE,
+    "conversations.members": RateTier.FOUR,
+    "conversations.open": RateTier.THREE,
+    "conversations.replies": RateTier.THREE,
+    SHARE: RateTier.FOUR,
+    "files.getUploadURLExternal": RateTier.FOUR,
+    "usergroups.list": RateTier.TWO,
+    "usergroups.users.list": RateTier.TWO,
+    "users.info": RateTier.FOUR,
+    "views.open": RateTier.FOUR,
+    PUBLISH: RateTier.FOUR,
+    "views.update": RateTier.FOUR,
 }
 """As published at docs.slack.dev/apis/web-api/rate-limits and on the page of each method, in August 2026. Slack calls
 them minimums, and the Java SDK lists `apps.connections.open` in tier 1. Lookups aren't spaced: their answers are
