@@ -111,6 +111,9 @@ def run_import(options: argparse.Namespace) -> int:
         print(f"Not converted: {keys}: {reason}.", file=sys.stderr)
     for note in conversion.notes:
         print(f"Note: {note}", file=sys.stderr)
+    for folder in {Path(worker["cwd"]) for worker in conversion.document["workers"].values()}:
+        if target.absolute().is_relative_to(folder):
+            print(f"Note: {target} and its state folder are in {folder}. Keep them out of the code.", file=sys.stderr)
     if conversion.variables:
         beside = target.with_name(ENV_FILE)
         print(f"Note: set {', '.join(conversion.variables)} in {beside} (NAME=value, mode 0600).", file=sys.stderr)

@@ -206,7 +206,9 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
             remedy=f'Write {{"params": {{"{misplaced[0]}": …}}}}.',
         )
     try:
-        params = check_params(definition, _mapping(body, "params"))
+        params = check_params(
+            definition, {} if body.get("params") == [] else _mapping(body, "params")
+        )  # PHP's empty one
         label = clean_label(_text(body, "label"))
     except UsageError as error:
         raise FlagRejected(str(error)) from error
@@ -235,6 +237,7 @@ _KNOWN = {
     "approvals",
     "issued_at",
     "signature",
+    "job_id",  # of the console of Cornerstone Archive, for itself
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +12,22 @@ import pytest
 
 from supervisor_core.host.process_facts.linux import arguments
 from tests.support.daemon.archives import WORKER, Archive, an_archive
+from tests.support.homes import ROOT
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Iterator[Archive]:
     with an_archive(tmp_path) as made:
         yield made
+
+
+PAGE = ROOT / "docs" / "reference" / "coming-from-cornerstone-archive.md"
+
+
+def blocks() -> list[list[str]]:
+    """The commands of each console block of the page."""
+    found = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return [[line.strip().removeprefix("$ ") for line in block.splitlines() if line.strip()] for block in found]
 
 
 def worker(archive: Archive) -> dict[str, object]:
@@ -105,3 +117,22 @@ def test_a_running_watcher_with_another_command_is_named_and_not_doubled(archive
     assert archive.supervisor("import", "config/config.dev.yaml", "--force").returncode == 0
     assert archive.supervisor("once").returncode == 0
     assert worker(archive)["pid"] == pid
+
+
+def test_the_page_can_be_followed_word_for_word(archive: Archive) -> None:
+    convert, first_pass, daemon = blocks()
+    pid = archive.start_old_supervisor()
+    assert convert.pop(0) == "mkdir ~/supervisor && cd ~/supervisor"
+    archive.enter(archive.folder / "supervisor")
+    for line in (*convert, "stop", *first_pass, *daemon):
+        if line == "stop":
+            archive.stop_old_supervisor()
+            continue
+        words = shlex.split(line.replace("~/cornerstone_archive", str(archive.repo)))
+        assert words[0] == "supervisor"
+        done = archive.supervisor(*words[1:])
+        # Without a daemon, `status` says so with its exit code.
+        assert done.returncode == (1 if words[1:] == ["status"] else 0), (line, done.stdout, done.stderr)
+    assert worker(archive)["pid"] == pid
+    assert archive.supervisor("daemon", "stop", "--workers").returncode == 0
+    assert not arguments(pid)

@@ -29,6 +29,7 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.repo, self.nas = folder, folder / "repo", folder / "nas"
+        self.home = self.repo
         self.state, self.logs = self.nas / "00_STATE", self.nas / "05_LOGS"
         self.inbox, self.outbox = self.logs / "Worker_Inbox", self.logs / "Worker_Outbox"
         self.old_config = self.repo / "config" / "config.dev.yaml"
@@ -80,9 +81,14 @@ class Archive:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
         return {**kept, "PYTHONPATH": process_backends.python_path()}
 
+    def enter(self, folder: Path) -> None:
+        """Run our command line in this folder from now on."""
+        folder.mkdir()
+        self.home = folder
+
     def supervisor(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run our command line in the folder of the code."""
-        return warm.run(words, self.repo, self.environ, RUN_SECONDS)
+        """Run our command line, unless told otherwise in the folder of the code."""
+        return warm.run(words, self.home, self.environ, RUN_SECONDS)
 
     def json(self, *words: str) -> Any:
         done = self.supervisor(*words, "--json")
@@ -90,9 +96,9 @@ class Archive:
         return json.loads(done.stdout)
 
     def drop_flag(self, handler: str, task_id: str, **more: Any) -> Path:
-        """A flag as the old console writes it."""
+        """A flag as the old console writes it: PHP encodes an empty map of parameters as a list."""
         path = self.inbox / f"supervisor_{handler}_{WORKER}_{task_id}.flag"
-        body = {"task_id": task_id, "handler": handler, "worker_id": WORKER, "job_id": 7, "params": {}, **more}
+        body = {"task_id": task_id, "handler": handler, "worker_id": WORKER, "job_id": 7, "params": [], **more}
         path.write_text(json.dumps(body))
         return path
 
@@ -103,8 +109,10 @@ class Archive:
     def end(self) -> None:
         self.stop_old_supervisor()
         path = self.state / f"watcher_heartbeat_{WORKER}.json"
-        if (self.repo / "var").exists():
-            HostProcesses(self.repo / "var").stop(WORKER, timeout=5)
+        if (self.home / "var" / "control.sock").exists():
+            self.supervisor("daemon", "stop")
+        if (self.home / "var").exists():
+            HostProcesses(self.home / "var").stop(WORKER, timeout=5)
         elif path.exists():
             os.kill(self.read(path)["pid"], 9)
 

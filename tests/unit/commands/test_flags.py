@@ -196,7 +196,7 @@ def test_what_is_empty_or_no_json_may_yet_become_whole(data: bytes) -> None:
         ({"worker_id": ["OrionMX"]}, "worker_id must be text, not a list"),
         ({"task_id": {}}, "task_id must be text, not an object"),
         ({"label": True}, "label must be text, not true or false"),
-        ({"params": []}, "params must be a JSON object, not a list"),
+        ({"params": [1]}, "params must be a JSON object, not a list"),
         ({"params": "n"}, "params must be a JSON object, not text"),
         ({"handler": "resume"}, "'pause', but the content has 'resume'"),
         ({"handler": ""}, "the content has ''"),
@@ -223,6 +223,11 @@ def test_what_can_not_be_followed_is_refused_with_its_reason(body: object, said:
     reason = rejection(body)
     assert said in reason
     reason.encode()  # it goes into files and databases
+
+
+def test_a_flag_of_the_old_console_has_its_job_and_an_empty_list_of_parameters() -> None:
+    found = order({"task_id": "task_20260205_101500_ab12", "job_id": 7, "label": None, "params": []})
+    assert (found.params, found.ignored) == (order({}).params, ())
 
 
 def test_name_and_content_must_agree_on_the_task() -> None:

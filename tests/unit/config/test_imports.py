@@ -209,6 +209,7 @@ class TestCommand:
         assert f"Converted {place.old} (Cornerstone Archive) to {place.new}. Workers: OrionMX." in said.out
         assert "Not converted: nas.scratch, internet_archive.base_url, " in said.err
         assert f"Note: set DB_PASSWORD in {place.new.with_name('.env')} (NAME=value, mode 0600)." in said.err
+        assert f"Note: {place.new} and its state folder are in {place.folder}. Keep them out of the code." in said.err
         (place.folder / ".env").write_text("DB_PASSWORD=secret\n")
         assert main(["config", "check", "--config", str(place.new)]) == 0
 
