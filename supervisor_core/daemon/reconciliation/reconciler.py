@@ -352,7 +352,7 @@ class Reconciler(Service):
         """A process has ended: a hint. What is true, an observation will tell, and what follows, the plan."""
         about = {"worker_id": ended.worker_id}
         words = exit_in_words(ended.exit_code)
-        log.info("a process of %s (pid %d) %s", ended.worker_id, ended.identity.pid, words, extra=about)
+        log.debug("a process of %s (pid %d) %s", ended.worker_id, ended.identity.pid, words, extra=about)
         if ended.worker_id in self.managed:
             self.managed[ended.worker_id].note_end(ended)
             self.plan_again(ended.worker_id)
