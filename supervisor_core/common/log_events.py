@@ -44,7 +44,7 @@ class LogEvent(Enum):
     COMMAND_DONE = "command.done", "INFO", "A command succeeded on a worker.", "command", "seconds"
     COMMAND_FAILED = "command.failed", "ERROR", "A command failed on a worker.", "command", "error"
     COMMAND_INTERRUPTED = "command.interrupted", "ERROR", "The supervisor ended during a command.", "command", "error"
-    COMMAND_RECEIVED = "command.received", "INFO", "A command from Slack or a flag was queued.", *_COMMAND
+    COMMAND_RECEIVED = "command.received", "INFO", "A command was queued for a worker.", *_COMMAND
     COMMAND_STARTED = "command.started", "INFO", "A command started on a worker.", *_COMMAND
     COMMAND_UNRECORDED = "command.unrecorded", "CRITICAL", "An outcome can't be recorded yet.", "command", "error"
     CONFIG_LOADED = "config.loaded", "INFO", "A changed configuration is active.", "version"
