@@ -119,7 +119,7 @@ class SlackService(Chat):
         dispatcher = EnvelopeDispatcher(self._ledger, router.handle, writer.quiet)
         # Looked up at each call: the handlers change with the configuration.
         answer = lambda *args: self._handlers_now().forms.answer(*args)  # noqa: E731, PLW0108
-        link = self._new_link(Intake(writer, dispatcher, Refusals(api), answer))
+        link = self._new_link(Intake(writer, dispatcher, Refusals(api, identity), answer))
         delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake)
         delivery.alive = partial(self.pulse.beat, loop="messages")
         self._link, self._delivery = link, delivery

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
+from bot.inbound.identity import Identity
 from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.views.blocks import Content, text_message
@@ -181,8 +182,9 @@ class RefusalSender(Protocol):
 class Refusals:
     """Tells people that their request wasn't accepted."""
 
-    def __init__(self, voice: RefusalSender) -> None:
+    def __init__(self, voice: RefusalSender, identity: Identity) -> None:
         self._voice = voice
+        self._identity = identity
 
     async def refuse(
         self, kind: str, payload: Mapping[str, Any], error: SupervisorError
@@ -205,7 +207,7 @@ class Refusals:
         if payload.get("type") == "block_actions" and payload.get("response_url"):
             return await self._voice.answer(str(payload["response_url"]), content, replace=False)
         event = payload.get("event")
-        if isinstance(event, dict) and _is_for_us(event):
+        if isinstance(event, dict) and _is_for_us(event) and self._identity.is_meant(event):
             await self._voice.whisper(str(event["channel"]), str(event["user"]), event.get("thread_ts"), content)
             return True
         return False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
@@ -17,6 +19,8 @@ from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_afte
 from supervisor_core.common.service import Pulse, wait_until
 
 RETRY_SECONDS = 2.0
+
+MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 
 ORG_WIDE = "The app is installed for a whole Enterprise organization, and the supervisor serves one workspace"
 """Rights such as "every full member" are about one workspace. With an organization's token, Slack names none."""
@@ -40,6 +44,18 @@ class Identity:
     team: str
     url: str = ""
     """The address of the workspace."""
+
+    def is_meant(self, event: Mapping[str, Any]) -> bool:
+        """False for an event about somebody else: another person who joined a channel, or an `app_mention` whose text
+        doesn't mention the bot, as Slack was seen to send for thread replies. A text that begins with a mention of
+        somebody else is for them."""
+        if event.get("type") == "member_joined_channel":
+            return event.get("user") == self.user_id
+        if event.get("type") != "app_mention" or str(event.get("channel")).startswith("D"):
+            return True
+        text = str(event.get("text") or "")
+        first = MENTION.match(text.lstrip())
+        return self.user_id in MENTION.findall(text) and (first is None or first[1] == self.user_id)
 
 
 async def find_identity(

@@ -35,7 +35,6 @@ from bot.views.text import escape
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 ANYTHING = re.compile(".*")
-MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*)?>")
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class Router:
 
     def __init__(self, client: AsyncWebClient, identity: Identity, handlers: Callable[[], RequestHandlers]) -> None:
         self._handlers = handlers
-        self._user_id = identity.user_id
+        self._identity = identity
         self._bolt = AsyncApp(
             client=client,
             logger=_bolt_logger(),
@@ -152,10 +151,7 @@ class Router:
 
     async def handle(self, envelope: StoredEnvelope) -> Response:
         """Handle one envelope. A message in a channel that isn't addressed to the bot gets no response."""
-        event = envelope.payload.get("event") or {}
-        if event.get("type") == "app_mention" and not addresses(self._user_id, str(event.get("text") or "")):
-            return Response()
-        if event.get("type") == "member_joined_channel" and event.get("user") != self._user_id:
+        if not self._identity.is_meant(envelope.payload.get("event") or {}):
             return Response()
         dispatch = _Dispatch(envelope, Response())
         context = {"dispatch": dispatch}
@@ -171,13 +167,6 @@ class Router:
             dispatch.response = await each.handle(self._handlers(), dispatch.envelope)
 
         return listen
-
-
-def addresses(bot: str, text: str) -> bool:
-    """True for a text that mentions the bot and doesn't begin with a mention of somebody else."""
-    mentioned = MENTION.findall(text)
-    first = MENTION.match(text.lstrip())
-    return bot in mentioned and (first is None or first[1] == bot)
 
 
 async def handle_safely(request: Request, handling: Awaitable[Response]) -> Response:

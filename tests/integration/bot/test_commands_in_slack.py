@@ -162,6 +162,7 @@ async def test_a_cleaned_label_is_one_press_away(desk: Desk, slack: Playground) 
     [
         ("<@U0BOT>: pause North", 1),
         ("<@U0BOT>, pause North", 1),
+        ("<@U0BOT|supervisor> : pause North", 1),
         ("hey <@U0BOT> pause North", 0),
         ("pause North", 0),
         ("<@U0ANN> pause North", 0),

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, select
 
 from bot.inbound.connection import ConnectionCount
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
+from bot.inbound.identity import Identity
 from bot.inbound.intake import EnvelopeWriter, Intake, key_of
 from bot.inbound.reconnection import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
@@ -42,9 +43,10 @@ class Bot:
         self.breaks_looking = False
         self.looked_at: list[list[tuple[str, str]]] = []
         client = AsyncWebClient(base_url=slack.api_url)
+        me = Identity("T0", slack.server.world.bot.id, "B0", "supervisor", "playground")
         keeping = EnvelopeWriter(self.ledger)
         self.dealing = EnvelopeDispatcher(self.ledger, self._deal, keeping.quiet)
-        self.intake = Intake(keeping, self.dealing, Refusals(SlackApi(client, "B0")), self._answer)
+        self.intake = Intake(keeping, self.dealing, Refusals(SlackApi(client, "B0"), me), self._answer)
         self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._hello)
         self.stopping = asyncio.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bot.inbound.dispatcher import Refusals
+from bot.inbound.identity import Identity
 from bot.outbound.messages import WHISPER, answer, card_place, whisper
 from bot.requests.request import (
     Request,
@@ -19,11 +22,12 @@ from bot.requests.request import (
     from_mention,
     is_direct_message,
 )
-from bot.views.blocks import text_message
+from bot.views.blocks import Content, text_message
 from bot.views.forms import command_form, command_picker
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
+from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.slack.forms import filled
@@ -147,3 +151,49 @@ def test_a_button_of_a_message_that_has_replies_is_pressed_in_the_channel(
     action = {"action_id": "command:undo", "value": "n1 OrionMX"}
     asked = from_command_button(received({**WHO, "container": container, "actions": [action]}))
     assert card_place(asked) == {"channel": "C1", "user": "U0OPER", "thread_ts": where}
+
+
+ME = Identity("T0TEAM", "U0BOT", "B0BOT", "supervisor", "team")
+SPOKEN = {"type": "app_mention", "channel": "C0OPS", "user": "U0OPER"}
+
+
+@pytest.mark.parametrize(
+    ("event", "meant"),
+    [
+        ({**SPOKEN, "text": "<@U0BOT> status"}, True),
+        ({**SPOKEN, "text": " <@U0BOT|supervisor>: status"}, True),
+        ({**SPOKEN, "text": "and <@U0BOT>?"}, True),
+        ({**SPOKEN, "text": "thanks, that helped", "thread_ts": "1.1"}, False),
+        ({**SPOKEN, "text": "<@U0ANNA> ask <@U0BOT>"}, False),
+        ({**SPOKEN, "text": "<@U0BOTTOM> status"}, False),
+        ({**SPOKEN}, False),
+        ({**SPOKEN, "channel": "D0DIRECT", "text": "status"}, True),
+        ({**DIRECT, "text": "status"}, True),
+        ({"type": "member_joined_channel", "user": "U0BOT"}, True),
+        ({"type": "member_joined_channel", "user": "U0ANNA"}, False),
+        ({}, True),
+    ],
+)
+def test_an_event_about_somebody_else_is_not_for_the_bot(event: dict[str, Any], meant: bool) -> None:
+    assert ME.is_meant(event) is meant
+
+
+class Heard:
+    """Notes to whom something is said."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
+        raise AssertionError
+
+    async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
+        self.told.append(user)
+
+
+@pytest.mark.parametrize(("text", "told"), [("<@U0BOT> pause North", ["U0OPER"]), ("thanks", [])])
+def test_nobody_is_refused_what_they_did_not_ask_for(text: str, told: list[str]) -> None:
+    heard = Heard()
+    event = {"event": {**SPOKEN, "text": text}}
+    asyncio.run(Refusals(heard, ME).refuse("events_api", event, LedgerUnavailable("The disk is full.")))
+    assert heard.told == told
