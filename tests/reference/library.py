@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 
 import supervisor_core
+from supervisor_core import compatibility
 from tests.reference.markdown import code, fill, table
 
 
@@ -14,6 +15,7 @@ def page() -> str:
         "library.md",
         {
             "names": table(("name", "use"), rows(supervisor_core, supervisor_core.__all__)),
+            "archive": table(("name", "use"), rows(compatibility, compatibility.__all__)),
         },
     )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from supervisor_core.code.checkout_lock import checkout_shared
 from supervisor_core.common.errors import SupervisorError
@@ -79,7 +80,13 @@ class Supervisor:
             return INTERRUPTED
         return WELL if self.findings.well else UNWELL
 
-    def check_watcher_health(self) -> WorkerStatus:
+    def check_watcher_health(self) -> dict[str, Any]:
+        """The worker as `status --json` shows it, with `running` and `healthy`."""
+        seen = self.observe()
+        healthy = seen.verdict.health is Health.HEALTHY
+        return {**seen.as_json(), "running": seen.found.identity is not None, "healthy": healthy}
+
+    def observe(self) -> WorkerStatus:
         """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
         return observe_workers(self.host, [self.worker], patient=True)[0]
 
@@ -132,7 +139,7 @@ class Supervisor:
             for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
                 self.findings.fail(issue)
         with self.findings.collect_errors():
-            before = self.check_watcher_health()
+            before = self.observe()
         with self.findings.collect_errors():
             self.check_control_flags()
             carried_out = True
@@ -190,7 +197,7 @@ class Supervisor:
         """The look that decides. One that has just been stopped by a signal is watched until it counts as frozen."""
         deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
         while True:
-            seen = self.check_watcher_health()
+            seen = self.observe()
             frozen = seen.observation.frozen_seconds
             if frozen is None or frozen >= FROZEN_SECONDS or self._stop_request or time.monotonic() >= deadline:
                 return seen
@@ -209,7 +216,7 @@ class Supervisor:
                 if not ours:  # whoever changes its code has stopped it, and starts it
                     return seen
                 if self.host.pauses.read(worker.id) is not None:  # the look may have missed a flag
-                    return self.check_watcher_health()
+                    return self.observe()
                 doors = self.host.processes, self.host.drive, self.config
                 found = look_for_watcher(*doors, worker, Search.IF_STOPPED).found
                 if found.identity is None:
@@ -221,7 +228,7 @@ class Supervisor:
                     start_watcher(*doors, worker, found)
         except (SupervisorError, OSError) as error:
             self.findings.fail(f"{worker.id} can't start: {error}")
-        return self.check_watcher_health()
+        return self.observe()
 
     def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
         """Report the problems of the worker at the end of the pass; earlier ones are only mentioned."""
@@ -237,7 +244,7 @@ class Supervisor:
 
     def _status_if_possible(self) -> WorkerStatus | None:
         try:
-            return self.check_watcher_health()
+            return self.observe()
         except Exception as error:  # noqa: BLE001 (the edge: the heartbeat must still be written)
             self.findings.fail(error_text(error))
             return None

@@ -139,5 +139,5 @@ def test_a_drive_that_is_slow_counts_as_hanging_for_status_alone(
     host = open_doors(supervisor.config)
     slow = replace(host, drive=SlowDrive(host.drive.root))
     supervisor.host = slow
-    seen = supervisor.check_watcher_health() if patient else observing.observe_workers(slow, [supervisor.worker])[0]
+    seen = supervisor.observe() if patient else observing.observe_workers(slow, [supervisor.worker])[0]
     assert (seen.observation.heartbeat_known, seen.pause is not None) == (known, known)

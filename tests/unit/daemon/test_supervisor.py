@@ -14,7 +14,6 @@ from supervisor_core.commands.labels import validate_label
 from supervisor_core.common.errors import ConfigError, UsageError
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
 from supervisor_core.daemon.single_pass.supervisor import Supervisor
-from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import (
     get_heartbeat_age_seconds,
     read_heartbeat_file,
@@ -67,24 +66,16 @@ def test_check_watcher_health_running(home: Home) -> None:
     identity = start_watcher(supervisor.host.processes, supervisor.host.drive, supervisor.config, supervisor.worker)
     wait_until(lambda: read_watcher_heartbeat(home.nas / "00_STATE", "OrionMX"), 10, "the worker beats")
     seen = supervisor.check_watcher_health()
-    assert (seen.observation.state, seen.verdict.health, seen.verdict.fine) == (
-        WorkerState.RUNNING,
-        Health.HEALTHY,
-        True,
-    )
-    assert seen.found.identity == identity
-    assert "heartbeat" in seen.verdict.reason
+    assert (seen["state"], seen["health"], seen["running"], seen["healthy"]) == ("running", "healthy", True, True)
+    assert seen["pid"] == identity.pid
+    assert "heartbeat" in seen["reason"]
 
 
 def test_check_watcher_health_not_running(home: Home) -> None:
     seen = Supervisor(home.config, "OrionMX").check_watcher_health()
-    assert (seen.observation.state, seen.verdict.health, seen.verdict.fine) == (
-        WorkerState.STOPPED,
-        Health.MISSING,
-        False,
-    )
-    assert seen.found.identity is None
-    assert "not running" in seen.verdict.reason
+    assert (seen["state"], seen["health"], seen["running"], seen["healthy"]) == ("stopped", "missing", False, False)
+    assert seen["pid"] is None
+    assert "not running" in seen["reason"]
 
 
 def test_read_heartbeat_file_valid(tmp_path: Path) -> None:

@@ -6,15 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import supervisor_core
+from supervisor_core import compatibility
 from tests.support.homes import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
 [CONFIGURATION] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-RECONCILER, AGENT = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+RECONCILER, AGENT, ARCHIVE = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
@@ -44,6 +46,15 @@ def test_the_agent_of_the_page_shows_its_team(folder: Path) -> None:
     assert "'total_members': 1" in said
 
 
-def test_the_page_has_a_sentence_about_every_name() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)[^|]*\| (.*) \|$", PAGE, re.MULTILINE))
-    assert {name for name in supervisor_core.__all__ if not rows.get(name, "").endswith(".")} == set()
+def test_the_archives_script_of_the_page_pauses_and_resumes(folder: Path) -> None:
+    try:
+        assert output_of(ARCHIVE, folder) == "True\nTrue\n"
+    finally:
+        assert compatibility.stop_watcher_gracefully("fetcher", 5, folder / "config.yaml")
+
+
+@pytest.mark.parametrize("module", [supervisor_core, compatibility])
+def test_the_page_has_a_sentence_about_every_name(module: ModuleType) -> None:
+    rows = re.findall(r"^\| `(\w+)[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
+    described = {name for name, text in rows if text.endswith(".")}
+    assert set(module.__all__) - described == set()

@@ -52,6 +52,13 @@ SIGNATURES = {
     ],
     "read_watcher_heartbeat": ["nas", "worker_id"],
     "validate_supervisor_environment": ["nas", "worker_id"],
+    "undo_code": ["nas", "db", "worker_id", "task"],
+    "diagnostics": ["nas", "db", "worker_id", "task"],
+    "verify_db": ["nas", "db", "worker_id", "task"],
+    "validate_label": ["label"],
+    "load_supervisor_config": ["config_path"],
+    "Supervisor": ["config_path", "worker_id"],
+    "main": ["args"],
 }
 
 
@@ -59,6 +66,10 @@ SIGNATURES = {
 def test_the_arguments_have_the_names_and_the_order_of_the_document(name: str) -> None:
     parameters = list(inspect.signature(getattr(compatibility, name)).parameters)
     assert parameters[: len(SIGNATURES[name])] == SIGNATURES[name]
+
+
+def test_every_function_is_compared_with_the_document() -> None:
+    assert set(compatibility.__all__) - {"NasManager", "Database"} == set(SIGNATURES)
 
 
 @pytest.fixture
@@ -121,6 +132,55 @@ def test_beside_a_daemon_nothing_is_done(nas: HostContext, db: Ledger) -> None:
         result = compatibility.pause_watcher(nas, db, WORKER, TASK)
     assert not result["success"]
     assert not compatibility.is_watcher_paused(nas, WORKER)
+
+
+class TheirManager:
+    """A drive as another program knows it."""
+
+    def __init__(self, root: Path) -> None:
+        self.nas_root = root
+
+
+def test_another_programs_drive_and_database_do(
+    nas: HostContext, config_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPERVISOR_CONFIG", str(config_path))
+    theirs = TheirManager(nas.config.drive_root)
+    result = compatibility.pause_watcher(theirs, object(), WORKER, TASK)
+    assert (result["success"], result["error"]) == (True, None)
+    assert compatibility.is_watcher_paused(theirs, WORKER)
+    given = compatibility.NasManager({"nas": {"root": str(nas.config.drive_root)}})
+    assert compatibility.is_watcher_paused(given, WORKER)
+    compatibility.report_supervisor_heartbeat_to_database(object(), WORKER, True)
+    with opened_ledger(nas.config) as ledger:
+        assert audited(ledger) == [("PAUSE", "success", "t1")]
+
+
+@pytest.mark.parametrize("root", ["elsewhere", ""])
+def test_the_drive_of_another_configuration_is_refused(
+    config_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: str
+) -> None:
+    monkeypatch.setenv("SUPERVISOR_CONFIG", str(config_path))
+    theirs = TheirManager(tmp_path / root) if root else object()
+    result = compatibility.pause_watcher(theirs, object(), WORKER, TASK)
+    assert not result["success"]
+    assert "Set SUPERVISOR_CONFIG" in result["error"]
+    assert not (config_path.parent / "nas" / "00_STATE").exists()
+
+
+def test_a_configuration_is_a_dictionary_without_secrets(config_path: Path) -> None:
+    text = config_path.read_text()
+    config_path.write_text(f"{text}inbox: {{secret: a-long-secret}}\n")
+    config = compatibility.load_supervisor_config(config_path)
+    assert (config["supervisor"]["id"], list(config["workers"])) == ("TestHost", [WORKER])
+    assert json.loads(json.dumps(config))["inbox"]["secret"] != "a-long-secret"
+    assert compatibility.NasManager(config_path).get_worker_outbox_path().name == "Worker_Outbox"
+    assert compatibility.NasManager(config).get_logs_path().name == "05_LOGS"
+
+
+def test_a_label_is_checked() -> None:
+    assert compatibility.validate_label("impl HT acquire") == (True, "")
+    assert compatibility.validate_label("x" * 101)[0] is False
 
 
 def test_flags_are_carried_out(nas: HostContext, db: Ledger) -> None:

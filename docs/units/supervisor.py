@@ -1,0 +1,7 @@
+"""One pass of the supervisor: python supervisor.py --worker-id OrionMX --config config.dev.yaml"""
+
+import sys
+
+from supervisor_core.compatibility import main
+
+sys.exit(main())

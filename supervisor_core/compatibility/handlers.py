@@ -1,0 +1,97 @@
+"""The handlers. Each files a command and carries it out at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor_core.cli.host import approvals_of, shell_issuer
+from supervisor_core.commands.catalog import by_handler, check_params
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.labels import clean_label
+from supervisor_core.common.errors import RefusedError, SupervisorError
+from supervisor_core.compatibility.host import host_of, ledger_of
+from supervisor_core.daemon.execution import execute
+from supervisor_core.daemon.ownership import pass_ownership
+from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs.model import new_task_id
+from supervisor_core.jobs.results import result_document
+
+DOOR = "cli"
+
+
+def pause_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Pause the worker; returns `success`, `error` and `details`, and each detail by its own name."""
+    return _carry_out("pause", nas, db, worker_id, task)
+
+
+def resume_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """End the worker's pause and start it."""
+    return _carry_out("resume", nas, db, worker_id, task)
+
+
+def restart_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Restart the worker; a paused one stays paused."""
+    return _carry_out("restart_watcher", nas, db, worker_id, task)
+
+
+def update_code(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring in new commits and restart the workers of the checkout."""
+    return _carry_out("update_code", nas, db, worker_id, task)
+
+
+def update_code_deps(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, with the packages of the requirements file."""
+    return _carry_out("update_code_deps", nas, db, worker_id, task)
+
+
+def rollback_code(task: Mapping[str, Any], nas: object, db: object, worker_id: str) -> dict[str, Any]:
+    """Revert the newest `params.commits_back` commits, 1 where it's left out. The task comes first here."""
+    return _carry_out("rollback_code", nas, db, worker_id, task)
+
+
+def undo_code(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo an update or a rollback: the newest, or that of `params.task_id`."""
+    return _carry_out("undo_code", nas, db, worker_id, task)
+
+
+def generate_diagnostics(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a diagnostic report."""
+    return _carry_out("diagnostics", nas, db, worker_id, task)
+
+
+def verify_database(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the database and write a report."""
+    return _carry_out("verify_db", nas, db, worker_id, task)
+
+
+diagnostics, verify_db = generate_diagnostics, verify_database
+
+
+def _carry_out(handler: str, nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    task_id = str(task.get("task_id") or new_task_id(datetime.now(UTC)))
+    try:
+        host = host_of(nas)
+        command = _command(handler, host.config.worker(worker_id).id, task)
+        with pass_ownership(host.config.state_dir, worker_id), ledger_of(db, host.config) as ledger:
+            carrier = LocalCarrier(ledger)
+            gateway = Gateway(host.config, carrier, approvals_of(host.config, ledger))
+            if gateway.submit(command, shell_issuer(), DOOR, task_id).approval is not None:
+                raise RefusedError(f"{command.name} waits for an approval.")
+            (job,) = carrier.carried(task_id)
+            execute(job, replace(host, ledger=ledger), ledger)
+            (job,) = carrier.carried(task_id)
+    except SupervisorError as error:
+        return {"task_id": task_id, "success": False, "error": str(error), "details": {}}
+    result = result_document(job)
+    return {**result["details"], **result}
+
+
+def _command(handler: str, worker_id: str, task: Mapping[str, Any]) -> Command:
+    definition = by_handler(handler)
+    assert definition is not None  # noqa: S101 (each handler above is in the catalog)
+    params = check_params(definition, task.get("params"))
+    return Command.for_worker(definition.name, worker_id, params, clean_label(task.get("label")))
