@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
 
 from playground.tests.support.apps import async_app, running
@@ -30,6 +31,25 @@ async def test_an_unknown_argument_is_ignored_with_a_warning(slack: Playground):
     await slack.channel("ops").shows("hi")
     await client.chat_postMessage(channel="#ops", text="again", ts="1.2")
     assert len([words for words in warnings(slack) if "'ts'" in words]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "warning"),
+    [
+        ("application/json", "{}", "missing_charset"),
+        ("application/json; charset=utf-8", "{}", None),
+        ("application/x-www-form-urlencoded", "", None),
+        ("application/x-www-form-urlencoded; charset=utf-8", "", "superfluous_charset"),
+    ],
+)
+async def test_json_needs_a_charset_and_a_form_has_none(slack: Playground, kind: str, body: str, warning: str | None):
+    headers = {"Authorization": f"Bearer {slack.bot_token}", "Content-Type": kind}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for method in ("auth.test", "team.info"):
+            async with session.post(slack.api_url + method, data=body) as answer:
+                told = await answer.json()
+                assert (told["ok"], told.get("warning")) == (True, warning)
+                assert told.get("response_metadata", {}).get("warnings") == ([warning] if warning else None)
 
 
 @pytest.mark.playground(strict=False)

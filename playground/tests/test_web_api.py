@@ -33,7 +33,8 @@ async def error_of(call: Any) -> str:
 
 async def test_tokens_are_judged(slack: Playground):
     assert await error_of(client_of(slack, "xoxb-other").auth_test()) == "invalid_auth"
-    assert await error_of(client_of(slack, slack.app_token).auth_test()) == "not_allowed_token_type"
+    assert await error_of(client_of(slack, slack.app_token).users_list()) == "not_allowed_token_type"
+    assert (await client_of(slack, slack.app_token).auth_test())["app_id"] == slack.server.world.app.app_id
     assert await error_of(client_of(slack).apps_connections_open(app_token=slack.bot_token)) == "not_allowed_token_type"
     async with aiohttp.ClientSession() as session, session.post(slack.api_url + "auth.test") as answer:
         assert await answer.json() == {"ok": False, "error": "not_authed"}

@@ -30,6 +30,8 @@ class Call:
     grants: Grants
     method: str
     arguments: Json
+    app_token: bool = False
+    """The call has the app-level token, where the method takes either."""
 
     def text(self, name: str, default: str = "") -> str:
         """An argument as a string."""

@@ -53,6 +53,7 @@ class Dispatcher:
             answer = error.to_json()
             if wait := answer.pop("retry_after", None):
                 status, headers = HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)}
+        answer = _warned(answer, _charset(request), [])
         self._note(name, arguments, status, answer, started, fault)
         if fault and fault.kind == "drop_after":
             return drop(request)
@@ -75,7 +76,7 @@ class Dispatcher:
         if method is None:
             raise SlackError("unknown_method", req_method=name)
         self._check_token(method, request, token)
-        call = Call(self._world, self._grants, name, arguments)
+        call = Call(self._world, self._grants, name, arguments, app_token=token == self._world.app_token)
         call.scope(*method.scopes)
         warnings = self._check_arguments(name, method, arguments)
         wait = self._world.rates.method(name, method.tier)
@@ -83,7 +84,7 @@ class Dispatcher:
             raise SlackError("ratelimited", retry_after=wait)
         answer = HANDLERS[name](call)
         answer = await answer if inspect.isawaitable(answer) else answer
-        return _warned(answer, warnings) if warnings else answer
+        return _warned(answer, [SUPERFLUOUS], warnings) if warnings else answer
 
     def _check_token(self, method: Method, request: web.Request, token: str) -> None:
         world = self._world
@@ -93,7 +94,7 @@ class Dispatcher:
             raise SlackError("not_authed")
         if token not in (world.bot_token, world.app_token):
             raise SlackError("invalid_auth")
-        if (token == world.app_token) is not method.app_token:
+        if (token == world.app_token) is not method.app_token and not method.either_token:
             raise SlackError("not_allowed_token_type")
         if world.revoked:
             raise SlackError("token_revoked")
@@ -115,15 +116,25 @@ class Dispatcher:
         return words
 
 
-def _warned(answer: Json, words: Sequence[str]) -> Json:
-    """The answer with a warning beside those that it has already."""
+def _charset(request: web.Request) -> list[str]:
+    """Slack wants a charset with JSON, and none with a form."""
+    if request.method == "POST" and request.content_type == "application/json" and not request.charset:
+        return ["missing_charset"]
+    if request.content_type == "application/x-www-form-urlencoded" and request.charset:
+        return ["superfluous_charset"]
+    return []
+
+
+def _warned(answer: Json, added: Sequence[str], words: Sequence[str]) -> Json:
+    """The answer with warnings beside those that it has already."""
+    if not added:
+        return answer
     about = answer.get("response_metadata", {})
-    warnings = [*about.get("warnings", []), SUPERFLUOUS]
-    messages = [*about.get("messages", []), *(f"[WARN] {each}" for each in words)]
-    return answer | {
-        "warning": ",".join(warnings),
-        "response_metadata": about | {"warnings": warnings, "messages": messages},
-    }
+    warnings = [*about.get("warnings", []), *added]
+    told = {"warnings": warnings}
+    if words:
+        told["messages"] = [*about.get("messages", []), *(f"[WARN] {each}" for each in words)]
+    return answer | {"warning": ",".join(warnings), "response_metadata": about | told}
 
 
 async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]:

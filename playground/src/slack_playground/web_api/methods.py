@@ -29,6 +29,7 @@ class Method:
     """Methods that only read take no JSON body, as with Slack."""
     app_token: bool = False
     any_token: bool = False
+    either_token: bool = False
     """It works without a token."""
 
 
@@ -56,7 +57,7 @@ METHODS = {
     ),
     "assistant.threads.setSuggestedPrompts": _method("assistant:write", "t4", "channel_id prompts", "thread_ts title"),
     "assistant.threads.setTitle": _method("assistant:write", "t4", "channel_id thread_ts title"),
-    "auth.test": _method("", "t5"),
+    "auth.test": Method((), "t5", (), (), either_token=True),
     "bots.info": _method("users:read", "t3", "", "bot team_id", json=False),
     "chat.appendStream": _method("chat:write", "t4", "channel ts", _STREAM),
     "chat.delete": _method("chat:write", "t3", "channel ts", "as_user"),

@@ -29,6 +29,8 @@ def api_test(call: Call) -> Json:
 def auth_test(call: Call) -> Json:
     """The identity behind the token."""
     world = call.world
+    if call.app_token:
+        return {"ok": True, "app_id": world.app.app_id, "app_name": world.app.name}
     who = {"user": world.bot.name, "user_id": world.bot.id, "bot_id": world.app.bot_id}
     return {"ok": True, "url": f"{world.base_url}/"} | who | world.installation.auth_test(world.workspace.team)
 
