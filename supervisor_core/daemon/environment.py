@@ -47,12 +47,13 @@ def prepare_state_dir(config: SupervisorConfig) -> None:
 
 @contextmanager
 def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: bool = True) -> Iterator[None]:
-    """Log to the state folder, to stderr, and as a copy to the drive."""
+    """Log to the state folder, to stderr, and as a copy to the drive, if there is one."""
     log = config.logging
     handlers = logs.set_up(config.state_dir, log.file, log.level, log.max_bytes, log.backups, to_stderr=to_stderr)
-    path = config.folder("logs") / log.file
-    copy = logs.DriveCopy(path, drive, log.max_bytes, log.backups, config.nas.file_mode)
-    handlers.append(logs.add(copy))
+    if config.nas.root is not None:
+        path = config.folder("logs") / log.file
+        copy = logs.DriveCopy(path, drive, log.max_bytes, log.backups, config.nas.file_mode)
+        handlers.append(logs.add(copy))
     try:
         yield
     finally:

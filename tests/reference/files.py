@@ -57,8 +57,8 @@ DRIVE: Mapping[str, str] = {
     "state/watcher_heartbeat_ID.json": "The [heartbeat](#heartbeats) that a worker writes.",
     "state/supervisor_heartbeat_ID.json": "The supervisor's heartbeat about a worker.",
     "state/supervisor_drive.json": "The id of the drive; see [below](#drive-id).",
-    "logs/supervisor.log": "A copy of the log.",
-    "logs/workers/ID.log": "Output of a worker, copied from the state folder.",
+    "logs/supervisor.log": "A copy of the log, if there is a drive.",
+    "logs/workers/ID.log": "Output of a worker, copied from the state folder, if there is a drive.",
     "logs/diagnostics/diagnostics_ID_TIME.json": "A [diagnostic report](../how-to/read-a-diagnostic-report.md). A "
     "label is added to the name.",
     "logs/diagnostics/db_verification_ID_TIME.json": "The result of `verify-db`.",

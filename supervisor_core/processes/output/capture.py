@@ -117,6 +117,11 @@ class WorkerOutput:
             sent = self._progress.sent + piece.lost + len(piece.data)
             self._progress = self._progress._replace(sent=sent, attempt=None)
 
+    def skip(self) -> None:
+        """Count everything as delivered, where there is no drive."""
+        with self._lock:
+            self._progress = self._progress._replace(sent=self._progress.base + self.size, attempt=None)
+
     def settle(self, drive_size: int, drive_file: int, drive_end: bytes) -> None:
         """Find out what became of an attempt whose end nobody saw, from the drive's file as it is now.
 

@@ -60,10 +60,14 @@ PIECES_IN_A_ROW = 16
 
 
 def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
-    """Bring what waits to the drive; whether more waits than one worker may deliver in a row."""
+    """Bring what waits to the drive, if there is one; whether more waits than one worker may deliver in a row."""
     if not output.waiting:
         return False
     config = host.config
+    if config.nas.root is None:
+        output.skip()
+        output.keep_progress()
+        return False
     path, limits = drive_log(config, worker_id), config.logging
     target = DriveLog(config.drive_root, path, config.nas.file_mode, limits.max_bytes, limits.backups)
     host.drive.make_folder(path.parent)
