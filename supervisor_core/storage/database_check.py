@@ -73,7 +73,7 @@ def read_closed_ledger(path: Path, question: Callable[[Connection], T]) -> T:
 
 
 def limit_query_time(connection: Connection, query_timeout: float) -> None:
-    """Have the server itself give up a query after so long, where that is a matter of each session."""
+    """Limit the time of a query on the server, where that is set for each session."""
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
     seconds = query_timeout * OF_THE_TIME_ALLOWED
@@ -124,7 +124,7 @@ def _zone(name: str, offset_seconds: int) -> str:
 
 
 WHOLE_SECONDS = 45.0
-"""For all questions together: `send --wait` waits for a minute."""
+"""For all checks together; `send --wait` waits for a minute."""
 
 GRACE_SECONDS = 0.5
 """A server-side timeout, so that its error still arrives."""
@@ -144,7 +144,7 @@ class DatabaseCheck:
     message: str
 
     def as_json(self) -> dict[str, Any]:
-        """For details and reports."""
+        """The check as JSON, for details and reports."""
         duration = round(self.seconds, 3)
         return {"name": self.name, "passed": self.passed, "duration_seconds": duration, "message": self.message}
 
@@ -169,7 +169,7 @@ class Verification:
         return tuple(each for each in self.asked if not each.passed)
 
     def facts(self) -> dict[str, Any]:
-        """`db_time`, `db_name` and `tz`; None where they could not be asked."""
+        """`db_time`, `db_name` and `tz`; None where the query failed."""
         found = self.session
         return {
             "db_time": to_text(found.time) if found else None,

@@ -65,7 +65,7 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
 
 
 def reader_of(engine: Engine) -> Engine:
-    """The same engine for those who only look: on SQLite they take no write lock."""
+    """The same engine for readers: on SQLite they take no write lock."""
     return engine.execution_options(**{READING: True})
 
 

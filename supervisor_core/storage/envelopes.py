@@ -26,7 +26,7 @@ DEALT_WITH = (HANDLED, FAILED)
 
 @dataclass(frozen=True, slots=True)
 class StoredEnvelope:
-    """One envelope that has not been dealt with."""
+    """An envelope that isn't handled yet."""
 
     key: str
     kind: str
@@ -35,7 +35,7 @@ class StoredEnvelope:
 
 
 def store_envelopes(connection: Connection, arrived: Sequence[StoredEnvelope]) -> list[bool]:
-    """Keep what arrived together; for each whether it is the first with its key, and so was kept."""
+    """Store envelopes that arrived together. Returns for each whether it is the first with its key and was stored."""
     keys = [each.key for each in arrived]
     known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
     firsts, rows = [], []
@@ -66,11 +66,11 @@ def pending_envelopes(connection: Connection) -> list[StoredEnvelope]:
 def mark_handled(
     envelope: StoredEnvelope, now: datetime, entry: AuditEntry | None = None, messages: Sequence[Message] = ()
 ) -> Step:
-    """received → handled, with what the trail must say of it, and what must be said to people."""
+    """received → handled, with its audit entry and its messages."""
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), HANDLED, {"handled_at": now}, entry, messages)
 
 
 def mark_failed(envelope: StoredEnvelope, error: str, now: datetime, messages: Sequence[Message] = ()) -> Step:
-    """received → failed: it can't be dealt with, and trying again would not help."""
+    """received → failed: it can't be handled, and a retry wouldn't help."""
     values = {"handled_at": now, "error": error}
     return Step(envelopes, {"key": envelope.key}, (RECEIVED,), FAILED, values, None, messages)

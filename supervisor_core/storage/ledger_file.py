@@ -94,7 +94,7 @@ def _version(connection: sqlite3.Connection) -> str | None:
 
 
 def envelope_times(path: Path, kind: str) -> tuple[datetime, datetime] | None:
-    """The times of the first and the last envelope of this kind; None where there is none."""
+    """The times of the first and the last envelope of this kind; None if there are none."""
     try:
         with closing(connect(path, "ro", READER_SECONDS)) as connection:
             query = "SELECT min(received_at), max(received_at) FROM envelopes_t WHERE kind = ?"
@@ -140,9 +140,9 @@ def read_teams(path: Path, supervisor_id: str) -> list[StoredTeam]:
 
 
 def nothing_waits(path: Path, worker_id: str, now: datetime) -> bool:
-    """True where the ledger is at our version, without a job of this worker or a result that is due.
+    """True if the ledger has our version, no job of this worker waits, and no result is due.
 
-    False wherever something is odd: then the pass opens the ledger itself, which repairs it or reports what is wrong.
+    False if anything is odd: the pass then opens the ledger, which repairs it or reports the problem.
     """
     try:
         with closing(connect(path, "rw", WRITER_SECONDS)) as connection:

@@ -55,11 +55,10 @@ def due_messages(connection: Connection, kind: str, now: datetime, limit: int = 
 def pending_messages(
     connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
 ) -> list[PendingMessage]:
-    """The pending messages of these kinds, due or about to be, in the order in which they were first ordered.
+    """The pending messages of these kinds that are due or new, in the order in which they were first requested.
 
-    Left out is what has failed and waits a while of its own, and what is for a channel in `shut` and for nobody in
-    particular: it can't be told there now, and may be more than fits. And what stands below a message that itself
-    waits: a reply is told once that one stands.
+    Left out are messages that wait for their retry, messages to a channel in `shut` that aren't for one person (they
+    can't be sent now, and may be more than `limit`), and replies to a message that is itself pending.
     """
     channel, person = (func.json_extract(outbox.c.payload_json, f"$.{name}") for name in ("channel", "user"))
     mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
@@ -81,7 +80,7 @@ def pending_of_kind(connection: Connection, kind: str, limit: int) -> list[Pendi
 
 
 def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The subject and the payload of the last that was ordered, sent or not, whose subject begins so."""
+    """The subject and payload of the newest message whose subject begins with this, sent or not."""
     query = (
         select(outbox.c.subject, outbox.c.payload_json)
         .where(outbox.c.kind == kind, outbox.c.subject.startswith(beginning, autoescape=True))
@@ -137,7 +136,7 @@ def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, 
 
 
 def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
-    """Delete these unless they are pending; return how many."""
+    """Delete these unless they are pending. Returns their number."""
     old = (outbox.c.kind == kind) & outbox.c.subject.in_(tuple(subjects)) & (outbox.c.state != PENDING)
     return connection.execute(delete(outbox).where(old)).rowcount
 
@@ -175,7 +174,7 @@ def _this(message: PendingMessage) -> dict[str, int]:
 
 
 def store_address(connection: Connection, message: PendingMessage, address: Mapping[str, Any]) -> None:
-    """Note where it was put; an order that came meanwhile changes nothing about that."""
+    """Record the place of the message, also if the message was updated meanwhile."""
     connection.execute(
         update(outbox).where(outbox.c.outbox_id == message.outbox_id).values(address_json=canonical_json(address))
     )

@@ -21,7 +21,7 @@ from supervisor_core.storage.tables import audit_log, forwarding, jobs
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Up to where everything is there."""
+    """The point up to which all rows are replicated."""
 
     jobs_changed: int = 0
     audit_rows: int = 0
@@ -45,7 +45,7 @@ def origin_of(connection: Connection, supervisor_id: str) -> Origin:
 
 
 def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks:
-    """The marks; they begin where there are none. With `lock`, nobody else forwards this ledger meanwhile."""
+    """The marks, created if there are none. With `lock`, nobody else forwards this ledger meanwhile."""
     marks = stored_marks(connection, origin, lock=lock)
     if marks is None:
         names = {"ledger_id": origin.ledger_id, "supervisor_id": origin.supervisor_id}
@@ -55,14 +55,14 @@ def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks
 
 
 def stored_marks(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks | None:
-    """The marks as they are; None where there are none."""
+    """The marks; None if there are none."""
     query = select(forwarding).where(*_mine(origin))
     row = connection.execute(query.with_for_update() if lock else query).mappings().first()
     return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"]) if row else None
 
 
 def write(connection: Connection, origin: Origin, marks: Marks) -> None:
-    """Set them."""
+    """Store the marks."""
     values = {name: getattr(marks, name) for name in ("jobs_changed", "audit_rows", "forwarded_at")}
     connection.execute(update(forwarding).where(*_mine(origin)).values(values))
 
@@ -72,8 +72,8 @@ def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:
 
 
 def chains(connection: Connection) -> Iterator[str]:
-    """The audit chains of a ledger: one, unless the supervisor was called otherwise before. A look for each, not a
-    walk through all rows. What isn't text is no name of a chain."""
+    """The audit chains of a ledger: one, unless the supervisor had another name before. It takes one query for each,
+    without reading all rows. Names that aren't text are skipped."""
     chain: str | None = ""
     while chain := connection.execute(
         select(func.min(audit_log.c.supervisor_id)).where(audit_log.c.supervisor_id > as_stored(chain))

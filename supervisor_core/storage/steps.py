@@ -21,7 +21,7 @@ from supervisor_core.storage.tables import outbox
 PENDING, SENT, DROPPED = "pending", "sent", "dropped"
 
 ORDERED = "outbox: ordered"
-"""The mark that a transaction carries, on its connection, once it has ordered a message: the kinds of those."""
+"""The key in a connection's `info` of the kinds of messages that its transaction has ordered."""
 
 # Made once: a storm orders a thousand messages, and most of the time would go into making these.
 _SAME = update(outbox).where(outbox.c.kind == bindparam("its_kind"), outbox.c.subject == bindparam("its_subject"))
@@ -61,18 +61,18 @@ class Step:
     audit: AuditEntry | None = None
     outbox: Sequence[Message] = ()
     column: str = "state"
-    """The one that holds the state."""
+    """The column with the state."""
     follow: Callable[[Connection, str, datetime], object] | None = None
     """A change of other rows in the same transaction."""
 
     @property
     def name(self) -> str:
-        """`jobs_t.done`: what its crash points are called."""
+        """The prefix of its crash points, such as `jobs_t.done`."""
         return f"{self.table.name}.{self.to}"
 
 
 def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
-    """Do the whole step in the caller's transaction; False where the row was not in an expected state."""
+    """Take the whole step in the caller's transaction; False if the row isn't in an expected state."""
     where = [step.table.c[name] == value for name, value in step.key.items()]
     where.append(step.table.c[step.column].in_(step.expected))
     values = {step.column: step.to, **step.values}

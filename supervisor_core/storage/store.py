@@ -74,8 +74,8 @@ class Ledger:
 
     @contextmanager
     def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
-        """Have this called, in the writer's thread, after each commit of ours with which messages were ordered; of
-        these kinds alone, where some are named."""
+        """Call `ordered` in the writer's thread after each commit of ours that adds messages, or with `kinds` after those
+        that add messages of these kinds."""
         listener = _Listener(ordered, frozenset(kinds))
         self._listeners += (listener,)
         try:
@@ -88,11 +88,11 @@ class Ledger:
         return self._writer.submit(work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Write, and come back once it is on disk."""
+        """Write, and return once it is on disk."""
         return self.submit(work).result()
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look at one consistent picture, without waiting for those who write."""
+        """Read one consistent snapshot, without waiting for writers."""
         try:
             with self._reader.connect() as connection:
                 return look(connection)
@@ -130,17 +130,17 @@ class Ledger:
         return taken
 
     def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
-        """Add a row to the audit trail that tells of no step: a refusal, a reading."""
+        """Add a row to the audit trail without a step, for a refusal or a reading."""
         moment = now or datetime.now(UTC)
         return self.write(lambda connection: audit.append(connection, self.supervisor_id, entry, moment))
 
     def order(self, messages: Sequence[steps.Message], now: datetime | None = None) -> None:
-        """Order messages that follow from no change of state."""
+        """Order messages without a change of state."""
         moment = now or datetime.now(UTC)
         self.write(lambda connection: steps.record(connection, self.supervisor_id, None, messages, moment))
 
     def close(self) -> None:
-        """Write what waits and let the file go."""
+        """Write what waits and close the file."""
         self._writer.close()
         self._engine.dispose()
 
@@ -203,10 +203,10 @@ class Transactions(Protocol):
     """Reading and writing in transactions, as a `Ledger` does."""
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look at one consistent picture."""
+        """Read one consistent snapshot."""
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Write, and come back once it is committed."""
+        """Write, and return once it is committed."""
 
 
 @runtime_checkable
@@ -252,12 +252,12 @@ class EngineTransactions:
         self._preparation = _Preparation()
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look at one consistent picture."""
+        """Read one consistent snapshot."""
         with self._preparation.turn(lambda: self._engine), self._reader.connect() as connection:
             return look(connection)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Write, and come back once it is committed."""
+        """Write, and return once it is committed."""
         with self._preparation.turn(lambda: self._engine), self._engine.begin() as connection:
             return work(connection)
 
@@ -270,12 +270,12 @@ class SessionTransactions:
         self._preparation = _Preparation()
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look at one consistent picture."""
+        """Read one consistent snapshot."""
         with self._preparation.turn(self._engine), self._database.get_session() as session:
             return look(_in_utc(session.connection()))
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Write, and come back once it is committed."""
+        """Write, and return once it is committed."""
         with self._preparation.turn(self._engine), self._database.get_session() as session:
             done = work(_in_utc(session.connection()))
             session.commit()
@@ -287,14 +287,14 @@ class SessionTransactions:
 
 
 def _in_utc(connection: Connection) -> Connection:
-    """Have a server that converts times by the session's zone keep them in UTC, as our own engines do."""
+    """Set the session's zone to UTC, as our own engines do, because MySQL converts times by it."""
     if connection.dialect.name in ("mysql", "mariadb"):
         connection.exec_driver_sql("SET time_zone = '+00:00'")
     return connection
 
 
 def transactions(database: Database) -> Transactions:
-    """The transactions of any database: a ledger has them by itself."""
+    """The transactions of any database. A ledger is returned as it is."""
     if isinstance(database, str):
         return EngineTransactions(shared_engine(database))
     if isinstance(database, Engine):

@@ -141,13 +141,13 @@ class SupervisorRow:
 
 @dataclass(frozen=True, slots=True)
 class Unresponsive:
-    """A supervisor that should be there and is silent."""
+    """A supervisor that should run and sends no heartbeats."""
 
     row: SupervisorRow
     missed: int
 
     def in_words(self) -> str:
-        """For a log or a person."""
+        """The status in words."""
         row = self.row
         said = (
             f"its last heartbeat was at {to_text(row.last_heartbeat_at)}"
@@ -163,9 +163,9 @@ class Unresponsive:
 def begin_life(
     connection: Connection, supervisor_id: str, facts: Mapping[str, Any], now: datetime
 ) -> tuple[SupervisorRow, SupervisorRow | None]:
-    """Begin a new life, whatever became of the last one; it as it is now, and the last one as it was left.
+    """Begin a new life. Returns the new row, and the row that the last life left.
 
-    What a person asked for outlives the process: a pause, with its reason.
+    A pause that a person requested, with its reason, outlives the process.
     """
     before = find(connection, supervisor_id)
     values = {
@@ -206,7 +206,7 @@ def move(
 def take_moves(
     database: Transactions, row: SupervisorRow, path: Sequence[Step], now: datetime
 ) -> tuple[bool, SupervisorRow | None]:
-    """Take moves one after the other, all or none; whether that was done, and the row as it is now."""
+    """Take moves one after the other, all or none. Returns whether they were taken, and the current row."""
 
     def work(connection: Connection) -> tuple[bool, SupervisorRow | None]:
         for number, step in enumerate(path):

@@ -57,7 +57,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, work: Callable[[Connection], Any]) -> Future[Any]:
-        """Have `work` done inside a transaction; the future is set once it is on disk."""
+        """Run `work` inside a transaction; the future is set once it is on disk."""
         future: Future[Any] = Future()
         with self._closing:
             if self._closed:

@@ -45,7 +45,7 @@ HASHED_FIELDS = (
     "previous_hash",
 )
 COLUMNS = (*HASHED_FIELDS, "hash")
-"""As the table has them; a test compares the two."""
+"""The columns of the table; a test compares them."""
 
 _OPTIONAL = ("label", "task_id")
 
@@ -117,7 +117,7 @@ def _readable(name: str, value: object) -> bool:
 
 HEAD_FILE = "audit_head.json"
 LOCK_SECONDS = 10
-"""Far longer than anybody holds it; whoever gives up leaves an older head, which is no fault of the trail."""
+"""Far longer than anybody holds the lock. After a timeout the saved head is older, which is no fault of the trail."""
 
 log = logging.getLogger(__name__)
 

@@ -175,7 +175,7 @@ def archive(ledger: Ledger, archiving: Archiving, by: Issuer, details: Mapping[s
 
 
 def remove_archived(ledger: Ledger) -> int:
-    """Remove the rows that are archived and still there; how many that were."""
+    """Remove the archived rows that are still there. Returns their number."""
     anchor = ledger.read(lambda connection: audit.anchor_of(connection, ledger.supervisor_id))
     removed = 0
     while anchor:

@@ -55,7 +55,7 @@ $guard$
 """
 
 NOT_ALLOWED = (1142, 1227, 1419)
-"""Errors of MariaDB and MySQL for an account that may make no triggers."""
+"""Errors of MariaDB and MySQL for an account that can't create triggers."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def install(connection: Connection) -> None:
 
 
 def drop(connection: Connection) -> None:
-    """Take the triggers away. Only tests do this."""
+    """Drop the triggers. Only tests do this."""
     on = " ON audit_log_t" if connection.dialect.name == "postgresql" else ""
     for name, *_ in {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}.get(connection.dialect.name, _MYSQL):
         connection.execute(text(f"DROP TRIGGER IF EXISTS {name}{on}"))

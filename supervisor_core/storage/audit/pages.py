@@ -33,18 +33,18 @@ LOOKED_THROUGH = 5_000
 """Rows for one page: a command for a thousand workers has a thousand. What lies behind them is on the next page."""
 
 OF_ONE_COMMAND = 2_000
-"""Rows of one command that are counted, the newest."""
+"""The newest rows of one command that are counted."""
 
 OF_ACTION = "of_action"
-"""The name under which a row says whether it is of the action or the command that is asked for."""
+"""The name of the column that is true for rows of the requested action or command."""
 
 AFFECTS = "affects"
-"""The name under which a row says whether it affected a worker that is asked for, beside its target."""
+"""The name of the column that is true for rows that affected a requested worker besides their target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some entries, the newest first, and whether there are others beside them."""
+    """Some entries, newest first, and whether there are newer and older ones."""
 
     entries: tuple[TrailEntry, ...]
     newer: bool
@@ -66,7 +66,7 @@ def page(
 def _entries(
     connection: Connection, wanted: AuditFilter, size: int, beside: RowPosition | None, *, newer: bool
 ) -> tuple[list[TrailEntry], bool]:
-    """So many entries in this direction, and whether more follow."""
+    """Up to `size` entries in this direction, and whether more follow."""
     entries: list[TrailEntry] = []
     looked, fits = 0, _row_filter(connection, wanted)
     while looked < LOOKED_THROUGH:
@@ -111,7 +111,7 @@ def _damaged_entry(row: Row) -> TrailEntry:
 
 
 def _task_rows(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Row]:
-    """All rows of one command that nobody altered, the newest first; and whether each is of what is asked for."""
+    """The unaltered rows of one command, newest first, each with whether it matches the filter."""
     told: list[Any] = [audit_log, matches_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
     told += [_affects(wanted).label(AFFECTS)] if wanted.about else []
     query = select(*told).where(audit_log.c.task_id == task_id)

@@ -97,12 +97,12 @@ def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | 
 
 
 def anchor_of(connection: Connection, supervisor_id: str) -> ChainHead | None:
-    """The last row of a chain that was archived; None where none was."""
+    """The last archived row of a chain; None if nothing was archived."""
     return next((each for each in anchors(connection) if each.supervisor_id == supervisor_id), None)
 
 
 def anchors(connection: Connection) -> list[ChainHead]:
-    """The last archived row of each chain. One that was altered beyond recognition is none."""
+    """The last archived row of each chain, except those that are damaged beyond recognition."""
     found = connection.execute(select(audit_anchors.c.supervisor_id, audit_anchors.c.audit_id, audit_anchors.c.hash))
     return [
         ChainHead(name, audit_id, last_hash)
@@ -117,7 +117,7 @@ def _hash(stored: object) -> str:
 
 
 def targets_of(connection: Connection, task_id: str, action: str) -> list[str]:
-    """To whom this command has done this already; nobody, before it was dealt with."""
+    """The targets on which this command has already done this action."""
     mine = (audit_log.c.task_id == task_id, audit_log.c.action == action)
     query = select(audit_log.c.target_id).where(*mine).order_by(audit_log.c.audit_id)
     return [as_text(target) for target in connection.execute(query).scalars()]
@@ -145,10 +145,10 @@ def verify(connection: Connection, heads: Sequence[ChainHead] = ()) -> tuple[int
 
 
 class Walk:
-    """Follows one chain from row to row. A damaged row is named, and the walk goes on behind it.
+    """Follows one chain from row to row. It names a damaged row and continues after it.
 
-    The chain begins with its first row, or behind its `anchor`, the last row that was archived. With `anywhere` it may
-    begin with any row, as it does in a file.
+    The chain begins with its first row, or after its `anchor`, the last archived row. With `anywhere` it may begin with
+    any row, as in an exported file.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Walk:
         """True if the trail begins after the anchor and no row has recorded the archiving yet."""
 
     def take(self, row: Row) -> bool:
-        """The next row, in the order of their numbers; False for one that is damaged or out of place."""
+        """Take the next row, in the order of the numbers; False if it is damaged or out of place."""
         number, damage = row["audit_id"], damage_of(row)
         if not self._begun and type(number) is int and number > 0:
             self._begin(number)

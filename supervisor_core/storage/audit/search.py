@@ -28,7 +28,7 @@ DAMAGED = "damaged"
 """The key under which a row that was altered says what's wrong with it. Other rows lack the key."""
 
 LARGEST_ID = 2**53 - 1
-"""No trail has that many rows. A larger number was put there."""
+"""No trail has that many rows: somebody wrote a larger number."""
 
 LONGEST_CELL = 2_000
 """Characters of a cell of a damaged row, which may hold a gigabyte."""
@@ -83,7 +83,7 @@ _AT_ONCE = 200
 def index_workers(
     connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
 ) -> None:
-    """Have the row found by these workers, except those whose own row of the same command tells of them."""
+    """Index the row under these workers, except those with a row of their own for the same command."""
     if not affected:
         return
     named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id else None
@@ -122,10 +122,10 @@ def affected_between(connection: Connection, chain: str, rows: Sequence[Mapping[
 
 
 Columns = ReadOnlyColumnCollection[str, Column[Any]]
-"""Those of the trail, or of the workers that its rows affected: both say when, which host, and which row."""
+"""The columns of the trail, or of the workers that its rows affected. Both have the time, the host and the row."""
 
 AFFECTED = "affected"
-"""The key under which a row says which workers it affected beside its target, with their roles."""
+"""The key of the workers that a row affected besides its target, with their roles."""
 
 MOST_COUNTED = 200_000
 """Entries of an index that are counted to find the narrowest: that many take some ten milliseconds."""
@@ -169,18 +169,18 @@ def audit_filter(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFi
 
 @dataclass(frozen=True, slots=True)
 class RowPosition:
-    """A place in the trail: beside this row, which is not in what follows."""
+    """A place in the trail: next to this row, which is excluded."""
 
     supervisor_id: Any
     audit_id: Any
-    """As it's stored: of a damaged row it may be anything."""
+    """As stored; in a damaged row it may be anything."""
 
 
 def search(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
-    """The newest rows that fit, newest first, under the names of their columns, times as text. A row that was altered
-    says so under `damaged`, and under `affected` which workers it affected beside its target.
+    """The newest matching rows, newest first, by column name, with times as text. `damaged` describes an alteration,
+    `affected` the workers that the row affected besides its target.
 
     With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
     """
@@ -192,7 +192,7 @@ def search(
 def find_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
-    """The same rows as they are stored. A row is about its target and about each worker that it affected beside."""
+    """The same rows as stored. A row is about its target and about each other worker that it affected."""
     rows = _matching_rows(connection, wanted, beside, newer=newer)
     if wanted.about and wanted.target_type in (None, "worker"):
         unique = {position_of(row): row for row in (*rows, *_affecting_rows(connection, wanted, beside, newer=newer))}
@@ -245,8 +245,8 @@ def _matching_rows(
 
 
 def find_actors(connection: Connection, who: str) -> list[str]:
-    """Whoever this may be: by the actor (`cli:anna`), by its last part (`anna`, `U0OPER`), or by the name that their
-    newest labelled row shows. The id of somebody in Slack is nobody else's name."""
+    """The actors that this text can mean: the actor (`cli:anna`), its last part (`anna`, `U0OPER`), or the name in the
+    newest labelled row. A Slack id is never taken as a name."""
     named = _actors_with_names(connection)
     of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
     if of_slack:
@@ -338,8 +338,8 @@ def _filters(
 def _narrowest(
     connection: Connection, filters: Sequence[tuple[Column[str], Sequence[str]]], when: Sequence[ColumnElement[bool]]
 ) -> Column[str] | None:
-    """The column by whose index the fewest rows are looked at; the others are compared row by row, in a form that no
-    planner takes for a use of theirs. A planner without statistics would guess, and walk a million rows for none."""
+    """The column whose index leaves the fewest rows. The others are compared row by row, in a form that no planner takes
+    for a use of their index: without statistics it would guess, and read a million rows for nothing."""
     if len(filters) < 2:
         return filters[0][0] if filters else None
     best, fewest = filters[0][0], MOST_COUNTED
@@ -363,7 +363,7 @@ def _order(*, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElemen
 
 
 def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
-    """Not after this row, the last of as many as are wanted: what comes after it is not needed any more."""
+    """The condition that excludes rows after this one, the last of the wanted number."""
     at, moment = audit_log.c.created_at, last["created_at"]
     if not isinstance(moment, datetime):
         return []

@@ -56,7 +56,7 @@ _ENDED: Mapping[str, str] = {
 
 _ASKING = ("APPROVAL_REQUESTED",)
 _SCHEDULING = {"SCHEDULE_ADDED": "schedule add", "SCHEDULE_REMOVED": "schedule remove"}
-"""Such a row has the command that is scheduled in its details: that is not what was done."""
+"""The details of these rows name the scheduled command, which wasn't executed."""
 
 _NAMED = 3
 _WORD = {"success": "succeeded", "failure": "failed", "interrupted": "was interrupted"}
@@ -68,13 +68,13 @@ class TrailEntry:
 
     supervisor_id: str
     audit_id: int | None
-    """Of its newest row that fits: its place in the trail. None where a damaged row doesn't say."""
+    """The number of its newest matching row; None if a damaged row doesn't have it."""
     at: datetime | None
-    """None where a damaged row doesn't say."""
+    """None if a damaged row doesn't have it."""
     command: str
     """The name of the command, else the action in words."""
     about: str
-    """To whom; empty where that is said by the command."""
+    """The target; empty if the command names it."""
     asked: Issuer
     label: str
     approved: tuple[Issuer, ...]
@@ -87,7 +87,7 @@ class TrailEntry:
     note: str = ""
     """The free text of the command."""
     affected: str = ""
-    """The other workers that it affected and how; of those that were asked about, where it affected any."""
+    """The other workers that it affected, and how; only the requested ones if it affected any of them."""
     damaged: str = ""
     """The damage of an altered row. The other fields then repeat its content."""
 
