@@ -74,8 +74,8 @@ class Ledger:
 
     @contextmanager
     def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
-        """Call `ordered` in the writer's thread after each commit of ours that adds messages, or with `kinds` after those
-        that add messages of these kinds."""
+        """Call `ordered` in the writer's thread after each commit of ours that adds messages. With `kinds`, only these
+        kinds of messages count."""
         listener = _Listener(ordered, frozenset(kinds))
         self._listeners += (listener,)
         try:

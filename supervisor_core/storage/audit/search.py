@@ -338,8 +338,8 @@ def _filters(
 def _narrowest(
     connection: Connection, filters: Sequence[tuple[Column[str], Sequence[str]]], when: Sequence[ColumnElement[bool]]
 ) -> Column[str] | None:
-    """The column whose index leaves the fewest rows. The others are compared row by row, in a form that no planner takes
-    for a use of their index: without statistics it would guess, and read a million rows for nothing."""
+    """The column whose index leaves the fewest rows. The others are compared row by row, in a form for which no planner
+    uses their index: without statistics it would guess, and read a million rows for nothing."""
     if len(filters) < 2:
         return filters[0][0] if filters else None
     best, fewest = filters[0][0], MOST_COUNTED
