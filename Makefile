@@ -12,7 +12,7 @@ JOBS   ?= $(shell expr 2 \* $(CORES) + 1)
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check format test test-fast faults bench screenshots reference clean
+.PHONY: help setup demo check format test test-fast faults bench sdk-examples screenshots reference clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -62,6 +62,9 @@ faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
 
 bench: $(STAMP)  ## the figures in docs/figures.md, measured here
 	$(BIN)/python -m tests.benchmarks
+
+sdk-examples: $(STAMP)  ## the examples of Slack's SDKs, run unchanged; needs the network, ARGS=--help for more
+	$(BIN)/python -m playground.tests.sdk_examples --write $(ARGS)
 
 screenshots: $(STAMP)  ## the pictures in docs/images, taken in Chromium from a demo
 	$(BIN)/python -m tests.screenshots

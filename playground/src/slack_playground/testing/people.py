@@ -119,6 +119,15 @@ class Person:
         channel = self._slack.server.world.workspace.channel(message["channel"])
         self._slack.server.people.pin(self.user, channel, message["ts"], remove=False)
 
+    def deletes(self, ts: str, *, in_: ChannelView | str | None = None) -> None:
+        """Delete a message of their own."""
+        self._slack.server.people.delete(self.user, self._where(in_), ts)
+
+    def shares(self, name: str, content: bytes, *, in_: ChannelView | str | None = None) -> str:
+        """Share a file; returns the message's ts."""
+        message = self._slack.server.people.upload(self.user, self._where(in_), name, content, "")
+        return str(message["ts"])
+
     def uploads(self, name: str, content: bytes) -> str:
         """Upload a file without sharing it: `await modal.fill("Papers", [operator.uploads("a.txt", b"…")])`."""
         return self._slack.server.people.file(self.user, name, content).id
@@ -198,6 +207,10 @@ class ChannelView:
         world = self._slack.server.world
         world.leave(self.channel, world.bot)
         return self
+
+    def message(self, ts: str) -> Card:
+        """The message of this ts."""
+        return Card(self._slack, self._slack.server.world.bot, self.channel, "", ts=ts)
 
     def messages(self) -> list[Json]:
         """The messages that all can see, as the Web API has them."""
