@@ -28,7 +28,7 @@ from bot.doctor.slack_queries import (
     SlackRefusalError,
     SlackUnreachableError,
 )
-from bot.inbound.connection import Connection, Envelope
+from bot.inbound.connection import Connection, ConnectionCount, Envelope
 from bot.inbound.identity import IN_THE_WORKSPACE, ORG_WIDE, is_org_wide
 from bot.outbound.slack_errors import failure_text
 from supervisor_core.common.service_names import CHAT
@@ -105,7 +105,7 @@ async def check_app_token(asking: SlackQueries, token: str) -> tuple[str, CheckR
     try:
         answer = await asking(asking.client.apps_connections_open, app_token=token)
     except SlackRefusalError as error:
-        return "", CheckResult(APP, False, *_no_connection(error.word))
+        return "", CheckResult(APP, False, *_no_connection(error))
     except SlackUnreachableError as error:
         if asking.away:
             raise
@@ -133,12 +133,16 @@ def compare_apps(app_id: str, url: str) -> CheckResult | None:
     return CheckResult(APP, False, message, COPY_APP_TOKEN)
 
 
-async def check_connection(url: str, seen: DaemonState, network: Network) -> CheckResult:
-    """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours."""
+async def check_connection(
+    url: str, seen: DaemonState, counted: ConnectionCount | None, network: Network
+) -> CheckResult:
+    """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours.
+
+    Beside a daemon none is opened: Slack would send it some of the commands, and they'd be lost."""
     if seen.state == "unresponsive":
         return CheckResult(CONNECTION, True, "not checked: a daemon may hold it, but doesn't respond")
     if seen.state == "running":
-        return _of_daemon(seen.service(CHAT))
+        return _of_daemon(seen.service(CHAT), counted)
     try:
         others = await _others(url, network)
     except (ClientError, OSError, TimeoutError) as error:
@@ -151,19 +155,31 @@ async def check_connection(url: str, seen: DaemonState, network: Network) -> Che
             f"for some hours; a new app-level token ends that ({SETTINGS} → Basic Information)."
         )
         return CheckResult(CONNECTION, False, message, remedy)
-    return CheckResult(CONNECTION, True, "works, and nothing else uses this token")
+    return CheckResult(CONNECTION, True, "works, and no other process is connected with this token now")
 
 
-def _of_daemon(service: Mapping[str, object]) -> CheckResult:
+def _of_daemon(service: Mapping[str, object], counted: ConnectionCount | None) -> CheckResult:
     state, reason = service.get("state"), service.get("reason") or "no reason given"
     if state == DISABLED:
         remedy = "Run: supervisor daemon restart."
         return CheckResult(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
     if service.get("health") == HEALTHY:
-        return CheckResult(CONNECTION, True, "the daemon is connected, and nothing else uses this token")
+        return CheckResult(CONNECTION, True, f"the daemon is connected{_beside(counted)}")
     error = f" ({service['last_error']})" if service.get("last_error") else ""
     remedy = "If another process is named, stop it. Otherwise see the other checks and the daemon's log."
     return CheckResult(CONNECTION, False, f"the daemon reports: {reason}{error}", remedy)
+
+
+def _beside(counted: ConnectionCount | None) -> str:
+    """The other connections, as far as the daemon knows. Slack counts only when one opens."""
+    if counted is None:
+        return "; whether another process uses this token isn't known"
+    then = f"when it connected at {counted.at:%Y-%m-%d %H:%M} UTC"
+    later = "a process that connected later isn't known"
+    if counted.cut:
+        cut = "a connection" if counted.cut == 1 else f"{counted.cut} connections"
+        return f"; {then}, Slack may have counted {cut} that was cut, or another process; {later}"
+    return f"; {then}, no other process used this token; {later}"
 
 
 async def _others(url: str, network: Network) -> int:
@@ -195,19 +211,21 @@ def _bot_remedy(word: str) -> str:
     return NEW_BOT_TOKEN if word in UNINSTALLED else COPY_BOT_TOKEN
 
 
-def _no_connection(word: str) -> tuple[str, str]:
+def _no_connection(error: SlackRefusalError) -> tuple[str, str]:
+    word = error.word
     if word == "socket_mode_not_enabled":
         return "Socket Mode is off for this app", SOCKET_MODE_ON
     if word in ("missing_scope", "no_permission"):
-        return "the app-level token lacks the scope connections:write, which can't be added later", NEW_APP_TOKEN
+        lacks = "the app-level token lacks the scope connections:write, which can't be added later"
+        return f"{lacks}: {error}", NEW_APP_TOKEN
     if word == "not_allowed_token_type":
         return "Slack says this isn't an app-level token", COPY_APP_TOKEN
     if word in ("access_denied", "forbidden_team", "team_access_not_granted"):
         return (
-            f"Slack doesn't allow the app in this workspace: {word}",
+            f"Slack doesn't allow the app in this workspace: {error}",
             "Ask a workspace admin to approve the app.",
         )
-    return f"Slack rejects the app-level token: {word}", NEW_APP_TOKEN
+    return f"Slack rejects the app-level token: {error}", NEW_APP_TOKEN
 
 
 INTERACTIVITY = "slack_interactivity"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bot.doctor.slack_queries import SlackQueries
+from bot.doctor.slack_queries import SlackQueries, reason_of
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import CheckResult
 
@@ -58,9 +58,9 @@ def channel_problem(channel: str, settings: list[str], answer: Mapping[str, Any]
         return CheckResult(name, False, f"{who} doesn't exist, or is private and the bot isn't a member", remedy)
     if answer.get("error") == "missing_scope":
         remedy = "Grant channels:read and groups:read (im:read for a direct message); see slack_scopes."
-        return CheckResult(name, False, f"{who} can't be checked: a scope is missing", remedy)
+        return CheckResult(name, False, f"{who} can't be checked: {reason_of(answer)}", remedy)
     if "error" in answer:
-        return CheckResult(name, False, f"{who} can't be checked: {answer['error']}", FIND)
+        return CheckResult(name, False, f"{who} can't be checked: {reason_of(answer)}", FIND)
     title = f"{who} (#{answer.get('name') or channel})"
     if answer.get("is_archived"):
         return CheckResult(name, False, f"{title} is archived", "Name another channel, or unarchive it in Slack.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.access.rules import Person, configured_ids, membership
 from bot.doctor.channels import FIND as FIND_CHANNEL
-from bot.doctor.slack_queries import SlackQueries, SlackRefusalError
+from bot.doctor.slack_queries import SlackQueries, SlackRefusalError, reason_of, refused
 from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Risk
@@ -80,7 +80,7 @@ async def _groups(asking: SlackQueries) -> Mapping[str, Any]:
     try:
         answer = await asking(asking.client.usergroups_list, include_disabled=True, include_count=True)
     except SlackRefusalError as error:
-        return {"error": error.word}
+        return refused(error)
     return {str(group["id"]): group for group in answer["usergroups"]}
 
 
@@ -91,10 +91,11 @@ def user_problem(
     name, where = f"slack_user_{who}", ", ".join(settings)
     error = answer.get("error")
     if error == "missing_scope":
-        return CheckResult(name, False, f"{where}: {who} can't be looked up", "Grant users:read; see slack_scopes."), ""
+        message = f"{where}: {who} can't be looked up: {reason_of(answer)}"
+        return CheckResult(name, False, message, "Grant users:read; see slack_scopes."), ""
     if error:
         remedy = f"Correct the id, or remove it from the configuration. {FIND_USER}"
-        words = "isn't known to Slack" if error == "user_not_found" else f"can't be looked up: {error}"
+        words = "isn't known to Slack" if error == "user_not_found" else f"can't be looked up: {reason_of(answer)}"
         return CheckResult(name, False, f"{where}: {who} {words}", remedy), ""
     person = Person.from_slack(who, answer)
     title = f"{who} ({person.name})"
@@ -124,7 +125,7 @@ def group_problem(who: str, settings: list[str], known: Mapping[str, Any]) -> Ch
         message = f"{where}: {who} gives no rights: the workspace's plan doesn't include user groups"
         return CheckResult(name, False, message, f"Name people by user id instead. {FIND_USER}")
     if error:
-        message = f"{where}: {who} can't be looked up: {error}"
+        message = f"{where}: {who} can't be looked up: {reason_of(known)}"
         return CheckResult(name, False, message, "Grant usergroups:read; see slack_scopes.")
     group = known.get(who)
     if group is None:
@@ -145,10 +146,12 @@ def member_channel_problem(who: str, settings: list[str], answer: Mapping[str, A
     error = answer.get("error")
     if error == "missing_scope":
         remedy = "Grant channels:read and groups:read; see slack_scopes."
-        return CheckResult(name, False, f"{where}: {who} gives no rights: a scope is missing", remedy), ""
+        return CheckResult(name, False, f"{where}: {who} gives no rights: {reason_of(answer)}", remedy), ""
     if error:
         words = (
-            "it doesn't exist, or is private and the bot isn't a member" if error == "channel_not_found" else str(error)
+            "it doesn't exist, or is private and the bot isn't a member"
+            if error == "channel_not_found"
+            else reason_of(answer)
         )
         remedy = f"Correct the id, or invite the bot to the channel. {FIND_CHANNEL}"
         return CheckResult(name, False, f"{where}: {who} gives no rights: {words}", remedy), ""

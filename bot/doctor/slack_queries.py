@@ -105,12 +105,22 @@ class SlackQueries:
         key: str,
         **arguments: Any,  # noqa: ANN401 (whatever the method takes)
     ) -> Mapping[str, Any]:
-        """One part of the answer, or `error` with Slack's reason."""
+        """One part of the answer, or `error` with Slack's code and `reason` with its explanation."""
         try:
             answer: Mapping[str, Any] = (await self(method, **arguments))[key]
         except SlackRefusalError as error:
-            return {"error": error.word}
+            return refused(error)
         return answer
+
+
+def refused(error: SlackRefusalError) -> Mapping[str, Any]:
+    """A refusal in place of an answer."""
+    return {"error": error.word, "reason": str(error)}
+
+
+def reason_of(answer: Mapping[str, Any]) -> str:
+    """The explanation of a refusal, with the scope that is needed and those that the token has."""
+    return str(answer.get("reason") or answer.get("error") or "")
 
 
 def _reason(error: SlackApiError) -> tuple[str, int, Mapping[str, str]]:

@@ -361,7 +361,10 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     )
     assert "Reinstall" in scopes["remedy"]
     assert told.failed == ["slack_scopes", f"slack_channel_{secret.id}", f"slack_group_{GROUP}"]
-    assert "a scope is missing" in told[f"slack_channel_{secret.id}"]["message"]
+    refused = told[f"slack_channel_{secret.id}"]["message"]
+    assert "missing_scope" in refused
+    assert "needs groups:read; the token has app_mentions:read,channels:read,chat:write" in refused
+    assert "needs usergroups:read; the token has app_mentions:read" in told[f"slack_group_{GROUP}"]["message"]
 
 
 REQUIRED_ONLY = {
@@ -620,7 +623,9 @@ async def test_with_a_daemon_it_is_the_daemon_that_is_asked(home: Home, slack: P
     told = await asyncio.to_thread(examined, home, slack)
     assert told.failed == [], told.output
     assert f"pid {daemon.pid}" in told["daemon"]["message"]
-    assert "the daemon is connected" in told["slack_connection"]["message"]
+    message = told["slack_connection"]["message"]
+    assert message.startswith("the daemon is connected; when it connected at 20")
+    assert message.endswith("no other process used this token; a process that connected later isn't known")
     assert len(slack.journal("connection")) == opened, "no connection beside the daemon's"
 
     os.kill(daemon.pid, signal.SIGSTOP)
