@@ -279,3 +279,24 @@ async def test_a_mistake_in_a_view_is_pointed_at_from_the_argument(slack: Playgr
         await client_of(slack).views_publish(user_id=slack.user("operator").id, view=view)
     assert refused.value.response["error"] == "invalid_arguments"
     assert "[json-pointer:/view/blocks/0]" in refused.value.response["response_metadata"]["messages"][0]
+
+
+async def test_scheduled_messages_are_listed_and_taken_back(slack: Playground):
+    client = client_of(slack)
+    ops, now = slack.channel("ops").id, int(time.time())
+    ids = [
+        (await client.chat_scheduleMessage(channel=ops, text=f"in {wait}", post_at=now + wait))["scheduled_message_id"]
+        for wait in (900, 600)
+    ]
+    listed = (await client.chat_scheduledMessages_list())["scheduled_messages"]
+    assert [(each["text"], each["channel_id"]) for each in listed] == [("in 600", ops), ("in 900", ops)]
+    early = await client.chat_scheduledMessages_list(channel=ops, latest=str(now + 700))
+    assert [each["id"] for each in early["scheduled_messages"]] == ids[1:]
+    assert await error_of(client.chat_scheduledMessages_list(channel="C0NONE")) == "invalid_channel"
+    await client.chat_deleteScheduledMessage(channel=ops, scheduled_message_id=ids[1])
+    again = client.chat_deleteScheduledMessage(channel=ops, scheduled_message_id=ids[1])
+    assert await error_of(again) == "invalid_scheduled_message_id"
+    slack.advance(1000)
+    await slack.channel("ops").shows("in 900")
+    assert (await client.chat_scheduledMessages_list())["scheduled_messages"] == []
+    await slack.channel("ops").does_not_show("in 600")

@@ -175,9 +175,42 @@ def schedule(call: Call) -> Json:
         raise SlackError("restricted_too_many")
     message_id = world.workspace.new_id("Q")
     fields = given.fields() | thread(call, channel) | content.bot_fields(call)
-    world.scheduled.append({"id": message_id, "at": at, "channel": channel.id, "fields": fields})
+    world.scheduled.append({"id": message_id, "at": at, "made": int(now), "channel": channel.id, "fields": fields})
     answer = {"ok": True, "channel": channel.id, "scheduled_message_id": message_id, "post_at": at}
     return answer | {"message": {"type": "delayed_message"} | fields}
+
+
+@handles("chat.scheduledMessages.list")
+def list_scheduled(call: Call) -> Json:
+    """The messages that wait, the next one first."""
+    wanted = call.text("channel")
+    if wanted and wanted not in call.world.workspace.channels:
+        raise SlackError("invalid_channel")
+    oldest, latest = call.number("oldest", 0), call.number("latest", 0)
+    found = [
+        {
+            "id": item["id"],
+            "channel_id": item["channel"],
+            "post_at": item["at"],
+            "date_created": item["made"],
+            "text": item["fields"]["text"],
+        }
+        for item in sorted(call.world.scheduled, key=lambda item: int(item["at"]))
+        if wanted in ("", item["channel"]) and oldest <= item["at"] <= (latest or item["at"])
+    ]
+    page, after = call.page(found, 100)
+    return {"ok": True, "scheduled_messages": page, "response_metadata": after}
+
+
+@handles("chat.deleteScheduledMessage")
+def delete_scheduled(call: Call) -> Json:
+    """Take back a message that still waits."""
+    channel, wanted = call.channel(), call.text("scheduled_message_id")
+    for item in call.world.scheduled:
+        if item["id"] == wanted and item["channel"] == channel.id:
+            call.world.scheduled.remove(item)
+            return {"ok": True}
+    raise SlackError("invalid_scheduled_message_id")
 
 
 async def post_what_is_due(world: World) -> None:

@@ -70,6 +70,8 @@ METHODS = {
         f"{_CONTENT} {_LOOK} thread_ts reply_broadcast mrkdwn unfurl_links unfurl_media container_id"
         " current_draft_last_updated_ts",
     ),
+    "chat.deleteScheduledMessage": _method("chat:write", "t3", "channel scheduled_message_id", "as_user"),
+    "chat.scheduledMessages.list": _method("", "t3", "", f"channel latest oldest team_id {_PAGE}"),
     "chat.scheduleMessage": _method(
         "chat:write", "t3", "channel post_at", f"{_CONTENT} {_LOOK} thread_ts reply_broadcast unfurl_links unfurl_media"
     ),
