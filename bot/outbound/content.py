@@ -30,6 +30,7 @@ from bot.views.cards.card import command_card
 from bot.views.cards.configuration import config_card
 from bot.views.cards.next_steps import UNDOABLE, CardContext, UndoState
 from bot.views.cards.notices import pause_flag
+from bot.views.cards.outcome import rests_paused
 from bot.views.files import Attachment
 from bot.views.home.sections import OpenAlert, RecentCommand
 from bot.views.text import escape, in_span
@@ -319,7 +320,9 @@ class MessageComposer:
             undone = self._undone(connection, found)
             watched = bakes.of_task(connection, task_id)
             asks = {name for name in (*OFFERED, found[0].command) if self._needs_approval(name)}
-            return command_card(found, now, CardContext(details, undone, watched, asks))
+            paused = [job for job in found if rests_paused(job)]
+            resumed = {job.worker_id: by for job in paused if (by := jobs.resumed_by(connection, job))}
+            return command_card(found, now, CardContext(details, undone, watched, asks, resumed))
         return approval_card(details) if details else None
 
     def _reply(self, connection: Connection, message: PendingMessage) -> Content | None:

@@ -19,11 +19,11 @@ from bot.outbound.modals import Modals
 from bot.pools import previews
 from bot.requests.forms import chosen_channel, read_choice
 from bot.views import forms as views
-from bot.views.blocks import Json, context, section
+from bot.views.blocks import Json, context, option, section
 from bot.views.cards.preview import ON_A_CARD, previews_as_text
 from bot.views.form_fields import COMMITS, TARGET, commit_menu
 from bot.views.forms import FormContext, LivePreview
-from bot.views.text import error_text
+from bot.views.text import error_text, unescape
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG
@@ -199,9 +199,13 @@ def seen_in(view: Mapping[str, Any], config: SupervisorConfig) -> str:
 
 
 def _menu(view: Mapping[str, Any]) -> Json | None:
-    """The menu of known commits in this form."""
-    blocks = [each for each in view.get("blocks") or () if "@" in str(each.get("block_id"))]
-    return dict(blocks[0]) if blocks else None
+    """The menu of known commits in this form. Slack escapes the texts of a view when it sends it back."""
+    for block in view.get("blocks") or ():
+        if "@" in str(block.get("block_id")):
+            options = [option(unescape(each["text"]["text"]), each["value"]) for each in block["element"]["options"]]
+            first = options[0]
+            return {**block, "element": {**block["element"], "options": options, "initial_option": first}}
+    return None
 
 
 def _in_time(look: Callable[[], Any], deadline: float) -> Any:  # noqa: ANN401 (whatever `look` returns)

@@ -33,9 +33,12 @@ def inert(text: str, most: int) -> str:
     There is no escape for `*`, `_`, `~` and backticks, so a word with one of them is set as code: the name `a_b` looks
     as it should anyway. Where that makes it too long, those characters are left out.
     """
-    line = one_line(text, most)
-    marked = "".join(map(_inert_word, re.split(r"(\s+)", line)))
-    return marked if len(marked) <= most else fit(escape(line.translate(UNSTYLED)), most)
+    return _inert(one_line(text, most), most)
+
+
+def _inert(text: str, most: int) -> str:
+    marked = "".join(map(_inert_word, re.split(r"(\s+)", text)))
+    return marked if len(marked) <= most else fit(escape(text.translate(UNSTYLED)), most)
 
 
 def _inert_word(word: str) -> str:
@@ -179,7 +182,8 @@ def mentions(people: Iterable[Issuer], but: str = "") -> str:
 
 LONGEST_TYPED = 400  # characters of something that is repeated letter by letter
 
-LONGEST_TEXT = 600
+LONGEST_TEXT, LONGEST_ERROR = 600, 2000
+"""Characters of a part of a sentence, and of an error."""
 
 
 def phrase_markup(phrase: Phrase) -> str:
@@ -200,11 +204,12 @@ def code_span(word: str) -> str:
 
 def error_text(error: SupervisorError) -> str:
     """The error and its remedy."""
-    return f"{escape(error.message)} {phrase_markup(error.todo)}".rstrip()
+    return f"{_inert(error.message, LONGEST_ERROR)} {phrase_markup(error.todo)}".rstrip()
 
 
 def _text(words: str) -> str:
-    return escape(fit(words, LONGEST_TEXT))
+    """A part of a sentence that may hold data. Its line breaks stay, and the spaces around it."""
+    return _inert(words, LONGEST_TEXT)
 
 
 def _line(word: str) -> str:

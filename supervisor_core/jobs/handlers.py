@@ -162,7 +162,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     newer = host.pauses.read(worker.id)
     if newer and newer != pause:
         words = f"{worker.id} was stopped, but not started again. {why_paused(worker, newer)}"
-        return Outcome.failed(words, **{**details, "paused": True})
+        return Outcome.failed(words, **{**details, "paused": True, "paused_meanwhile": True})
     host.progress(f"starting {worker.id}")
     try:
         started = start_watcher(host.processes, host.drive, host.config, worker)

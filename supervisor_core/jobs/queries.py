@@ -5,7 +5,9 @@ A job waits only for earlier rows of its own command, so no two wait for each ot
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
@@ -49,6 +51,25 @@ def later_jobs(job: Job) -> ColumnElement[bool]:
     """The rows of its command after this one that have not begun."""
     same = (jobs.c.task_id == job.task_id, jobs.c.handler == job.handler, jobs.c.door == job.door)
     return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
+
+
+RESUME, PAUSING, PAUSES = "resume", ("pause", "restart_watcher"), 20
+"""The handler that ends a pause, those that may leave a worker paused, and how many of their cards a resume updates."""
+
+
+def first_resume_after(job: Job) -> Select[Any]:
+    """The first job after this one that resumed its worker."""
+    later = (jobs.c.worker_id == job.worker_id, jobs.c.job_id > job.job_id, jobs.c.success.is_(True))
+    return select(jobs).where(*later, jobs.c.handler == RESUME).order_by(jobs.c.job_id).limit(1)
+
+
+def pauses_before(resumed: Job) -> Select[Any]:
+    """The ids of the newest commands since the worker's last resume that may have left it paused."""
+    before = (jobs.c.worker_id == resumed.worker_id, jobs.c.job_id < resumed.job_id)
+    last = select(func.max(jobs.c.job_id)).where(*before, jobs.c.success.is_(True), jobs.c.handler == RESUME)
+    since = jobs.c.job_id > func.coalesce(last.scalar_subquery(), 0)
+    found = select(jobs.c.task_id).where(*before, since, jobs.c.handler.in_(PAUSING))
+    return found.order_by(jobs.c.job_id.desc()).limit(PAUSES)
 
 
 NAMED = 3  # workers of a command

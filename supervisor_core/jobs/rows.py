@@ -228,6 +228,12 @@ def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
+def resumed_by(connection: Connection, paused: Job) -> Job | None:
+    """The first command after this one that resumed its worker, if one did."""
+    row = connection.execute(turns.first_resume_after(paused)).mappings().first()
+    return _job(row) if row else None
+
+
 def ended_since(connection: Connection, handlers: Collection[str], since: datetime) -> list[int]:
     """Which jobs of these handlers have come to their end after this moment. A look into an index."""
     query = select(jobs.c.job_id).where(jobs.c.handler.in_(tuple(handlers)), jobs.c.finished_at > since)
@@ -312,6 +318,9 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
     if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
         digest = str(outcome.details.get("report_sha256") or "")
         replies.order_report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
+    if outcome.success and ended.handler == turns.RESUME:
+        paused = connection.execute(turns.pauses_before(ended)).scalars()
+        record(connection, supervisor_id, None, [refresh_card(task_id) for task_id in paused], now)
     left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
     if connection.execute(left).first() is None:
         replies.order_replies(connection, supervisor_id, ended.task_id, now)

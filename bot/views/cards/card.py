@@ -155,6 +155,8 @@ def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
             for name, undone in about.undone.items()
             if undone.by is not None
         ]
+        resumed = about.resumed.items()
+        notes += [f":arrow_forward: {inert(name, LINE)} resumed by {mention(by.issuer)}" for name, by in resumed]
     for job in jobs:
         details = details_of(job) if not has_failed(job) else {}
         if len(jobs) == 1:
@@ -191,14 +193,14 @@ def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list
         people += f", approved by {', '.join(first_lines(agreed, VOTERS, 'and {} more'))}"
     said = [people]
     failed = tried(jobs)
-    paused = first.handler == "pause" and has_ended(jobs) and not failed
+    paused = has_ended(jobs) and not failed and first.handler == "pause"
     if first.label and not paused:
         said.append(f"label: {inert(first.label, LINE)}")
     if note := first.params.get(NOTE_KEY):
         said.append(f"note: {inert(str(note), LINE)}")
     if has_ended(jobs):
         details = details_of(first)
-        if paused:
+        if paused and len(about.resumed) < len(jobs):
             said.append("stays paused until resumed")
         if len(jobs) > 1 or not changed_code(first) or has_failed(first):
             said.append(f"took {format_span(seconds_of(jobs, now))}")

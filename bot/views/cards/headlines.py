@@ -18,6 +18,7 @@ from bot.views.cards.outcome import (
     has_failed,
     is_interrupted,
     leaves_down,
+    paused_instead,
     tried,
     turns_of,
     was_reverted,
@@ -58,6 +59,8 @@ def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
     title = f"*{inert(title_of(jobs), LINE)}*"
     if (by := _undone_by(jobs, about)) is not None:
         return f"{sign} {title}, undone by {mention(by.issuer)}"
+    if len(jobs) == 1 and (resumed := about.resumed.get(jobs[0].worker_id)) is not None:
+        return f"{sign} {title}, resumed by {mention(resumed.issuer)}"
     return f"{sign} {title}{_fact(jobs)}"
 
 
@@ -81,6 +84,9 @@ def title_of(jobs: Sequence[Job]) -> str:
         if all(map(changed_nothing, jobs)):
             return f"{_noun(jobs[0], names)}: nothing to do"
         return f"{done.format(names)} {_commits_back(jobs[0])}".rstrip()
+    if all(map(paused_instead, failed)):
+        whose = names if len(jobs) == 1 else f"{len(failed):,} of {len(jobs):,} workers"
+        return f"{whose} paused during the restart"
     word = "interrupted" if any(map(is_interrupted, failed)) else "failed"
     if len(jobs) == 1:
         return f"{_noun(jobs[0], names)} {word}{' and was reverted' if was_reverted(jobs[0]) else ''}"
@@ -98,6 +104,8 @@ def line_of(job: Job, about: CardContext) -> str:
     first = inert(error_parts(error_of(job)).first, LINE) if has_failed(job) else ""
     if not_begun(job):
         said = "not started"
+    elif paused_instead(job):
+        said = "paused during the restart"
     elif is_interrupted(job):
         said = "interrupted"
     elif has_failed(job):
@@ -115,6 +123,8 @@ def look(jobs: Sequence[Job], about: CardContext) -> tuple[str, Color]:
         return ":fast_forward:", Color.QUIET
     if any(map(leaves_down, jobs)):
         return ":x:", Color.CRITICAL
+    if (failed := tried(jobs)) and all(map(paused_instead, failed)):
+        return ":double_vertical_bar:", Color.QUIET
     if tried(jobs) or any(is_degraded(job, about) for job in jobs):
         return ":warning:", Color.WARNING
     if _undone_by(jobs, about) is not None:
@@ -158,7 +168,7 @@ def _fact(jobs: Sequence[Job]) -> str:
             return f": {sum(1 for each in jobs if each.state in FINAL)} of {len(jobs)} done"
         return f": {step_text(job) or ('queued' if job.state is JobState.QUEUED else 'running')}"
     if not several and tried(jobs):
-        return _failure_fact(job)
+        return "" if paused_instead(job) else _failure_fact(job)
     if not several and changed_code(job) and "update" in job.handler:
         details = details_of(job)
         commits, _ = sizes(details)

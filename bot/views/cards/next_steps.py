@@ -14,10 +14,11 @@ from bot.views.cards.outcome import (
     details_of,
     down_workers,
     has_ended,
-    has_failed,
     is_cut,
     is_interrupted,
     leaves_down,
+    paused_instead,
+    rests_paused,
     tried,
     turns_of,
 )
@@ -58,6 +59,8 @@ class CardContext:
     """The watches that it started."""
     asks: Collection[str] = ()
     """The commands that need an approval."""
+    resumed: Mapping[str, Job] = field(default_factory=dict)
+    """The command that resumed each paused worker since, by worker."""
 
 
 def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
@@ -66,14 +69,21 @@ def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
         return []
     named = len(jobs) > 1
     undos = [_undo(job, about, named=named) for job in undoable(jobs, about)]
-    if failed := tried(jobs):
+    failed = tried(jobs)
+    if all(map(paused_instead, failed)) and any(map(rests_paused, jobs)):
+        return _resumes(jobs, about, named=named)
+    if failed:
         return [*undos, *_after_failure(failed, about, named=named, undo=bool(undos))][:BUTTONS]
     if undos:
         return [*undos, *([] if named else [_button(jobs[0], about, "logs", "Show log")])][:BUTTONS]
-    if jobs[0].handler == "pause" and all(not has_failed(job) for job in jobs):
-        resumes = [_button(job, about, "resume", named=named, style="" if named else "primary") for job in jobs]
-        return [*resumes, *([] if named else [_button(jobs[0], about, "status")])][:BUTTONS]
     return []
+
+
+def _resumes(jobs: Sequence[Job], about: CardContext, *, named: bool) -> list[Json]:
+    """A button for each worker that is still paused."""
+    rests = [job for job in jobs if rests_paused(job) and job.worker_id not in about.resumed]
+    resumes = [_button(job, about, "resume", named=named, style="" if named else "primary") for job in rests]
+    return [*resumes, *([_button(jobs[0], about, "status")] if resumes and not named else [])][:BUTTONS]
 
 
 def undoable(jobs: Sequence[Job], about: CardContext) -> list[Job]:

@@ -100,7 +100,7 @@ def was_reverted(job: Job) -> bool:
 def leaves_down(job: Job) -> bool:
     """True for a failed job whose worker isn't known to run as it should."""
     details = details_of(job)
-    if not has_failed(job) or job.handler in HARMLESS or not_begun(job):
+    if not has_failed(job) or job.handler in HARMLESS or not_begun(job) or paused_instead(job):
         return False
     if is_interrupted(job) or details.get("survivors"):
         return True
@@ -109,6 +109,16 @@ def leaves_down(job: Job) -> bool:
     if job.handler in CODE_HANDLERS:  # refused before any worker was stopped
         return False
     return not details.get("pid")
+
+
+def paused_instead(job: Job) -> bool:
+    """True for a restart during which somebody paused the worker: it's stopped, as the newer command wants."""
+    return has_failed(job) and bool(details_of(job).get("paused_meanwhile"))
+
+
+def rests_paused(job: Job) -> bool:
+    """True for a job that left its worker paused, as somebody wanted."""
+    return paused_instead(job) or (job.handler == "pause" and job.outcome is not None and not has_failed(job))
 
 
 def down_workers(job: Job) -> list[str]:

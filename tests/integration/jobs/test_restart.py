@@ -372,6 +372,7 @@ def test_one_that_is_paused_while_it_stops_is_not_started(
     outcome = place.restart()
     assert (outcome.success, place.pid) == (False, None)
     assert "OrionMX was stopped, but not started again. OrionMX is paused by bob - wait" in str(outcome.error)
+    assert outcome.details["paused_meanwhile"] is True
 
 
 def test_a_drive_that_goes_while_it_stops_keeps_no_worker_down(

@@ -83,7 +83,18 @@ def left(worker: str) -> Job:
     return job(worker, "restart_watcher", outcome=NOT_BEGUN)
 
 
+OVERTAKEN = Outcome.failed(
+    "OrionMX was stopped, but not started again. It's paused by anna since 14:30: backup.",
+    was_running=True,
+    new_pid=None,
+    paused_meanwhile=True,
+)
 CASES: Mapping[str, Sequence[Job]] = {
+    "restart_paused": [job(handler="restart_watcher", outcome=OVERTAKEN)],
+    "several_restarts_one_paused": [
+        job("North", "restart_watcher", outcome=RESTARTED),
+        job("South", "restart_watcher", outcome=OVERTAKEN),
+    ],
     "accepted": [job(state=JobState.QUEUED)],
     "under_way": [job(state=JobState.STARTED)],
     "paused": [job(outcome=PAUSED)],
@@ -175,6 +186,26 @@ def test_a_thousand_workers_that_had_no_turn_fit_and_no_error_of_theirs_is_repea
     assert check_message(made, update=True) == []
     assert "failed on 1 of 1,001 workers, not started on 1,000" in made["text"]
     assert str(NOT_BEGUN.error) not in json.dumps(made)
+
+
+@pytest.mark.parametrize("paused", [job(outcome=PAUSED), job(handler="restart_watcher", outcome=OVERTAKEN)])
+def test_a_worker_that_rests_has_resume_until_somebody_has_resumed_it(paused: Job) -> None:
+    waiting = command_card([paused], NOW)
+    assert list(buttons_of(waiting)) == ["Resume", "Status"]
+    assert waiting["attachments"][0]["color"] == Color.QUIET
+    by = job(handler="resume", issuer=ANNA, outcome=Outcome.done())
+    done = command_card([paused], NOW, CardContext(resumed={"OrionMX": by}))
+    assert buttons_of(done) == {}
+    assert "resumed by anna (cli)" in done["text"]
+    assert "stays paused" not in json.dumps(done)
+
+
+def test_of_several_paused_workers_those_still_paused_keep_their_button() -> None:
+    both = [job("North", outcome=PAUSED), job("South", outcome=PAUSED)]
+    by = job("North", handler="resume", issuer=ANNA, outcome=Outcome.done())
+    made = command_card(both, NOW, CardContext(resumed={"North": by}))
+    assert list(buttons_of(made)) == ["Resume South"]
+    assert "North resumed by anna (cli)" in json.dumps(made)
 
 
 def test_every_golden_card_has_its_case() -> None:

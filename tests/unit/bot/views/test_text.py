@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.text import escape, fit, in_span, inert, unescape
+from bot.views.text import LONGEST_ERROR, error_text, escape, fit, in_span, inert, phrase_markup, unescape
+from supervisor_core.common.errors import CommandText, SupervisorError
 
 
 def test_a_text_that_fits_stays_as_it_is() -> None:
@@ -69,6 +70,14 @@ def test_an_escaped_text_has_no_markup_and_comes_back_as_it_was(text: str) -> No
 )
 def test_words_with_markers_are_set_as_code(typed: str, shown: str) -> None:
     assert inert(typed, 100) == shown
+
+
+def test_data_in_a_sentence_or_an_error_is_not_styled_and_the_spaces_around_it_stay() -> None:
+    phrase = ("paused by *a* _b_\n", CommandText("resume North"), " <!channel>")
+    assert phrase_markup(phrase) == "paused by `*a*` `_b_`\n`/supervisor resume North` &lt;!channel&gt;"
+    error = SupervisorError("No file `a b` in *x*.", remedy="Look at my_file.")
+    assert error_text(error) == "No file 'a b' in `*x*`. Look at `my_file`."
+    assert len(error_text(SupervisorError("a_b " * 5000))) <= LONGEST_ERROR
 
 
 markers = st.text(alphabet="*_~`ab .,()<&\n'", max_size=60)
