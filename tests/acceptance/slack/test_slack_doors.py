@@ -10,7 +10,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.slack.slack_home import ACCESS, SlackHome, asked, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, sent_by_shell, started
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 OPS = "C0OPS"
@@ -158,3 +158,20 @@ async def test_where_the_bot_is_no_member_the_asker_has_the_card_and_how_to_invi
     card = await operator.dm().shows("North paused")
     await card.shows("/invite @")
     await slack.channel("ops").shows(0, "messages")
+
+
+async def test_the_message_of_a_pause_loses_its_button_when_somebody_resumes_the_worker_from_the_shell(
+    home: Home, slack: Playground
+) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    card = await operator.slash("/supervisor pause North")
+    await card.becomes("North paused")
+    await card.button("Resume").click(confirm=False)
+    assert isinstance(home, SlackHome)
+    await sent_by_shell(home, "resume North")
+    await card.button("Resume").is_gone()
+    await card.shows("North paused, resumed by")
+    again = await operator.slash("/supervisor pause North")
+    await again.button("Resume").click(confirm=False)
+    await card.shows("North paused, resumed by")

@@ -40,7 +40,7 @@ def a_code_home_in_slack(
 ) -> Iterator[CodeInSlack]:
     """The operator may give commands there, the approver may agree to them."""
     clones: Clones = origin_and_checkout(folder / "code", history)
-    settings = {"enabled": True, "access": ACCESS, "welcome": False, **slack}
+    settings = {"enabled": True, "access": ACCESS, **slack}
     made = {name: code_worker(clones.checkout.folder) for name in workers}
     with a_home(folder / "home", made, make=CodeInSlack, slack=settings) as home:
         assert isinstance(home, CodeInSlack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,12 @@ WAITING = """
 
 
 class SlackHome(Home):
-    """A home whose daemon is pointed at a local Slack."""
+    """A home whose daemon is pointed at a local Slack. The bot introduces itself only where a test wants that."""
 
     slack: dict[str, str]
+
+    def __init__(self, folder: Path, workers: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        super().__init__(folder, workers, {**settings, "slack": {"welcome": False, **settings.get("slack", {})}})
 
     @property
     def environ(self) -> dict[str, str]:
@@ -72,7 +75,7 @@ class SlackHome(Home):
 @contextmanager
 def a_slack_home(folder: Path, workers: dict[str, Any] | None = None, **slack: Any) -> Iterator[SlackHome]:
     """A home in Slack, with one demo worker; the operator may give commands there."""
-    settings = {"enabled": True, "access": ACCESS, "welcome": False, **slack}
+    settings = {"enabled": True, "access": ACCESS, **slack}
     with a_home(folder, workers, make=SlackHome, slack=settings) as made:
         assert isinstance(made, SlackHome)
         yield made
