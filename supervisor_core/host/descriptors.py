@@ -50,7 +50,7 @@ def set_mode(descriptor: int, mode: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, however little the system takes at a time."""
+    """Write all bytes, in as many calls as the system needs."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -72,7 +72,7 @@ def known_flags(*names: str) -> int:
 
 
 def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
-    """Rename; on Windows again, a bounded number of times, while somebody looks at the file."""
+    """Rename a file. On Windows, retry a limited number of times while another program has it open."""
     for attempt in range(1, RENAME_ATTEMPTS + 1):
         try:
             rename()
@@ -86,7 +86,7 @@ def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None]
 
 
 def temporary_name(name: str, *, only_writer: bool) -> str:
-    """The name of a temporary file: one that nobody else has, or for an only writer always the same."""
+    """The name of a temporary file: unique, or always the same for an only writer."""
     kept = os.fsencode(name)[:_NAME_KEPT_BYTES].decode(errors="ignore")
     if not only_writer:
         return f".{kept}.{os.urandom(6).hex()}.tmp"

@@ -14,18 +14,18 @@ import psutil
 
 
 class DiskUsage(NamedTuple):
-    """In bytes. `free` is what we may still write, so it may be less than `total` without `used`."""
+    """The space in bytes. `free` is the space that we can use, so it may be less than `total` minus `used`."""
 
     total: int
     used: int
     free: int
     percent: float
-    """Used, of what we may use at all."""
+    """The used share of the space that we can use."""
     percent_free: float
 
 
 def disk_space(folder: Path) -> DiskUsage:
-    """The disk that this folder lies on. It may hang as long as that does."""
+    """The space on the disk of this folder. The call may hang as long as the disk does."""
     found = psutil.disk_usage(str(folder))
     return DiskUsage(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
 
@@ -75,9 +75,9 @@ class Mount(Protocol):
 
 
 def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
-    """The kind of network drive that the folder is on; empty for a local disk, and where the system doesn't tell.
+    """The kind of network drive that the folder is on; empty for a local disk, or if the system doesn't say.
 
-    Only the list of mounts is read, so a drive that hangs hangs nobody here.
+    It only reads the list of mounts, so it doesn't hang with the drive.
     """
     found: Mount | None = None
     for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
@@ -92,18 +92,18 @@ def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
 
 
 VMSTAT = Path("/proc/vmstat")
-"""The whole host's, kills within control groups among them."""
+"""The count of the whole host, including kills within control groups."""
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
 EVENTS = "memory.events"
-"""The own control group's, where the host's is not to be seen: workers live in the group of whoever started them."""
+"""The count of our own control group, if the host's is hidden. Workers are in the group of their starter."""
 
 WORD = "oom_kill"
 
 
 def memory_kills() -> int | None:
-    """The count; None where the system does not say."""
+    """The count of out-of-memory kills; None if the system doesn't say."""
     found = _count(VMSTAT)
     return found if found is not None else _count(_own_group() / EVENTS)
 

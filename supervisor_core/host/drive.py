@@ -1,7 +1,7 @@
 """The shared drive, which may hang: its calls run in threads of their own, bounded in time and in number.
 
-A call that hangs can't be ended, so its thread is left to it. While one hangs, every other call fails at once: what
-would wait behind it could overtake what came after.
+A call that hangs can't be ended, so it keeps its thread. While one hangs, every other call fails at once: a waiting
+call could otherwise run after a later one.
 
 `DriveIdentity` recognizes the drive: a file on it has a random id, and a note in the state folder repeats it. A mount
 point without its drive is an empty folder like any other, and "no flag" read there would end every pause. Device and
@@ -112,7 +112,7 @@ class Drive:
             self.identity.adopt()
 
     def _give_up(self, future: Future[Any]) -> None:
-        """Leave the call to its thread; one that has not begun is taken back."""
+        """Leave the call to its thread; cancel it if it hasn't begun."""
         if future.cancel():
             return
         with self._lock:
@@ -132,8 +132,8 @@ ID_BYTES = 16
 
 ADOPT_ATTEMPTS, PATIENT_ATTEMPTS = 20, 8
 ADOPT_PAUSE_SECONDS = 0.01
-"""While another host creates the marker, it has a second name for a moment, and can't be read. One that keeps the
-second name was left so by a crash."""
+"""While another host creates the marker, it has a second name for a moment and can't be read. A second name that stays
+is from a crash."""
 
 
 class DriveIdentity:
@@ -147,9 +147,9 @@ class DriveIdentity:
         self._mode = file_mode
 
     def noted(self) -> str:
-        """The id of the drive that we have worked with; empty where there is none, or where another path is meant.
+        """The id of the known drive; empty if there is none, or if the note is for another path.
 
-        Read each time, so that a person may delete the note beneath a daemon.
+        The note is read each time, so that a person can delete it while the daemon runs.
         """
         try:
             note = read_json(self._note)
@@ -165,7 +165,7 @@ class DriveIdentity:
         return _id(note)
 
     def confirm(self) -> None:
-        """Raise `DriveUnavailable` where this is not the drive that we have worked with. Hangs as long as it does."""
+        """Raise `DriveUnavailable` if this isn't the known drive. The call may hang as long as the drive does."""
         noted = self.noted()
         if not noted:
             self._refuse_a_gap()
@@ -179,10 +179,10 @@ class DriveIdentity:
             )
 
     def adopt(self) -> None:
-        """Note the drive, where none is noted yet and there is a state folder; the first one here gives it its id.
+        """Note the drive if none is noted yet and the state folder exists. The first host gives the drive its id.
 
-        The file is made whole and only where there is none, so of several at a time all take the same. Where it can't
-        be done yet (a full disk, a drive without links) nothing is noted, and the next call tries again.
+        The marker is created whole, and only if there is none, so that concurrent hosts take the same id. If that fails
+        (a full disk, a drive without links), nothing is noted, and the next call retries.
         """
         if self.noted() or not self._note.parent.is_dir() or not drive_files.exists(self._root, self._folder):
             return
@@ -198,7 +198,7 @@ class DriveIdentity:
             time.sleep(ADOPT_PAUSE_SECONDS)
 
     def _refuse_a_gap(self) -> None:
-        """A state folder that held a pause flag before drives were known by an id does not vanish by itself."""
+        """Refuse a drive without its state folder if a pause flag was there before drives had an id."""
         if not drive_files.exists(self._root, self._folder) and _holds_a_pause(self._note.parent):
             raise DriveUnavailable(
                 f"The folder {self._folder}, which holds the pause of a worker, is missing.",

@@ -29,7 +29,7 @@ def read(root: Path, path: str | PurePath, max_bytes: int, *, own: bool = False)
 
 
 def read_end(root: Path, path: str | PurePath, most: int) -> FileEnd:
-    """The last bytes of a file, at most so many."""
+    """The last bytes of a file, up to a limit."""
     with _holder(root, path) as (folder, name):
         return folder.read_end(name, most)
 
@@ -55,7 +55,7 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
 
 
 def write_json(root: Path, path: str | PurePath, document: object, mode: int) -> None:
-    """Replace a JSON document atomically. What isn't JSON (a NaN) fails before the drive is touched."""
+    """Replace a JSON document atomically. A value that isn't JSON (a NaN) fails before the drive is touched."""
     write(root, path, json_text(document).encode(), mode)
 
 
@@ -72,7 +72,7 @@ def append(root: Path, path: str | PurePath, data: bytes, mode: int, max_bytes: 
 
 
 def move(root: Path, path: str | PurePath, target: str | PurePath) -> None:
-    """Rename a file; `FileNotFoundError` where somebody was faster. Whatever lies at `target` is replaced."""
+    """Rename a file, replacing whatever is at `target`; `FileNotFoundError` if somebody was faster."""
     with _holder(root, path) as (folder, name), _holder(root, target) as (other, new_name):
         folder.rename(name, other, new_name)
 
@@ -91,14 +91,14 @@ class FolderEntry(NamedTuple):
 
 
 def set_folder_aside(root: Path, path: str | PurePath) -> None:
-    """Rename a folder that lies where a file belongs; it can be neither replaced nor removed. Anything else stays."""
+    """Rename a folder that is in the place of a file, because it can't be replaced or removed. Anything else stays."""
     with _holder(root, path) as (folder, name), contextlib.suppress(FileNotFoundError):
         if S_ISDIR(folder.look(name).st_mode):
             folder.rename(name, folder, temporary_name(name, only_writer=False))
 
 
 def list_folder(root: Path, path: str | PurePath, suffix: str = "") -> list[FolderEntry]:
-    """Every name in a folder that ends so; a name that vanishes meanwhile is left out."""
+    """Every name in a folder with this ending, without those that vanish meanwhile."""
     found = []
     with open_folder(root, path) as folder:
         for entry in folder.entries():

@@ -28,16 +28,16 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
 
 
 def write_json(path: str | Path, document: object) -> None:
-    """Write a JSON document atomically. What is not JSON (a NaN) fails before the disk is touched."""
+    """Write a JSON document atomically. A value that isn't JSON (a NaN) fails before the disk is touched."""
     write_atomically(path, json_text(document))
 
 
 def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
-    """The JSON object in a file, or None where there is no file.
+    """The JSON object in a file, or None if there is no file.
 
-    One that is no regular file, too big, or no JSON object is an `UnreadableFileError`; with `tolerant` it is
-    None as well, for readers to whom a broken file says as little as a missing one. A disk that is away or
-    refuses stays an `OSError` either way: that is no statement about the file.
+    If it isn't a regular file, is too large, or isn't a JSON object, that's an `UnreadableFileError`. With `tolerant`
+    it's None, for readers to whom a broken file means the same as a missing one. An unavailable disk is always an
+    `OSError`, because it says nothing about the file.
     """
     try:
         return parse_json(Path(path), read_limited(path, max_bytes))
@@ -86,7 +86,7 @@ class FileTaken(SupervisorError):
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> str:
-    """Write a new file and have it on the disk when this returns; the SHA-256 of its content, in hex."""
+    """Write a new file durably. Returns the SHA-256 of its content, in hex."""
     if os.path.lexists(path):
         raise FileTaken(f"{path} already exists.", remedy="Choose another name. Files are never replaced.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

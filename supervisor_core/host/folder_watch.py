@@ -1,7 +1,7 @@
 """Notice of new files in a folder from the kernel (inotify). Elsewhere the caller polls.
 
-The kernel tells only of what this host does: other hosts' files on a shared drive are found by polling. An event is a
-hint to look, never a fact by itself.
+The kernel only reports changes by this host. Files that other hosts write to a shared drive are found by polling. An
+event is a hint to look, not a fact.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _READ_AT_ONCE = 64 * 1024
 
 
 class FolderWatch:
-    """A file descriptor that becomes readable when something new is whole in the folder.
+    """A file descriptor that becomes readable when a new file in the folder is complete.
 
-    `fileno()` is None where the system has no inotify, or refused one more: then the caller polls. With `every_change`
-    it also tells of what was removed, moved away, or got other rights.
+    `fileno()` is None if the system has no inotify or refuses another one; then the caller polls. With `every_change`,
+    removed files, moved files and changed rights count too.
     """
 
     def __init__(self, *, every_change: bool = False) -> None:
@@ -42,12 +42,12 @@ class FolderWatch:
             self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int | None:
-        """The descriptor for an event loop; None where there is none."""
+        """The descriptor for an event loop; None without inotify."""
         return self._descriptor if self._descriptor >= 0 else None
 
     def watch(self, folder: Path, root: Path | None = None) -> bool:
-        """Watch this folder from now on; False where it can't be watched. For a folder on the drive, give the drive's
-        root; then it may hang as long as the drive does."""
+        """Watch this folder from now on; False if that's impossible. A folder on the drive needs the drive's root; the
+        call may then hang as long as the drive does."""
         if self._libc is None or self._descriptor < 0:
             return False
         if self._watched != folder:
@@ -66,8 +66,8 @@ class FolderWatch:
             return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._events) >= 0)
 
     def drain(self) -> list[str]:
-        """Take what has come, so that the descriptor is quiet again, and tell the names of the files; a folder that
-        went away is watched anew later."""
+        """Read the waiting events, which clears the descriptor, and return the names of the files. A folder that was
+        removed is watched again later."""
         names: list[str] = []
         try:
             data = os.read(self._descriptor, _READ_AT_ONCE)
@@ -89,9 +89,9 @@ class FolderWatch:
 
 
 class WriteAlarm:
-    """Wakes one thread, once, when somebody writes into a file of a folder.
+    """Wakes one thread, once, when a file in a folder is written to.
 
-    The kernel keeps quiet until it's armed again, so that whoever writes without end costs nothing meanwhile.
+    It has to be armed again for the next write, so that constant writing costs nothing.
     """
 
     def __init__(self) -> None:
@@ -101,14 +101,14 @@ class WriteAlarm:
         self._woken = threading.Event()
 
     def arm(self, folder: Path) -> bool:
-        """Tell of the next write in this folder; False where the system can't."""
+        """Report the next write in this folder; False if the system can't."""
         if self._libc is None or self._descriptor < 0:
             return False
         _drain(self._descriptor)
         return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WRITTEN | _IN_ONESHOT) >= 0)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait for a write, for `wake`, or for so long."""
+        """Wait for a write, for `wake`, or until the time is over."""
         if self._descriptor < 0:
             self._woken.wait(seconds)
             return
@@ -118,13 +118,13 @@ class WriteAlarm:
         poll.poll(None if seconds is None else seconds * 1000)
 
     def wake(self) -> None:
-        """End this wait and all that follow."""
+        """End this wait and all later ones."""
         self._woken.set()
         if self._writer >= 0:
             os.write(self._writer, b"x")
 
     def close(self) -> None:
-        """Let go of everything; nobody waits any more."""
+        """Close the descriptors. Nobody may wait any more."""
         for descriptor in (self._descriptor, self._reader, self._writer):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -30,26 +30,26 @@ PROCESSING, REJECTED = "processing", "rejected"
 REPORT = "report_"
 
 KEPT_REJECTED, KEPT_REPORTS, KEPT_PROCESSING = 1000, 100, 10_000
-"""Files in `rejected` beside the reports; reports; and files in `processing` that are for no worker of this host."""
+"""The number of files kept: in `rejected`, of its reports, and in `processing` for workers of other hosts."""
 
 REMOVED_AT_ONCE = 5000
 
 LISTED = 100_000
-"""Flags that one look lists. With more of them, some wait until others are gone."""
+"""The most flags listed at once. If there are more, some wait until others are gone."""
 
 LONGEST_NAME = 255
-"""Bytes that a file system takes for a name. A right flag's name, with its token, is never longer."""
+"""The longest file name in bytes. A valid flag's name with its token is never longer."""
 
 CUT = "…"
 """Marks a shortened name. No valid flag name has it, so a shortened name can't be taken for a flag."""
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-"""A file's time may be anything; what every database takes lies between these."""
+"""The range of times that every database takes. A file's time may be anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedFlag:
-    """A flag that is ours: nobody else can find it any more. `name` is as it was, where that could be kept."""
+    """A flag that we claimed, so that nobody else finds it. `name` is its original name if that could be kept."""
 
     name: str
     token: str
@@ -65,7 +65,7 @@ class FlagFacts:
 
 
 class UnclaimedFlag(NamedTuple):
-    """An unclaimed flag, and what the file system knows of it."""
+    """An unclaimed flag with its file's facts."""
 
     name: str
     size: int
@@ -79,7 +79,7 @@ class UnclaimedFlag(NamedTuple):
 
 
 class FlagContent(NamedTuple):
-    """A claimed flag with its content, or why it has none."""
+    """A claimed flag with its content, or with the error of reading it."""
 
     flag: ClaimedFlag
     content: bytes | Exception
@@ -87,7 +87,7 @@ class FlagContent(NamedTuple):
 
 
 class Inbox:
-    """The doors to one inbox. Every call touches the drive, and may hang as long as the drive does."""
+    """One inbox. Every call touches the drive and may hang as long as the drive does."""
 
     def __init__(self, root: Path, folder: Path, file_mode: int) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ class Inbox:
         self._mode = file_mode
 
     def prepare(self) -> None:
-        """Make the folders, below a drive that was seen to be there."""
+        """Make the folders. The caller has checked that the drive is there."""
         for folder in (self._processing, self._rejected):
             drive_files.make_folder(self._root, folder)
 
@@ -106,10 +106,10 @@ class Inbox:
         return [flag.name for flag in self.unclaimed(lambda _: True)]
 
     def unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
-        """The flags with wanted names, in the order of their file times, and none before one that came earlier.
+        """The flags with wanted names, in the order of their file times, with no earlier one left out.
 
-        A folder that is read while others write into it may show a later file and not an earlier one. So it is read
-        twice: what the second look finds and is not newer than the newest of the first has all its forerunners there.
+        A listing that runs while others write may contain a later file and lack an earlier one. So there are two: of
+        the second one, the files that aren't newer than the newest of the first are complete.
         """
         first = self._list_unclaimed(wanted)
         if not first:
@@ -120,7 +120,7 @@ class Inbox:
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
     def any_for(self, wanted: Callable[[str], bool]) -> bool:
-        """True where a flag with a wanted name waits here or is claimed."""
+        """True if a flag with a wanted name waits here or is claimed."""
         with drive_files.open_folder(self._root, self.folder) as folder:
             if any(name.endswith(SUFFIX) and wanted(name) for name in folder.names()):
                 return True
@@ -139,7 +139,7 @@ class Inbox:
         return found
 
     def peek_all(self, names: Sequence[str]) -> dict[str, bytes | Exception]:
-        """The content of unclaimed flags, or why it can't be read; never through a link and never from a pipe."""
+        """The content of unclaimed flags, or the error of reading it. No link is followed, and no pipe is read."""
         found: dict[str, bytes | Exception] = {}
         with drive_files.open_folder(self._root, self.folder) as folder:
             for name in names:
@@ -150,7 +150,7 @@ class Inbox:
         return found
 
     def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, ClaimedFlag | PermissionError | None]]:
-        """Claim many, by name and token, each with what came of it."""
+        """Claim many flags, by name and token. Returns the result for each."""
         answers: list[tuple[str, ClaimedFlag | PermissionError | None]] = []
         with (
             drive_files.open_folder(self._root, self.folder) as source,
@@ -175,12 +175,12 @@ class Inbox:
         return ClaimedFlag(kept, token, path)
 
     def settle(self) -> None:
-        """Make the claims last through a loss of power, before anything is done because of them."""
+        """Make the claims survive a power cut, before anybody acts on them."""
         drive_files.sync_folder(self._root, self._processing)
         drive_files.sync_folder(self._root, self.folder)
 
     def leftovers(self) -> list[ClaimedFlag]:
-        """Flags that somebody claimed and did not finish; whoever holds the worker's lock may go on with them."""
+        """Flags that somebody claimed and didn't finish. The holder of the worker's lock may finish them."""
         found = []
         for name in self._claimed_names():
             flag, separator, token = name.rpartition(f"{SUFFIX}.")
@@ -189,7 +189,7 @@ class Inbox:
         return found
 
     def strays(self) -> list[str]:
-        """Flags in `processing` without a token: put there by another program or by hand."""
+        """Flags in `processing` without a token, put there by another program or by hand."""
         return [name for name in self._claimed_names() if name.endswith(SUFFIX)]
 
     def _claimed_names(self) -> list[str]:
@@ -197,13 +197,13 @@ class Inbox:
             return sorted(folder.names())
 
     def adopt(self, name: str, token: str) -> None:
-        """Give a stray a token, so that it is a leftover."""
+        """Give a stray a token, which makes it a leftover."""
         with suppress(FileNotFoundError):  # whoever put it there took it away
             target = self._processing / f"{_keepable(name, token)}.{token}"
             drive_files.move(self._root, self._processing / name, target)
 
     def read_all(self, flags: Sequence[ClaimedFlag]) -> list[FlagContent]:
-        """Many claimed flags; those that somebody took away are left out."""
+        """The content of claimed flags, without those that somebody removed."""
         found = []
         with drive_files.open_folder(self._root, self._processing) as folder:
             for flag in flags:
@@ -222,13 +222,13 @@ class Inbox:
         return found
 
     def remove(self, flag: ClaimedFlag) -> None:
-        """Remove a flag that the ledger has taken over."""
+        """Remove a flag whose command is in the ledger."""
         crashpoints.reach("flag.remove:before")
         drive_files.remove(self._root, flag.path)
         crashpoints.reach("flag.remove:after")
 
     def reject(self, flag: ClaimedFlag, reason: str) -> Path:
-        """Put it aside with its reason, for a person to look at."""
+        """Move a flag to `rejected` with its reason, for a person to read."""
         names = itertools.chain([flag.name], (f"{flag.name}.{number}" for number in itertools.count(2)))
         target = next(path for path in map(self._rejected.joinpath, names) if not drive_files.exists(self._root, path))
         reason_path = target.with_name(f"{target.name}.reason.txt")
@@ -254,12 +254,12 @@ class Inbox:
         drive_files.write_json(self._root, self._rejected / name, document, self._mode)
 
     def bound_rejected(self) -> None:
-        """Remove the oldest rejected flags and reports beyond as many as are kept."""
+        """Remove the oldest rejected flags and reports beyond the number that is kept."""
         self._bound(self._rejected, KEPT_REJECTED, lambda name: not name.startswith(REPORT))
         self._bound(self._rejected, KEPT_REPORTS, lambda name: name.startswith(REPORT))
 
     def bound_processing(self, spared: Collection[str]) -> None:
-        """Remove the oldest claimed files that nobody finishes; `spared` are names of flags of ours."""
+        """Remove the oldest claimed files of other hosts that nobody finishes; `spared` are the names of our flags."""
 
         def theirs(name: str) -> bool:
             return name.rpartition(f"{SUFFIX}.")[0] + SUFFIX not in spared and name not in spared
@@ -267,7 +267,7 @@ class Inbox:
         self._bound(self._processing, KEPT_PROCESSING, theirs)
 
     def _bound(self, path: Path, most: int, concerns: Callable[[str], bool]) -> None:
-        """Remove the oldest of these names but so many. Of a folder with too many to look at, any part comes first."""
+        """Remove the oldest of these files beyond a number. In a folder with too many to list, any part comes first."""
         with drive_files.open_folder(self._root, path) as folder:
             names = [name for name in folder.names() if concerns(name)]
             surplus = min(len(names) - most, REMOVED_AT_ONCE)
@@ -283,7 +283,7 @@ class Inbox:
 
 
 def _keepable(name: str, token: str) -> str:
-    """The name itself, unless it is no text or leaves no room for the token: then what can be kept of it."""
+    """The name, shortened if it leaves no room for the token, without bytes that aren't text."""
     text = os.fsencode(name).decode("utf-8", "replace")
     data, most = text.encode(), LONGEST_NAME - len(f".{token}")
     if len(data) <= most:
@@ -305,7 +305,7 @@ def _moment(seconds: float) -> datetime:
 
 @lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
-    """The name of this user; the number where the host knows none."""
+    """The name of this user; the number if the host knows no name."""
     try:
         import pwd
 

@@ -1,6 +1,6 @@
 """Locks that the operating system holds: they die with their process, so none is ever stale.
 
-The lock on the open file is the truth; what is written into the file only helps a message to name the holder.
+The lock on the open file counts. The file's content only helps a message to name the holder.
 Lock files belong on a local disk. They are never deleted: two processes could then hold "the same" lock.
 """
 
@@ -27,7 +27,7 @@ _WINDOWS_BYTE = 1 << 30  # locked on Windows, far behind the hint: a locked byte
 
 
 class Holder(NamedTuple):
-    """The holder of a lock, as far as the file tells."""
+    """The holder of a lock, as far as the file says."""
 
     identity: ProcessIdentity
     purpose: str
@@ -51,9 +51,9 @@ class LockedError(TemporaryError):
 class FileLock:
     """An advisory lock on a file, exclusive or shared.
 
-    Children do not inherit it: the descriptor closes on exec, and a plain fork closes the child's copy.
-    So take it after forking into the background, not before. On Windows there is no shared kind: readers
-    exclude each other there. One object is for one thread; two objects exclude each other like two processes.
+    Children don't inherit it: the descriptor closes on exec, and a plain fork closes the child's copy. So take it
+    after forking into the background. Windows has no shared locks: readers exclude each other there. One object is
+    for one thread; two objects exclude each other like two processes.
     """
 
     def __init__(self, path: str | Path, purpose: str = "") -> None:
@@ -68,7 +68,7 @@ class FileLock:
         return self._descriptor is not None
 
     def acquire(self, *, exclusive: bool = True, timeout: float = 0.0) -> Self:
-        """Take the lock, waiting for at most `timeout` seconds; `LockedError` names who has it instead."""
+        """Take the lock, waiting for at most `timeout` seconds; `LockedError` names its holder."""
         if self.held:
             raise RuntimeError(f"this object already holds {self.path}")
         deadline = time.monotonic() + timeout
@@ -79,7 +79,7 @@ class FileLock:
         return self
 
     def release(self) -> None:
-        """Give the lock back; without it, nothing happens."""
+        """Release the lock; does nothing without it."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -91,7 +91,7 @@ class FileLock:
             os.close(descriptor)
 
     def holder(self) -> Holder | None:
-        """The last exclusive holder that still lives; None where the file doesn't say."""
+        """The last exclusive holder that still lives; None if the file doesn't say."""
         try:
             with self.path.open("rb") as file:
                 hint = json.loads(file.read(HINT_BYTES))
@@ -128,7 +128,7 @@ class FileLock:
         return True
 
     def _is_at_path(self, descriptor: int) -> bool:
-        """True while the locked file is the one that others find; somebody may have removed it."""
+        """True while the locked file is still at its path; somebody may have removed it."""
         try:
             there = self.path.stat()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Old files of a folder, deleted a few at a time; and the marks of the last sweep and of the one under way."""
+"""Deletion of old files, a few at a time, with the marks of the last and the current sweep."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from supervisor_core.host.descriptors import PRIVATE_FILE
 from supervisor_core.host.open_folder import OpenFolder
 
 SECONDS = 3.0
-"""For one look at a folder: a slow drive may need that for some thousand files, and must not count as hanging."""
+"""The time to list a folder. A slow drive may need it for some thousand files, and must not count as hanging."""
 
 EVERY = timedelta(days=1)
 MARK = "retention.swept"
 """A file in the state folder, as old as the last sweep."""
 
 PARTS = "retention.parts"
-"""The parts of the sweep under way that are done, a line each: a pass has a moment only, and the next one goes on."""
+"""The finished parts of the current sweep, one per line. A pass has little time, and the next one continues."""
 
 
 def delete_old(
@@ -36,8 +36,8 @@ def delete_old(
 ) -> tuple[int, bool]:
     """Delete regular files with such names that were written before a moment, and all but the newest `most`.
 
-    Returns how many it deleted, and whether there may be more. In a folder that is too slow to be looked at as a whole,
-    it looks at a random part, so that the next call finds others.
+    Returns the number of deleted files, and whether there may be more. Of a folder that is too slow to list as a whole,
+    it reads a random part, so that the next call finds others.
     """
     deadline = time.monotonic() + SECONDS
     found = [name for name in folder.names() if names.fullmatch(name) and not spare(name)]
@@ -77,7 +77,7 @@ def note_sweep(state_dir: Path) -> None:
 
 
 def parts_done(state_dir: Path) -> set[str]:
-    """The parts that the sweep under way has behind it."""
+    """The finished parts of the current sweep."""
     try:
         return set((state_dir / PARTS).read_text().splitlines())
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def parts_done(state_dir: Path) -> set[str]:
 
 
 def note_part(state_dir: Path, name: str) -> None:
-    """Note that the sweep under way has one more part behind it."""
+    """Note that a part of the current sweep is finished."""
     path = state_dir / PARTS
     path.touch(mode=PRIVATE_FILE)
     with path.open("a") as file:

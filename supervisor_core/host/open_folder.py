@@ -39,10 +39,10 @@ BY_DESCRIPTOR = os.open in os.supports_dir_fd
 _A_LINK_OR_NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 OPEN_ATTEMPTS = 5
-"""For a file on the drive that is replaced while it's opened, as heartbeats are every few seconds."""
+"""Attempts to open a file that is replaced at the same moment, as heartbeats are every few seconds."""
 
 LOOKS = 20
-"""At the number of names of a file on the drive. They take 60 µs together; a network drive answers from its cache."""
+"""Checks of the number of names of a file. They take 60 µs together; a network drive answers from its cache."""
 
 
 class FileEnd(NamedTuple):
@@ -73,7 +73,7 @@ class OpenFolder:
         return cls(path, shared=shared, descriptor=os.open(path, os.O_RDONLY | flags))
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -240,7 +240,7 @@ class OpenFolder:
                     raise
 
     def path_by_descriptor(self) -> str:
-        """A path that means this very folder while it is open, for calls that take nothing else. Linux only."""
+        """A path of this very folder while it is open, for calls that take only paths. Linux only."""
         return str(self.path) if self._descriptor is None else f"/proc/self/fd/{self._descriptor}"
 
     @contextlib.contextmanager
@@ -374,7 +374,7 @@ class OpenFolder:
 
     @contextlib.contextmanager
     def _listing(self) -> Iterator[Any]:
-        """The folder opened for reading, which listing and syncing need and passing through doesn't."""
+        """The folder opened for reading, as listing and syncing need it."""
         if self._descriptor is None:
             yield self.path
             return

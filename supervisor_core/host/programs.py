@@ -1,6 +1,6 @@
-"""The one door for programs that run to their end: no shell, a time limit, and a bound on their output.
+"""Runs programs to their end, such as git and pip: without a shell, with a time limit and bounded output.
 
-Workers have a door of their own (`processes`); this one is for git, pip and the like.
+`processes` starts workers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from supervisor_core.host.process_facts.signals import wait_exit
 
 SECONDS = 30.0
 KEPT_BYTES = 256 * 1024
-"""Of each stream, half from its beginning and half from its end: far more than anybody reads."""
+"""The bytes kept of each stream, half from its beginning and half from its end: far more than anybody reads."""
 
 GRACE_SECONDS = 2.0
-"""Between asking a program that is late to end and making it: git takes its locks away meanwhile."""
+"""The time between SIGTERM and SIGKILL for a late program, in which git removes its locks."""
 
 GONE_SECONDS = 2.0
-"""After that only a kernel that waits for a drive keeps it, and its last words."""
+"""The wait after SIGKILL. A longer wait means that the kernel waits for a drive."""
 
 CHUNK = 64 * 1024
 
@@ -46,7 +46,7 @@ class ProgramResult:
 
     words: tuple[str, ...]
     exit_code: int | None
-    """Negative for a signal; None where not even KILL ended it."""
+    """Negative for a signal; None if not even SIGKILL ended it."""
     output: str
     errors: str
     seconds: float
@@ -74,13 +74,12 @@ def run_command(
     exact: bool = False,
     only_looks: bool = False,
 ) -> ProgramResult:
-    """Run a program, and come back when it has ended or its time is over. Its standard input is `given`.
+    """Run a program until it ends or its time is over. Its standard input is `given`.
 
-    What it says is decoded for people; with `exact`, so that names of files which are no UTF-8 are found by it again.
+    The output is decoded for people; with `exact`, so that file names that aren't UTF-8 can be used again.
 
-    With the program ends its whole group, whatever it started and left there; one that `only_looks` also ends with us.
-    Its environment is `env` and nothing else, ours where that is None. `ProgramError` where it can't be started;
-    everything later is in the answer.
+    The whole process group ends with the program. A program that `only_looks` also ends with us. Its environment is
+    exactly `env`, or ours if that is None. `ProgramError` if it can't be started; any later problem is in the result.
     """
     begun = time.monotonic()
     child = _start(words, cwd, env, asked=bool(given))
@@ -107,12 +106,12 @@ def run_command(
 
 
 _looking: set[int] = set()
-"""Programs that change nothing and have not been reaped, so their numbers are nobody else's."""
+"""The PIDs of programs that change nothing. They aren't reaped yet, so nobody else has these PIDs."""
 
 
 @atexit.register
 def _end_all() -> None:
-    """Nobody reads what these say any more: whoever called them was in a thread that isn't waited for at the end."""
+    """End the programs that only look: their callers were in threads that nobody waits for."""
     for pid in tuple(_looking):
         _end_group(pid)
 
@@ -140,13 +139,13 @@ def _start(
 
 
 def _feed(pipe: IO[bytes], given: bytes) -> None:
-    """Write a program's input. One that ended, or doesn't read, is no error."""
+    """Write a program's input. It isn't an error if the program has ended or doesn't read."""
     with contextlib.suppress(OSError), pipe:
         pipe.write(given)
 
 
 class _Stream(threading.Thread):
-    """Reads a pipe to its end and keeps the beginning and the end of it. Who writes is never kept waiting."""
+    """Reads a pipe to its end and keeps its beginning and its end. The writer never waits."""
 
     def __init__(self, pipe: IO[bytes], keep_bytes: int) -> None:
         super().__init__(name="program-output", daemon=True)
@@ -171,7 +170,7 @@ class _Stream(threading.Thread):
         return self._left_out > 0
 
     def text(self, undecodable: str) -> str:
-        """The output. A process outside the group may hold the pipe open for ever: that isn't waited for."""
+        """The output. It doesn't wait for processes outside the group, which may keep the pipe open forever."""
         self.join(GONE_SECONDS)
         middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
         return bytes(self._first).decode(errors=undecodable) + middle + bytes(self._last).decode(errors=undecodable)

@@ -1,6 +1,6 @@
-"""Outgoing HTTP: one request, and its status or a reason in words.
+"""Outgoing HTTP: one request, and its status or an error in words.
 
-An address may hold a token, so no error or log line says more of it than its host.
+An address may contain a token, so errors and log lines only show its host.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from requests import Session
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
-"""For a connection, and for each piece of an answer."""
+"""The time limits for a connection, and for each piece of a response."""
 
 MOST_REDIRECTS = 3
 USER_AGENT = f"supervisor-chatops/{__version__}"
 
 _KEEPING = frozenset({307, 308})
-"""Redirects after which the same is sent again; after the others only what asks."""
+"""Redirects that a request with a body follows; one without a body follows all of `_MOVED`."""
 _MOVED = _KEEPING | {301, 302, 303}
 _PORTS = {"http": 80, "https": 443}
 
@@ -135,7 +135,7 @@ def _in_words() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    """The system's words for an error, which quote no address."""
+    """The system's text for an error, without the address."""
     seen: set[int] = set()
     todo: list[object] = [error]
     while todo:
@@ -154,9 +154,9 @@ def _cause(error: BaseException) -> str:
 MASK = "****"
 
 _QUERY = re.compile(r"(/[^\s?#]{0,500})\?[^\s#]+")
-"""In which a signed address has its signature, and another one its token."""
+"""The query of an address, which may contain a signature or a token."""
 
 
 def without_query(text: str) -> str:
-    """A text whose addresses have no query, also where it tells but the end of one."""
+    """The text without the queries of addresses, also where an address is cut at its beginning."""
     return _QUERY.sub(rf"\1?{MASK}", text)

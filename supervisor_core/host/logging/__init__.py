@@ -1,1 +1,1 @@
-"""The supervisor's log and its structured twin: written, read back, searched for the lines that matter, and masked."""
+"""The supervisor's log and the structured log: writing, reading back, excerpts and masking."""

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TypeAlias
 
     _Look: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
-    """The newest file of a look: which it is, how it begins, how far it was read, and when it was last written to, by
-    the clock of its file system."""
+    """The newest file: its identity, its first bytes, the position up to which it was read, and the time of its last
+    write by the clock of its file system."""
 
 EVENTS_FILE = "events.jsonl"
 HEAD_BYTES = 64
 """The start of a file, which identifies it: inode numbers are reused."""
 
 BLOCK_BYTES = 64 * 1024
-"""Read at once, from the end: some two hundred lines, so that the newest fifty take one look."""
+"""The bytes of one read, from the end: some two hundred lines, so that one read has the newest fifty."""
 
 
 class EventFiles:
-    """The file that is written to, and those that were rotated away: `events.jsonl.1` is the newest of them."""
+    """The current file and the rotated ones, of which `events.jsonl.1` is the newest."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, EVENTS_FILE)
@@ -40,9 +40,9 @@ class EventFiles:
         self._last: _Look = ((0, 0), b"", 0, 0)
 
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
-        """All lines there are, the newest first; `unfinished`: also what stands behind the last line end.
+        """All lines, newest first; with `unfinished`, also the text after the last line end.
 
-        What is written once the first line was taken from here is left to `new_lines`, and not lost between the two.
+        Lines that are written after the first one was taken from here are left to `new_lines`, so that none is lost.
         """
         self.begun = False
         for file, facts in self._from_the_newest():
@@ -73,7 +73,7 @@ class EventFiles:
         return [line for data in reversed(parts) for line in data.split(b"\n") if line]
 
     def _from_the_newest(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-        """Each file once, open. What is rotated meanwhile is met again one further on, and none is left out."""
+        """Each file once, open. A file that is rotated meanwhile is found at its next number, so none is left out."""
         seen: set[tuple[int, int]] = set()
         for path in self._paths():
             try:
@@ -112,7 +112,7 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """The lines before `end`, the last first, read block by block."""
+    """The lines before `end`, last line first, read block by block."""
     begun: list[bytes] = []  # of the line whose beginning is not read yet, the last part first
     while end > 0:
         start = max(end - BLOCK_BYTES, 0)

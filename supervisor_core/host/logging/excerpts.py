@@ -21,7 +21,7 @@ MOST = 8
 LONGEST = 300  # characters of one line
 
 EARLIER = timedelta(minutes=15)
-"""A line may be older than the trouble that it tells of by so much. One from last week explains nothing of today."""
+"""The time by which a line may be older than the problem. A line from last week doesn't explain today's."""
 
 LAST_OUTPUT = "Last output:"
 """Ends the first line of an error that a worker's output follows."""
@@ -59,7 +59,7 @@ def important_lines(lines: Sequence[str], since: datetime | None = None) -> tupl
 
 
 def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
-    """The end of the last traceback, `ValueError: no such archive`; empty where there is none."""
+    """The end of the last traceback, such as `ValueError: no such archive`; empty if there is none."""
     number = _last_traceback(lines)
     if number is None or all(each != number for each, _ in _recent(lines, since)):
         return ""
@@ -67,7 +67,7 @@ def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
 
 
 def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
-    """The files that the last traceback goes through, the innermost last; none where it is older."""
+    """The files in the last traceback, innermost last; none if it is older than `since`."""
     end = _last_traceback(lines)
     if end is None or all(each != end for each, _ in _recent(lines, since)):
         return ()
@@ -76,7 +76,7 @@ def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tupl
 
 
 def newest_match(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
-    """The newest line in which these words stand; empty where there is none."""
+    """The newest line with these words; empty if there is none."""
     return next(
         (one_line(line.strip(), LONGEST) for _, line in reversed(list(_recent(lines, since))) if words.search(line)), ""
     )
@@ -123,22 +123,22 @@ def _without_time(line: str) -> str:
 
 
 READ_BYTES = 256 * 1024
-"""Of the end: room for fifty long lines. A line that is longer than this is shown from somewhere in its middle."""
+"""The bytes read from the end: room for fifty long lines. A longer line is shown from somewhere in its middle."""
 
 LONGEST_LINE = 2000  # characters
 
 
 class Tail(NamedTuple):
-    """The last lines, and how big the whole is."""
+    """The last lines, and the size of the whole file."""
 
     lines: list[str]
     size_bytes: int
 
 
 def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> FileEnd:
-    """The last bytes of a regular file, so many at most; for a file on the drive, give the drive's root.
+    """The last bytes of a regular file, up to a limit. A file on the drive needs the drive's root.
 
-    May hang as long as its disk does, but waits for no pipe and follows no link.
+    The call may hang as long as the disk does, but never waits for a pipe or follows a link.
     """
     if root is not None:
         return drive_files.read_end(root, path, most)
@@ -147,7 +147,7 @@ def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) ->
 
 
 def last_lines(end: FileEnd, count: int, masking: Masking) -> Tail:
-    """So many lines, without secrets, each on one line. What is masked is masked before anything is cut off."""
+    """The last lines, masked, each on one line. Secrets are masked before anything is cut off."""
     text = masking.text(end.data.decode(errors="replace"))
     if end.cut:
         text = _whole_lines(text, masking.longest)
@@ -156,6 +156,6 @@ def last_lines(end: FileEnd, count: int, masking: Masking) -> Tail:
 
 
 def _whole_lines(text: str, longest_secret: int) -> str:
-    """From the first line that is whole; of a single line what can't be the second half of a secret."""
+    """The text from its first whole line on; of a single line, the part that can't be the second half of a secret."""
     _, found, rest = text.partition("\n")
     return rest if found and rest else text[longest_secret:]

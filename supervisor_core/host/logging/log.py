@@ -1,4 +1,4 @@
-"""The log: one line for people, its structured twin for programs, and a copy on the drive.
+"""The log: a line for people, the structured log for programs, and a copy on the drive.
 
 [2026-02-05T14:30:15.234Z] [SUPERVISOR] [INFO] [task_20260205_001 - impl HT acquire] Action completed
 """
@@ -30,11 +30,11 @@ from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging.events import EVENTS_FILE
 
 COPY_WAITS_AT_MOST = 1000
-"""Lines for the drive while it is slow; beyond that they are only at home, and a line says how many."""
+"""Lines that wait for a slow drive. Further ones are only in the state folder, and a line says how many."""
 
 REPEAT_SECONDS = 60.0
 REPEATS_KEPT = 500
-"""Different warnings and errors that are remembered; beyond them, those older than a minute go, else the oldest."""
+"""Different warnings and errors that are remembered. Beyond that, those older than a minute go, else the oldest."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _worker: ContextVar[str | None] = ContextVar("worker", default=None)
 
 @contextlib.contextmanager
 def command_context(task_id: str, label: str | None, worker_id: str | None = None) -> Iterator[None]:
-    """Everything logged in here belongs to this task, and in the structured twin to this worker as well."""
+    """Lines logged within belong to this command, and in the structured log to this worker."""
     token = _task.set((task_id, label))
     try:
         with worker_context(worker_id or _worker.get()):
@@ -57,7 +57,7 @@ def command_context(task_id: str, label: str | None, worker_id: str | None = Non
 
 @contextlib.contextmanager
 def worker_context(worker_id: str | None) -> Iterator[None]:
-    """Everything logged in here is about this worker; only the structured twin says so. `extra` goes before it."""
+    """Lines logged within are about this worker, in the structured log alone. `extra` takes precedence."""
     token = _worker.set(worker_id)
     try:
         yield
@@ -66,10 +66,10 @@ def worker_context(worker_id: str | None) -> Iterator[None]:
 
 
 class Repeats(logging.Filter):
-    """Lets the same warning or error through once a minute, and then says how often it came since.
+    """Lets the same warning or error through once a minute, with the number of repeats since.
 
-    The same: equal words about the same task and worker, with figures aside in what an exception says. The first
-    handler that gets a record decides for all of them.
+    Two are the same if they have the same text, command and worker; numbers in an exception's text don't count. The
+    first handler that gets a record decides for all of them.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -79,7 +79,7 @@ class Repeats(logging.Filter):
         self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop a repeat; add the count to what comes through."""
+        """Drop a repeat; add the number of repeats to a line that passes."""
         if record.levelno < logging.WARNING:
             return True
         passes: bool | None = getattr(record, "passes", None)
@@ -116,7 +116,7 @@ def _sameness(record: logging.LogRecord) -> tuple[object, ...]:
 
 
 class LineFormatter(logging.Formatter):
-    """One line per event, whatever is in it: control characters are escaped."""
+    """One line per record; control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         task = _task.get()
@@ -126,7 +126,7 @@ class LineFormatter(logging.Formatter):
 
 
 class EventFormatter(logging.Formatter):
-    """The structured twin: one JSON object per line, which ends with the fields of its `LogEvent`."""
+    """One JSON object per record, which ends with the fields of its `LogEvent`."""
 
     def format(self, record: logging.LogRecord) -> str:
         task = _task.get()
@@ -145,7 +145,7 @@ class EventFormatter(logging.Formatter):
 
 
 class DriveCopy(logging.Handler):
-    """Appends each line to a file on the drive, from a thread of its own. What can't be copied is counted, not kept."""
+    """Appends each line to a file on the drive, from its own thread. It counts lines that can't be copied."""
 
     def __init__(self, path: Path, drive: Drive, max_bytes: int, backups: int, mode: int) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class DriveCopy(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        """Copy what waits, if the drive lets us within a moment."""
+        """Copy the waiting lines, if the drive takes them within a second."""
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(1.0)
@@ -236,7 +236,7 @@ def set_up(
 
 
 def add(handler: logging.Handler) -> logging.Handler:
-    """One more place for the lines to go."""
+    """Add a handler for the lines."""
     handler.setFormatter(LineFormatter())
     handler.addFilter(Repeats())
     for name in _ROOTS:
@@ -245,7 +245,7 @@ def add(handler: logging.Handler) -> logging.Handler:
 
 
 def tear_down(handlers: list[logging.Handler]) -> None:
-    """Close what was opened, so that a program that goes on has its own log again."""
+    """Remove and close the handlers, for a program that continues."""
     for handler in handlers:
         for name in _ROOTS:
             logging.getLogger(name).removeHandler(handler)
@@ -253,7 +253,7 @@ def tear_down(handlers: list[logging.Handler]) -> None:
 
 
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating file that nobody else may read: what workers print and people type goes in."""
+    """A rotating file that nobody else may read, because it has workers' output and people's words."""
 
     _lost = 0
     _said = -REPEAT_SECONDS
@@ -262,7 +262,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=_private)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
-        """A full disk: stderr has the line all the same, so it says once a minute that the file lacks some."""
+        """Handle a full disk: stderr still has the line, and says once a minute how many the file lacks."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -302,7 +302,7 @@ def _about(record: logging.LogRecord) -> str | None:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The words, with a traceback for what nobody expected; an error of ours says in its own words what is wrong."""
+    """The text, with a traceback for an unexpected error; our own errors explain themselves."""
     text = record.getMessage()
     if record.exc_info:
         if isinstance(record.exc_info[1], SupervisorError):

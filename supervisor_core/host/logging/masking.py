@@ -27,7 +27,7 @@ _SLACK_TOKEN = re.compile(r"\bx(?:ox[a-z]|app)-[A-Za-z0-9.-]{8,}")
 
 
 class Masking:
-    """Takes these secrets out of whatever it is given; `public` words are not secret, whoever says so."""
+    """Masks these secrets. `public` words are never masked."""
 
     def __init__(self, secrets: Collection[str], public: Collection[str] = ()) -> None:
         spellings = {each for secret in secrets if secret not in public for each in _spellings(secret)}
@@ -35,17 +35,17 @@ class Masking:
         self.longest = max(map(len, self._spellings), default=0)
 
     def text(self, text: str) -> str:
-        """The text with a mask in the place of each secret."""
+        """The text with each secret masked."""
         for secret in self._spellings:
             text = text.replace(secret, MASK)
         return storable(_SLACK_TOKEN.sub(MASK, _IN_ADDRESS.sub(rf"\1{MASK}@", text)))
 
     def ours(self, value: Any) -> Any:  # noqa: ANN401 (any content of a report)
-        """A value of our making: its keys and numbers are no secrets, whatever they look like."""
+        """A value that we made: its keys and numbers are never masked."""
         return self._walk(value, str, lambda number: number)
 
     def foreign(self, value: Any) -> Any:  # noqa: ANN401 (any JSON)
-        """A value of somebody else's making, in which anything may be a secret."""
+        """A value that others made, in which anything may be a secret."""
         return self._walk(value, self.text, lambda number: MASK if str(number) in self._spellings else number)
 
     def _walk(self, value: Any, key: Callable[[str], str], number: Callable[[Any], Any]) -> Any:  # noqa: ANN401
@@ -63,7 +63,7 @@ class Masking:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """The ways in which programs write the same text: as it is, in an address, in JSON, in Python."""
+    """The spellings of the same text: plain, in an address, in JSON, in Python."""
     lines = [line.strip() for line in secret.splitlines()]
     for text in {secret, secret.strip(), unquote(secret), *(lines if len(lines) > 1 else ())}:
         if len(text) >= SHORTEST:

@@ -13,7 +13,7 @@ GENERATION_VARIABLE = "SUPERVISOR_GENERATION"
 
 
 class ProcessIdentity(NamedTuple):
-    """One process and no other, ever: its PID, when the kernel started it, and in which boot.
+    """The identity of exactly one process: its PID, its start time and its boot.
 
     On Linux `start` is in clock ticks since boot, which no change of the wall clock moves. Elsewhere it is
     the creation time in microseconds, kept by the kernel as it was, and `boot_id` is empty.
@@ -31,11 +31,11 @@ class Liveness(StrEnum):
     GONE = "gone"
     """Ended, or another process has its PID by now, or it belonged to another boot."""
     ZOMBIE = "zombie"
-    """Ended, but its parent has not asked for its exit code yet. It does nothing any more."""
+    """Ended, but its parent hasn't read its exit code yet."""
     FROZEN = "frozen"
     """Alive, but stopped (SIGSTOP): it does nothing until it is continued."""
     UNVERIFIABLE = "unverifiable"
-    """The system refuses to tell. Such a process is neither signalled nor started a second time."""
+    """The system doesn't say. Such a process is neither signalled nor started a second time."""
 
     @property
     def running(self) -> bool:
@@ -44,7 +44,7 @@ class Liveness(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """True for a process that surely does nothing any more."""
+        """True for a process that has surely ended."""
         return self in {Liveness.GONE, Liveness.ZOMBIE}
 
 

@@ -1,4 +1,4 @@
-"""The identity of a process, and whether it still lives: the quick part, which `status` can afford to import."""
+"""The identity and liveness of a process: the part that is quick enough to import for `status`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ else:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of the process that has this PID now; None where there is none.
+    """The identity of the process that has this PID now; None if there is none.
 
-    `PermissionError` where one exists that the system does not let us see.
+    `PermissionError` if it exists and the system hides it.
     """
     found = platform.facts(pid)
     if found is None or platform.is_thread(pid):
@@ -29,7 +29,7 @@ def identity_of(found: ProcessFacts) -> ProcessIdentity:
 
 
 def state(identity: ProcessIdentity) -> Liveness:
-    """The state of exactly this process. Where the system doesn't tell, it's unverifiable, never gone."""
+    """The state of exactly this process. If the system doesn't say, it's unverifiable, never gone."""
     try:
         if identity.boot_id and identity.boot_id != platform.boot_id():
             return Liveness.GONE

@@ -51,7 +51,7 @@ def facts(pid: int) -> ProcessFacts | None:
 
 
 def glance(pid: int) -> ProcessFacts | None:
-    """The same, where one that is hidden may be passed over like one that has ended."""
+    """The same, but None for a hidden process too."""
     try:
         return _parse(pid, _read(f"/proc/{pid}/stat"))
     except OSError:
@@ -59,7 +59,7 @@ def glance(pid: int) -> ProcessFacts | None:
 
 
 def sight(pid: int) -> tuple[ProcessFacts, str] | None:
-    """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one.
+    """The facts about a process for a scan of all, with its generation token, empty if it has none.
 
     The facts come first. Where the PID changes hands in between, a token is then taken for that of a process which
     has ended, and which nobody can signal; the other way round it could be taken for a stranger's.
@@ -76,9 +76,9 @@ def sight(pid: int) -> tuple[ProcessFacts, str] | None:
 
 
 def pids() -> list[int]:
-    """Every process that we may see, the newest first. Threads are not listed.
+    """Every visible process, newest first, without threads.
 
-    A process that forks and ends all the time is always the newest: looked at last, it would be gone by then.
+    A process that forks and ends all the time is always the newest. Checked last, it would be gone by then.
     """
     listed = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
     first = bisect_left(listed, -newest_pid(), key=operator.neg)
@@ -86,7 +86,7 @@ def pids() -> list[int]:
 
 
 def newest_pid() -> int:
-    """The number given last to a process or a thread: the same before and after means that none was born."""
+    """The PID or thread number that was given last. If it's the same before and after, none was created."""
     return int(_read("/proc/loadavg").split()[-1])
 
 
@@ -150,14 +150,14 @@ def working_directory(pid: int) -> str:
 
 
 def owners(pid: int) -> tuple[int | str, int | str] | None:
-    """The real and the effective user of a process; None where it has ended or is hidden."""
+    """The real and the effective user of a process; None if it has ended or is hidden."""
     from supervisor_core.host.process_facts import portable  # late: only where a process claims to be a worker
 
     return portable.owners(pid)
 
 
 def own_owners() -> tuple[int | str, int | str]:
-    """The same of this process, and so of every worker that it starts."""
+    """The users of this process, and so of every worker that it starts."""
     return os.getuid(), os.geteuid()
 
 
@@ -178,7 +178,7 @@ def started_at(found: ProcessFacts) -> datetime:
 
 
 def since_boot() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the system is suspended."""
+    """Seconds on a clock that nobody sets and that runs during suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -208,7 +208,7 @@ def _is_of_kernel(line: bytes) -> bool:
 
 
 def _recheck(pid: int) -> ProcessFacts | None:
-    """Tell a process that does not exist from one that is hidden: the kernel answers a signal 0 for both."""
+    """Distinguish a missing process from a hidden one by signal 0, which the kernel answers for both."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -69,7 +69,7 @@ def facts(pid: int) -> ProcessFacts | None:
 
 
 def glance(pid: int) -> ProcessFacts | None:
-    """The same, where one that is hidden may be passed over like one that has ended."""
+    """The same, but None for a hidden process too."""
     try:
         return _facts(psutil.Process(pid))
     except (psutil.Error, OSError, ValueError):
@@ -77,7 +77,7 @@ def glance(pid: int) -> ProcessFacts | None:
 
 
 def sight(pid: int) -> tuple[ProcessFacts, str] | None:
-    """A process, as a walk through all of them sees it: the facts, and its generation token, empty without one."""
+    """The facts about a process for a scan of all, with its generation token, empty if it has none."""
     try:
         process = psutil.Process(pid)
         return _facts(process), _token(process)
@@ -147,7 +147,7 @@ def working_directory(pid: int) -> str:
 
 
 def owners(pid: int) -> tuple[int | str, int | str] | None:
-    """The real and the effective user of a process; None where it has ended or is hidden."""
+    """The real and the effective user of a process; None if it has ended or is hidden."""
     try:
         process = psutil.Process(pid)
         if sys.platform == "win32":
@@ -159,7 +159,7 @@ def owners(pid: int) -> tuple[int | str, int | str] | None:
 
 
 def own_owners() -> tuple[int | str, int | str]:
-    """The same of this process, and so of every worker that it starts."""
+    """The users of this process, and so of every worker that it starts."""
     found = owners(os.getpid())
     if found is None:
         raise PermissionError("the system doesn't report the user of this process")
@@ -201,7 +201,7 @@ def launch_options() -> dict[str, Any]:
 
 
 def send(identity: ProcessIdentity, number: int) -> bool:
-    """Signal exactly this process, as far as the system can. False where it has ended."""
+    """Signal exactly this process, as far as the system can. False if it has ended."""
     if identity.pid <= 1 or identity.pid == os.getpid():
         raise RefusedError(f"Process {identity.pid} is never signaled: it's the init process or the supervisor itself.")
     if not _still_there(identity):
@@ -219,7 +219,7 @@ def send(identity: ProcessIdentity, number: int) -> bool:
 
 
 def wait_ended(identities: Sequence[ProcessIdentity], seconds: float) -> tuple[ProcessIdentity, ...]:
-    """Wait until all have ended, for at most so long; those that have not are the answer.
+    """Wait until all have ended or the time is over. Returns those that are left.
 
     Not by psutil, which reaps children while it waits: their exit codes would be lost.
     """

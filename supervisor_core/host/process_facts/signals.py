@@ -39,7 +39,7 @@ def has_pidfds() -> bool:
 
 
 def spare_descriptors() -> int:
-    """So many descriptors may be held for long: half of what this program may open, the rest is for all else."""
+    """The number of descriptors that may be held for long: half of the limit of this program."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,7 +47,7 @@ def spare_descriptors() -> int:
 
 
 def send(identity: ProcessIdentity, number: int) -> bool:
-    """Signal exactly this process. False where it has ended; `PermissionError` where we may not."""
+    """Signal exactly this process. False if it has ended; `PermissionError` if that isn't allowed."""
     if identity.pid <= 1 or identity.pid == os.getpid():
         raise RefusedError(f"Process {identity.pid} is never signaled: it's the init process or the supervisor itself.")
     if not has_pidfds():
@@ -63,7 +63,7 @@ def send(identity: ProcessIdentity, number: int) -> bool:
 
 
 def wait_ended(identities: Sequence[ProcessIdentity], seconds: float) -> tuple[ProcessIdentity, ...]:
-    """Wait until all have ended, for at most so long; those that have not are the answer."""
+    """Wait until all have ended or the time is over. Returns those that are left."""
     deadline = time.monotonic() + seconds
     left: list[ProcessIdentity] = []
     for first in range(0, len(identities), BATCH):
@@ -123,7 +123,7 @@ def descriptor_of(identity: ProcessIdentity) -> int | None:
 
 @contextlib.contextmanager
 def _open_descriptor(identity: ProcessIdentity) -> Iterator[int | None]:
-    """The same for a while."""
+    """The descriptor within a `with` block."""
     descriptor = descriptor_of(identity)
     try:
         yield descriptor
@@ -168,7 +168,7 @@ CONTINUE = int(getattr(signal, "SIGCONT", 18))
 
 
 def wait_exit(identity: ProcessIdentity, timeout: float) -> bool:
-    """Wait until a process has ended, ours or not, for at most so long; whether it has."""
+    """Wait until a process has ended, ours or not, or the time is over. Returns whether it has ended."""
     return not wait_ended([identity], timeout)
 
 
@@ -176,7 +176,7 @@ STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 
 
 class StopRequest:
-    """`by` is the signal that asked us to stop; empty as long as none did."""
+    """A request to stop. `by` is its signal; empty without one."""
 
     by = ""
 
@@ -186,9 +186,9 @@ class StopRequest:
 
 @contextlib.contextmanager
 def catch_stop_signals() -> Iterator[StopRequest]:
-    """Note a stop signal instead of ending, for a look between two steps. Outside the main thread nothing is caught.
+    """Note a stop signal instead of ending; the caller checks between two steps. Does nothing outside the main thread.
 
-    A signal that our parent has ignored (`nohup` and SIGHUP) stays ignored.
+    A signal that our parent ignores (`nohup` and SIGHUP) stays ignored.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

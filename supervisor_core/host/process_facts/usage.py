@@ -1,4 +1,4 @@
-"""Memory and CPU time of processes with their descendants, for people who look at workers."""
+"""Memory and CPU time of processes with their descendants."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class ProcessUsage(NamedTuple):
     """The sum over a process and its descendants that run now."""
 
     memory_bytes: int
-    """Resident memory; what processes share counts for each of them."""
+    """Resident memory; shared memory counts for each process."""
     cpu_seconds: float
 
 
 def usage_of(pids: Iterable[int]) -> dict[int, ProcessUsage]:
-    """The usage of each of these processes that runs, by one walk through all processes."""
+    """The usage of each of these processes that runs, from one scan of all processes."""
     wanted = set(pids)
     if not wanted:
         return {}
@@ -52,7 +52,7 @@ def _sum(pid: int, children: dict[int, list[int]]) -> ProcessUsage | None:
 
 
 def with_usage(workers: Iterable[dict[str, Any]], commits: dict[str, str]) -> list[dict[str, Any]]:
-    """The documents of workers with their commit, memory and CPU time; None where one isn't known."""
+    """The documents of workers with their commit, memory and CPU time; None for an unknown one."""
     documents = list(workers)
     found = usage_of(pid for each in documents if isinstance(pid := each["pid"], int))
     detailed = []
