@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+IDLE_SECONDS = 10.0
+"""A thread without a call ends after this time."""
+
 
 class DaemonThreads:
     """A pool whose threads are daemons: a call that hangs can't keep the program from ending."""
@@ -43,7 +46,15 @@ class DaemonThreads:
 
     def _serve(self) -> None:
         while True:
-            future, work = self._calls.get()
+            try:
+                future, work = self._calls.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if not self._calls.empty():
+                        continue
+                    self._threads -= 1
+                    self._free = max(self._free - 1, 0)
+                return
             if future.set_running_or_notify_cancel():
                 try:
                     value = work()

@@ -60,8 +60,14 @@ def known_zone(name: str) -> str:
 
 def host_zone() -> str:
     """Return the time zone of this host; UTC if unknown."""
-    names = [os.environ.get("TZ", "").removeprefix(":"), _linked_zone(LOCALTIME), _written_zone(TIMEZONE)]
-    return next((known_zone(name) for name in names if name and is_zone(name)), UNKNOWN)
+    return next((known_zone(name) for name in _named_zones() if name and is_zone(name)), UNKNOWN)
+
+
+def _named_zones() -> Iterator[str]:
+    """The zones that this host's settings name, the first of which counts."""
+    yield os.environ.get("TZ", "").removeprefix(":")
+    yield _linked_zone(LOCALTIME)
+    yield _written_zone()
 
 
 def _linked_zone(path: Path) -> str:
@@ -72,9 +78,9 @@ def _linked_zone(path: Path) -> str:
         return ""
 
 
-def _written_zone(path: Path) -> str:
+def _written_zone() -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return TIMEZONE.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -65,8 +65,8 @@ class SupervisorSettings(Section):
     )
     inbox_poll_seconds: Pause = Field(
         default=2.0,
-        description="Interval at which the inbox is checked. An inbox on a local disk is also watched, so flags there "
-        "are read at once.",
+        description="Interval at which an inbox on a drive (`nas.root`) is checked. On a local disk flags are also "
+        "noticed at once. Without `nas.root` that is enough, and the inbox is checked every 30 s.",
     )
     default_worker: Line = Field(
         default="",

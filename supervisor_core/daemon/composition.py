@@ -249,6 +249,8 @@ class DaemonServices:
         """Follow a version that the reconciler already has."""
         self.queue.configured()
         self.config_record.applied(version)
+        if self.scheduler is not None:
+            self.scheduler.wake()
         if self.chat is not None:
             self.chat.configured(version.config)
 

@@ -98,6 +98,7 @@ def build_scheduler(
         chores,
         Ticker(config().alerts.check_seconds),
         doors.filed,
+        each_check=(alerting,),
         look_again=doors.look_again,
         seeing=alerting.see,
         observing=alerting.observe_all,

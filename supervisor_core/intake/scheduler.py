@@ -155,6 +155,8 @@ class _Lane:
     """A chore and its rounds. Chores don't wait for each other: an approval can take long for git and Slack."""
 
     chore: Chore
+    each_check: bool = False
+    """True if it runs at each check, although none of its rows is due."""
     again: bool = False
     """True if another round must follow this one."""
     round: asyncio.Task[None] | None = None
@@ -172,11 +174,12 @@ class _Round:
 
 
 class Scheduler(SchedulerService):
-    """Every `alerts.check_seconds` an APScheduler job checks conditions and runs a round of all chores. Between two
-    checks a commit, a look at the workers or the moment at which a row is due starts a round; nothing else does.
+    """Every `alerts.check_seconds` an APScheduler job checks conditions and runs a round of all chores if another
+    program has written to the ledger. Between two checks a commit, a look at the workers or the moment at which a row
+    is due starts a round; nothing else does.
 
-    `filed` is called on the event loop when commands were filed, `look_again` has unwell workers looked at; `seeing`
-    gets each look at workers, `observing` each at the host.
+    `each_check` names the chores that run at every check. `filed` is called on the event loop when commands were filed,
+    `look_again` has unwell workers looked at; `seeing` gets each look at workers, `observing` each at the host.
     """
 
     name = NAME
@@ -189,6 +192,7 @@ class Scheduler(SchedulerService):
         ticker: Ticker,
         filed: Callable[[], None] = lambda: None,
         *,
+        each_check: Collection[Chore] = (),
         look_again: Callable[[], None] = lambda: None,
         seeing: Callable[[Iterable[WorkerStatus]], None] = lambda _: None,
         observing: Callable[[Iterable[TargetReading]], None] = lambda _: None,
@@ -196,7 +200,9 @@ class Scheduler(SchedulerService):
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
-        self._lanes = tuple(_Lane(chore) for chore in chores)
+        self._lanes = tuple(_Lane(chore, chore in each_check) for chore in chores)
+        self._ledger_at_check: object = None
+        """The ledger's files as they were at the last check."""
         self.ticker = ticker
         self._filed = filed
         self._look_again = look_again
@@ -246,9 +252,12 @@ class Scheduler(SchedulerService):
                     lane.round.cancel()
 
     async def check(self) -> None:
-        """The APScheduler job: run a round of all chores, and have those looked at that are unwell."""
+        """The APScheduler job: run the chores that may have something to do, and observe unhealthy workers."""
         self.pulse.beat(self.ticker.seconds, CHECK)
-        self.wake()
+        before, self._ledger_at_check = self._ledger_at_check, self._ledger.files_state()
+        for lane in self._lanes:
+            if lane.each_check or lane.problem or before != self._ledger_at_check:
+                self._begin(lane)
         self._look_again()
         await self._rounds()
 

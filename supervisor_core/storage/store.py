@@ -83,6 +83,10 @@ class Ledger:
         finally:
             self._listeners = tuple(each for each in self._listeners if each is not listener)
 
+    def files_state(self) -> object:
+        """Differs after a commit, whichever program made it."""
+        return [_state_of(self.path.with_name(self.path.name + end)) for end in ("", "-wal")]
+
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Write without waiting; the future is set once it is on disk."""
         return self._writer.submit(work)
@@ -197,6 +201,14 @@ class Ledger:
             for listener in self._listeners if ordered else ():
                 if not listener.kinds or listener.kinds & ordered:
                     listener.ordered()
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Transactions(Protocol):

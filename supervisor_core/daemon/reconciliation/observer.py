@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 SHORTEST_SECONDS = 0.001
 """The shortest wait for the next observation."""
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 2.0
 """The interval of ticks. A shorter stop between two of them is unnoticed and irrelevant."""
 
 TOLERATED_SECONDS = 0.5
 """A tick that is less late than this is punctual: on a busy host all are a little late."""
 
 KEPT = 1024
-"""So many late ticks are remembered: seventeen minutes in which each of them was late."""
+"""So many late ticks are remembered: half an hour in which each of them was late."""
 
 
 @dataclass(frozen=True, slots=True)

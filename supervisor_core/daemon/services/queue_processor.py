@@ -19,6 +19,9 @@ from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.workers.context import DaemonContext
 
+WATCHED_POLL_SECONDS = 30.0
+"""The interval for an inbox in a folder of our own, of which the kernel reports every change."""
+
 log = logging.getLogger(__name__)
 
 
@@ -43,6 +46,9 @@ class QueueProcessor(Service):
         self._watch: FolderWatch | None = None
         self._woken = asyncio.Event()
         self._problem = ""
+        self._is_watched = False
+        self._unripe = 0
+        """Flags that seem to be incomplete and are checked again soon."""
 
     def wake(self) -> None:
         """Look now."""
@@ -78,8 +84,9 @@ class QueueProcessor(Service):
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
             if not more:
-                self.pulse.beat(within=self._poll_seconds)
-                await wait_until(self._woken, stopping, self._poll_seconds)
+                seconds = self._pause_seconds()
+                self.pulse.beat(within=seconds)
+                await wait_until(self._woken, stopping, seconds)
         await self._blocking(self._deliver)
 
     async def shut_down(self) -> None:
@@ -91,6 +98,12 @@ class QueueProcessor(Service):
             asyncio.get_running_loop().remove_reader(descriptor)
         self._watch.close()
         self._watch = None
+
+    def _pause_seconds(self) -> float:
+        """The time until the next look if nothing wakes it."""
+        watched = self._is_watched and self._parts.host.config.nas.root is None
+        quiet = watched and not self._problem and not self._unripe
+        return max(WATCHED_POLL_SECONDS, self._poll_seconds) if quiet else self._poll_seconds
 
     def _something_new(self) -> None:
         if self._watch is not None:
@@ -110,15 +123,19 @@ class QueueProcessor(Service):
         return self._parts.ledger.read(jobs.workers_with_work), more
 
     def _sweep(self) -> bool:
-        drive, inbox, watch = self._parts.host.drive, self._parts.host.inbox, self._watch
-        drive.check()
+        drive = self._parts.host.drive
         while self._folders:  # once: a worker may rely on them
+            drive.check()
             self._make_folder(self._folders[-1])
             self._folders.pop()
-        drive.call(inbox.prepare)
-        if watch is not None:
-            drive.call(watch.watch, inbox.folder, drive.root)
-        return self._intake.sweep().more
+        found = self._intake.sweep(self._follow_inbox)
+        self._unripe = found.unripe
+        return found.more
+
+    def _follow_inbox(self) -> None:
+        """Have the kernel report new flags; for the thread of a call to the drive."""
+        if self._watch is not None:
+            self._is_watched = self._watch.watch(self._parts.host.inbox.folder, self._parts.host.drive.root)
 
     def _make_folder(self, name: str) -> None:
         """Create a folder of the drive. One that only workers use may be a link; the supervisor never goes into it."""

@@ -95,14 +95,13 @@ class FlagIntake:
         self._ours_of_old: dict[str, bool] = {}
         """The names of our flags at the last sweep, and whether each is in another case."""
 
-    def sweep(self) -> SweepResult:
-        """File the ready flags, then clear junk. `DriveUnavailable` if the drive is away."""
-        call, inbox = self._host.drive.call, self._host.inbox
-        self._host.drive.check()
-        call(inbox.prepare)
+    def sweep(self, prepared: Callable[[], object] = lambda: None) -> SweepResult:
+        """File the ready flags, then clear junk. `DriveUnavailable` if the drive is away.
+
+        `prepared` is called in the drive's thread, once the inbox exists and before it is read.
+        """
         self._rejections.begin()
-        left = self._left_behind()
-        lying = self._lying()
+        left, lying = self._host.drive.call(self._look, prepared)
         found = self._triage.sort(lying, self._now())
         ready, junk = self._movable(found.ready), self._movable(found.junk)
         filed, rejected = self._take([*left[:TAKEN], *self._claim(ready[:TAKEN])])
@@ -114,14 +113,21 @@ class FlagIntake:
         more = found.more or (left_over and bool(filed or rejected))  # else the next sweep would bring nothing either
         return SweepResult(tuple(filed), rejected, found.unripe, more)
 
+    def _look(self, prepared: Callable[[], object]) -> tuple[list[ClaimedFlag], list[UnclaimedFlag]]:
+        """Our flags in the inbox, in one call to the drive: those left behind and those that lie there."""
+        self._host.drive.confirm()
+        self._host.inbox.prepare()
+        prepared()
+        return self._left_behind(), self._lying()
+
     def _left_behind(self) -> list[ClaimedFlag]:
         """Our flags that an earlier sweep claimed and didn't finish."""
-        call, inbox = self._host.drive.call, self._host.inbox
-        for name in self._ours(call(inbox.strays))[:TAKEN]:
-            call(inbox.adopt, name, new_task_id(self._now()))
-        left = call(inbox.leftovers)
+        inbox = self._host.inbox
+        for name in self._ours(inbox.strays())[:TAKEN]:
+            inbox.adopt(name, new_task_id(self._now()))
+        left = inbox.leftovers()
         ours = set(self._ours([flag.name for flag in left]))
-        call(inbox.bound_processing, ours)
+        inbox.bound_processing(ours)
         return [flag for flag in left if flag.name in ours]
 
     def _ours(self, names: Sequence[str]) -> list[str]:
@@ -138,7 +144,7 @@ class FlagIntake:
                 fresh[name] = known[name] if name in known else find_misspelled(name, self._workers) is not None
             return ours
 
-        found = self._host.drive.call(self._host.inbox.unclaimed, wanted)
+        found = self._host.inbox.unclaimed(wanted)
         self._ours_of_old = fresh
         self._immovable &= fresh.keys()
         not_ours = self._of_others([flag.name for flag in found if fresh[flag.name]])
@@ -149,7 +155,7 @@ class FlagIntake:
         if not in_another_case:
             return set()
         folder = self._host.config.folder("state")
-        elsewhere = self._host.drive.call(known_workers, self._host.drive.root, folder)
+        elsewhere = known_workers(self._host.drive.root, folder)
         named = ((name, parse_name(name)) for name in in_another_case)
         return {name for name, flag in named if flag is not None and flag.worker_id in elsewhere}
 

@@ -213,6 +213,49 @@ def test_without_the_job_no_condition_and_no_row_of_another_program_is_checked(d
         wait_until(lambda: scheduler.looked_again > looked_again, 10, "conditions are checked")
 
 
+class CountingChore:
+    """A chore with no due row."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rounds = 0
+
+    def due_at(self) -> datetime | None:
+        return None
+
+    def work(self, now: datetime) -> bool:
+        self.rounds += 1
+        return False
+
+
+def test_a_check_runs_only_the_chores_that_may_have_something_to_do(desk: Desk, tmp_path: Path) -> None:
+    always, seldom = CountingChore("always"), CountingChore("seldom")
+
+    async def story() -> list[int]:
+        service = Scheduler(desk.ledger, Blocking(), (always, seldom), Ticker(FAR_SECONDS), each_check=(always,))
+        stopping = asyncio.Event()
+        running = asyncio.create_task(service.run(stopping))
+        await asyncio.to_thread(wait_until, lambda: seldom.rounds, 10, "all run once at the start")
+        rounds = []
+        for _ in range(3):
+            await service.check()
+            rounds.append(seldom.rounds)
+        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
+            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), ask(desk))
+        for _ in range(2):
+            await service.check()
+            rounds.append(seldom.rounds)
+        stopping.set()
+        await running
+        return rounds
+
+    rounds = asyncio.run(story())
+    before, after = rounds[2], rounds[4]
+    assert rounds == [before, before, before, after, after], "only a change of the ledger's files counts"
+    assert after > before
+    assert always.rounds >= after + 3
+
+
 def unwell(desk: Desk) -> Alert | None:
     """The alert of the worker that is unwell."""
     return desk.ledger.read(lambda connection: alerts.live_of(connection, "TestHost", Target(WORKER, "North")))

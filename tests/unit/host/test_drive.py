@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor_core.common import threads as pools
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from tests.support.waiting import wait_until
@@ -172,6 +173,33 @@ def test_a_call_never_waits_behind_one_that_hangs_while_a_thread_may_be_made() -
     assert threads.submit(lambda: 7).result(5) == 7
     release.set()
     assert all(future.result(5) for future in hanging)
+
+
+def test_idle_threads_end_and_calls_still_find_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls come while threads are about to end, so that the count of free threads is put to the test."""
+    monkeypatch.setattr(pools, "IDLE_SECONDS", 0.002)
+    threads = DaemonThreads("idle-pool-under-test", 4)
+
+    def alive() -> int:
+        return sum(thread.name == "idle-pool-under-test" for thread in threading.enumerate())
+
+    def many() -> None:
+        for number in range(300):
+            threads.submit(int).result(5)
+            time.sleep(0.002 * (number % 3 == 0))
+
+    callers = [threading.Thread(target=many) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    wait_until(lambda: not alive(), 5, "all of them end")
+    release = threading.Event()
+    hanging = [threads.submit(release.wait) for _ in range(3)]
+    assert threads.submit(lambda: 7).result(5) == 7
+    release.set()
+    assert all(future.result(5) for future in hanging)
+    wait_until(lambda: not alive(), 5, "these, too")
 
 
 def test_a_call_sees_the_context_of_its_caller_and_a_cancelled_one_is_not_run() -> None:

@@ -25,7 +25,6 @@ class Ours(System):
         return ""
 
     def _write(self) -> None:
-        (self.folder / "nas").mkdir()
         setting = self.setting
         restart = {
             "policy": setting.policy,
@@ -45,7 +44,6 @@ class Ours(System):
         }
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas", "layout": "cornerstone"},
             "workers": workers,
         }
         (self.folder / "config.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
