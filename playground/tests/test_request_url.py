@@ -122,7 +122,30 @@ async def test_an_event_that_fails_is_posted_again_and_a_slow_command_fails(slac
         await slack.eventually(lambda: len(seen) == 3, "the event didn't come three times")
         await ann.slash("/slow", expect="operation_timeout")
     assert seen[0] == {}
-    assert seen[2] == {"X-Slack-Retry-Num": "2", "X-Slack-Retry-Reason": "http_timeout"}
+    assert seen[2] == {"X-Slack-Retry-Num": "2", "X-Slack-Retry-Reason": "http_error"}
+
+
+@pytest.mark.playground(timings=SHORT)
+@pytest.mark.parametrize(("status", "headers"), [(202, {}), (500, {"X-Slack-No-Retry": "1"})])
+async def test_an_event_is_not_posted_again_after_a_success_or_if_the_app_wants_no_retry(
+    slack: Playground, status: int, headers: dict[str, str]
+):
+    seen: list[str] = []
+
+    async def events(request: web.Request) -> web.Response:
+        body: dict[str, Any] = await request.json()
+        if body["type"] == "event_callback":
+            seen.append(body["event"]["type"])
+            return web.Response(status=status, headers=headers)
+        return web.Response(text=body["challenge"])
+
+    application = web.Application()
+    application.add_routes([web.post("/slack/events", events)])
+    async with serving(slack, application):
+        await slack.user("ann").says("@bot hi")
+        await slack.eventually(lambda: "app_mention" in seen, "the event didn't come")
+        await asyncio.sleep(sum(SHORT.redelivery) + 0.1)
+    assert sorted(seen) == ["app_mention", "message"]
 
 
 @pytest.mark.playground(request_url="http://127.0.0.1:9/slack/events", patience=0.3)

@@ -20,6 +20,7 @@ from slack_playground.world.world import World
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 AGENT = "Slackbot 1.0 (+https://api.slack.com/robots)"
+NO_RETRY = "X-Slack-No-Retry"
 LOOKS_EVERY = 0.1  # seconds
 
 
@@ -73,25 +74,28 @@ class Delivery:
         envelope_id, headers = str(uuid.uuid4()), {}
         words: Json = {"envelope_id": envelope_id, "type": kind, "payload": payload, "url": self.request_url}
         if retry:
-            reason = f"http_{retry[1]}"
-            headers = {"X-Slack-Retry-Num": str(retry[0]), "X-Slack-Retry-Reason": reason}
-            words |= {"retry_attempt": retry[0], "retry_reason": reason}
+            headers = {"X-Slack-Retry-Num": str(retry[0]), "X-Slack-Retry-Reason": retry[1]}
+            words |= {"retry_attempt": retry[0], "retry_reason": retry[1]}
         self._world.journal.write("envelope", connection=0, **words)
         body, content_type = _body(kind, payload)
         started = time.monotonic()
         answer = await self._post(body, content_type, headers)
         ms = round((time.monotonic() - started) * 1000)
-        if answer is None or answer[0] != HTTPStatus.OK:
+        if answer is None or not _accepted(kind, answer[0]):
             outcome = TIMEOUT if answer is None else NOBODY
             reason = "timeout" if answer is None else f"status {answer[0]}" if answer[0] else "no_connection"
             self._world.journal.write("no_ack", envelope_id=envelope_id, type=kind, reason=reason)
-            return Outcome(outcome, envelope_id, ms)
+            why = "http_timeout" if answer is None else "http_error" if answer[0] else "connection_failed"
+            return Outcome(outcome, envelope_id, ms, reason=why, final=answer is not None and answer[2])
         given = _read(answer[1]) if answers else None
         self._world.journal.write("ack", envelope_id=envelope_id, connection=0, ms=ms, payload=given, late=False)
         return Outcome(ACKED, envelope_id, ms, given)
 
-    async def _post(self, body: str, content_type: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Status and body of the app's answer; status 0 where nobody is there, None where the answer takes too long."""
+    async def _post(self, body: str, content_type: str, headers: Mapping[str, str]) -> tuple[int, str, bool] | None:
+        """Status and body of the app's answer, and whether it wants no retry.
+
+        The status is 0 where nobody is there; None instead of an answer that takes too long.
+        """
         stamp = str(int(self._world.clock.now()))
         signed = {"Content-Type": content_type, "User-Agent": AGENT, "X-Slack-Request-Timestamp": stamp, **headers}
         signed["X-Slack-Signature"] = signature(self._world.signing_secret, stamp, body)
@@ -103,11 +107,11 @@ class Delivery:
                 asyncio.timeout(self._world.timings.ack),
                 self._session.post(self.request_url, data=body.encode(), headers=signed) as response,
             ):
-                answer = response.status, await response.text()
+                answer = response.status, await response.text(), response.headers.get(NO_RETRY) == "1"
         except TimeoutError:
             return None
         except aiohttp.ClientError:
-            answer = 0, ""
+            answer = 0, "", False
         self._answered = bool(answer[0])
         if self._answered is not before:
             self._world.tell_app()
@@ -122,6 +126,11 @@ class Delivery:
 def signature(secret: str, stamp: str, body: str) -> str:
     """The signature over a request."""
     return "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
+
+
+def _accepted(kind: str, status: int) -> bool:
+    """An event is accepted with any status of success, everything else with 200 alone."""
+    return status == HTTPStatus.OK or (kind == "events_api" and 200 <= status < 300)
 
 
 def _body(kind: str, payload: Json) -> tuple[str, str]:

@@ -59,7 +59,7 @@ class Events:
         outcome = await self._delivery.deliver("events_api", payload, answers=False)
         again = self._world.faults.strike("socket", "redeliver") is not None
         for attempt, wait in enumerate(waits, start=1):
-            if outcome.outcome == ACKED and not again:
+            if (outcome.outcome == ACKED and not again) or outcome.final:
                 return
             again = False
             await asyncio.sleep(wait)
@@ -67,7 +67,8 @@ class Events:
                 # Nobody was there: wait for somebody for as long as Slack would wait for its next attempt.
                 patience = waits[attempt] if attempt < len(waits) else waits[-1]
                 await self._world.feed.until(self._world.connections, patience)
-            outcome = await self._delivery.deliver("events_api", payload, answers=False, retry=(attempt, "timeout"))
+            retry = attempt, outcome.reason
+            outcome = await self._delivery.deliver("events_api", payload, answers=False, retry=retry)
 
     async def close(self) -> None:
         """Give up what is on its way."""

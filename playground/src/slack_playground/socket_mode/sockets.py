@@ -29,6 +29,10 @@ class Outcome:
     envelope_id: str
     ms: int = 0
     payload: Json | None = None
+    reason: str = "timeout"
+    """The reason for the retry of an event, where no ack came."""
+    final: bool = False
+    """The app wants no retry."""
 
     def to_json(self) -> Json:
         """For whoever acted."""
