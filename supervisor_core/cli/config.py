@@ -16,6 +16,7 @@ from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.imports.formats import convert_file
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.raw import ENV_FILE
+from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 
 ANSWER_SECONDS = 8.0
@@ -111,12 +112,13 @@ def run_import(options: argparse.Namespace) -> int:
         print(f"Not converted: {keys}: {reason}.", file=sys.stderr)
     for note in conversion.notes:
         print(f"Note: {note}", file=sys.stderr)
-    for folder in {Path(worker["cwd"]) for worker in conversion.document["workers"].values()}:
+    folders = {str(worker["cwd"]) for worker in conversion.document["workers"].values() if "cwd" in worker}
+    for folder in map(Path, sorted(folders)):
         if target.absolute().is_relative_to(folder):
             print(f"Note: {target} and its state folder are in {folder}. Keep them out of the code.", file=sys.stderr)
-    if conversion.variables:
+    if needed := [name for name in conversion.variables if name not in SAFE]:
         beside = target.with_name(ENV_FILE)
-        print(f"Note: set {', '.join(conversion.variables)} in {beside} (NAME=value, mode 0600).", file=sys.stderr)
+        print(f"Note: set {', '.join(needed)} in {beside} (NAME=value, mode 0600).", file=sys.stderr)
     workers = ", ".join(conversion.document["workers"])
     print(f"Converted {source} ({found.name}) to {target}. Workers: {workers}.")
     print(f"Next: supervisor config check --config {target}")

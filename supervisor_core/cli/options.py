@@ -270,8 +270,8 @@ SUBCOMMANDS = {
     "import": Subcommand(
         "config:run_import",
         importing,
-        "Convert the configuration of Cornerstone Archive, and name each setting that has no place here.",
-        "import config/config.dev.yaml --output config.yaml",
+        "Convert a configuration of Cornerstone Archive or supervisord, and name each setting without a place here.",
+        "import /etc/supervisord.conf --output config.yaml",
     ),
     "doctor": Subcommand(
         "doctor_and_db:run_doctor",

@@ -58,6 +58,7 @@ LISTED = {
     "supervisor_core/common/time_zones.py": OF_THE_SYSTEM,
     "supervisor_core/cli/config.py": "the configuration that an operator names",
     "supervisor_core/config/imports/cornerstone.py": OF_CONFIG,
+    "supervisor_core/config/imports/supervisord.py": "the files that an operator's configuration includes",
     "supervisor_core/config/imports/formats.py": "the configuration that an operator names",
     "supervisor_core/cli/audit_files.py": "the export that an operator names, removed where it isn't what was written",
     "supervisor_core/cli/dispatcher.py": "/dev/null, after a reader has closed the pipe",

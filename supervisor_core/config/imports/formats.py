@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.imports import cornerstone
+from supervisor_core.config.imports import cornerstone, supervisord
 from supervisor_core.config.imports.conversion import Conversion, OldFile
 
 MAX_BYTES = 1_000_000
@@ -25,7 +25,10 @@ class Format:
     convert: Callable[[OldFile], Conversion]
 
 
-FORMATS = (Format("Cornerstone Archive", cornerstone.recognize, cornerstone.convert),)
+FORMATS = (
+    Format("Cornerstone Archive", cornerstone.recognize, cornerstone.convert),
+    Format("supervisord", supervisord.recognize, supervisord.convert),
+)
 
 
 def convert_file(

@@ -176,11 +176,132 @@ class TestCornerstone:
             place.convert()
 
 
+SUPERVISORD = """\
+; programs of this host
+[unix_http_server]
+file=/tmp/supervisor.sock
+password=hunter1
+[supervisord]
+logfile=/tmp/supervisord.log ; the main log
+loglevel=warn
+environment=LANG="C.UTF-8"
+[program:mail_worker]
+command=/bin/sleep "10 00" --name={x} --cost=$5 %(ENV_HOME)s/x %(here)s --token=%(ENV_TOKEN)s ; forever
+process_name=%(program_name)s_%(process_num)02d
+numprocs=2
+directory=%(here)s/mail
+environment=TOKEN="hunter2,x",URL='redis://u:hunter3@h/0',MODE=fast,P="%(ENV_HOME)s/a$"
+autorestart=true
+stopsignal=INT
+startsecs=3
+stopasgroup=true
+stdout_logfile=/var/log/mail.log
+[group:jobs]
+programs=mail_worker,web
+[include]
+files = conf.d/*.conf
+"""
+
+WEB = """\
+[program:web]
+command=sleep 100%%
+environment=TOKEN=hunter4
+autostart=false
+autorestart=false
+startretries=3
+stopsignal=NOSUCH
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "web.conf").write_text(WEB)
+    path = tmp_path / "supervisord.conf"
+    path.write_text(SUPERVISORD)
+    return path
+
+
+class TestSupervisord:
+    """`supervisord.conf`, with the files that it includes."""
+
+    def load(self, old: Path) -> SupervisorConfig:
+        path = old.with_name("config.yaml")
+        path.write_text(convert_file(old)[1].text("old"))
+        environ = {"HOME": "/home/anna", "TOKEN": "t", "WEB_TOKEN": "w", "URL": "u"}
+        return load_supervisor_config(path, environ=environ)
+
+    def test_each_process_of_a_program_becomes_a_worker(self, old: Path) -> None:
+        config = self.load(old)
+        assert list(config.workers) == ["mail-worker-00", "mail-worker-01", "web"]
+        worker, web = config.worker("mail-worker-01"), config.worker("web")
+        words = ("/bin/sleep", "10 00", "--name={x}", "--cost=$5", "/home/anna/x", str(old.parent), "--token=t")
+        assert config.command_for(worker) == words
+        assert worker.cwd == worker.code.path == old.parent / "mail"
+        assert {name: value.get_secret_value() for name, value in worker.env.items()} == {
+            "LANG": "C.UTF-8",
+            "TOKEN": "t",
+            "URL": "u",
+            "MODE": "fast",
+            "P": "/home/anna/a$",
+        }
+        assert (worker.restart.policy, worker.stop_signal, worker.start_grace_seconds) == ("always", "INT", 3)
+        assert (worker.stop_timeout_seconds, worker.heartbeat_max_age_seconds, worker.team) == (10, 0, "jobs")
+        assert config.command_for(web) == ("sleep", "100%")
+        assert (web.enabled, web.restart.policy, web.stop_signal) == (False, "never", "TERM")
+        assert web.env["TOKEN"].get_secret_value() == "w", "the same name with another value is another variable"
+        assert config.logging.level == "WARNING"
+
+    def test_no_secret_is_copied(self, old: Path) -> None:
+        found = convert_file(old)[1]
+        assert "hunter" not in found.text("old") + repr(found)
+        assert found.variables == ("HOME", "TOKEN", "URL", "WEB_TOKEN")
+        assert "WEB_TOKEN stands for a value that looks like a secret, which isn't copied." in found.notes
+
+    def test_the_rest_is_named(self, old: Path) -> None:
+        found = convert_file(old)[1]
+        assert found.unmapped == {
+            "[unix_http_server] file": "it's about supervisord itself",
+            "[unix_http_server] password": "it's about supervisord itself",
+            "[supervisord] logfile": "it's about supervisord itself",
+            "[program:mail_worker] stopasgroup": "every descendant is stopped anyway",
+            "[program:mail_worker] stdout_logfile": "stdout and stderr are captured together, in the state folder",
+            "[program:web] startretries": "restart.max_per_hour counts every automatic restart",
+            "[program:web] stopsignal": "its value isn't valid",
+        }
+        assert "web has no directory. Set cwd to the folder that it runs in now." in found.notes
+        assert any(note.startswith("mail_worker_00 is the worker mail-worker-00: ") for note in found.notes)
+
+    def test_names_that_can_not_be_ids_become_ids(self, old: Path) -> None:
+        programs = ("restart", "7", "a b", "a_b", "all")
+        old.write_text("".join(f"[program:{name}]\ncommand=x\n" for name in programs))
+        assert list(self.load(old).workers) == ["worker-restart", "worker-7", "a-b", "a-b-2", "worker-all"]
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("[program:a]\n", "[program:a] has no command."),
+            ("[program:a]\ncommand=x %(nothing)s\n", "[program:a] can't be expanded: 'nothing'"),
+            ("[program:a]\ncommand=x 'y\n", "[program:a] can't be expanded: No closing quotation"),
+            ("[program:a]\ncommand=x\nenvironment=A\n", "environment must consist of KEY="),
+            ("[program:a]\ncommand=x\nnumprocs=many\n", "[program:a] numprocs must be a whole number."),
+            ("[program:a]\ncommand=x\nnumprocs=0\n", "[program:a] numprocs must be 1 to 1000."),
+            ("secret\n[program:a]\n", "supervisord.conf line 1: must be a section"),
+            ("[program:a]\ncommand\n", "supervisord.conf line 2: must be a section, or a setting as key=value"),
+        ],
+    )
+    def test_mistakes_are_named(self, old: Path, text: str, problem: str) -> None:
+        old.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            convert_file(old)
+        assert problem in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("workers: {A: {command: [x]}}\n", "is already a configuration of the supervisor."),
-        ("hello\n", "has no known format. Formats: Cornerstone Archive."),
+        ("hello\n", "has no known format. Formats: Cornerstone Archive, supervisord."),
         ("a: 1\nb: [\n", "has no known format, and isn't valid YAML (line 3). Formats: "),
         ("", "has no known format. Formats: "),
     ],
