@@ -216,6 +216,8 @@ class Reconciler(Service):
                 self._all_due, next_at = True, loop.time() + every
             if self._all_due:
                 self._follow()
+                if self._own is not None:  # no service of a daemon looks into the queue
+                    self.wake()
             for worker_id in self.managed.run_actors(stopping, self._poked.set):
                 self._let_go(worker_id)
             due = list(self.managed) if self._all_due else [each for each in self._due if each in self.managed]

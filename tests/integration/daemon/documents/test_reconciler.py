@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ import pytest
 import yaml
 
 from supervisor_core import ConfigService, FakeWorkerAdapter, Reconciler, load_supervisor_config
+from supervisor_core.commands.command import Issuer
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.ownership import AlreadyRunningError
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.rows import NewJob
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
 from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.daemon.reconciliation import until
@@ -21,10 +26,10 @@ from tests.support.daemon.reconciliation import until
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
-def configured(folder: Path, workers: Mapping[str, Mapping[str, Any]]) -> SupervisorConfig:
+def configured(folder: Path, workers: Mapping[str, Mapping[str, Any]], **settings: Any) -> SupervisorConfig:
     usual = {"command": SLEEP, "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": 0}
     document = {
-        "supervisor": {"id": "TestHost"},
+        "supervisor": {"id": "TestHost", **settings.get("supervisor", {})},
         "workers": {name: {**usual, **said} for name, said in workers.items()},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
@@ -58,6 +63,24 @@ def test_a_changed_file_is_followed(tmp_path: Path) -> None:
         await until(lambda: not reconciler.current_snapshot().workers["North"].enabled, "it is seen")
         await reconciler.stop()
         await config_service.stop()
+
+    asyncio.run(story())
+
+
+def test_a_command_that_waits_in_the_ledger_is_carried_out(tmp_path: Path) -> None:
+    config = configured(tmp_path, {"North": {}}, supervisor={"reconcile_seconds": 0.2})
+    now = datetime.now(UTC)
+    new = NewJob("t1", "North", "pause", {}, None, Issuer("cli:anna", "anna"), "cli", now)
+
+    async def story() -> None:
+        reconciler = Reconciler(ConfigService(config), FakeWorkerAdapter())
+        await reconciler.start()
+        await until(lambda: reconciler.current_snapshot().workers["North"].connected)
+        with opened_ledger(config) as ledger:
+            ledger.write(lambda connection: jobs.file(connection, "TestHost", new, now))
+        await until(lambda: not reconciler.current_snapshot().workers["North"].connected, "it's paused")
+        assert reconciler.current_snapshot().workers["North"].desired.paused
+        await reconciler.stop()
 
     asyncio.run(story())
 
