@@ -111,8 +111,8 @@ class Dispatcher:
         words = [f"{name} has no argument {each!r}; it has {', '.join(known) or 'none'}" for each in unknown]
         if words and self._strict:
             raise SlackError("invalid_arguments", *words)
-        for each in words:
-            self._world.warn(f"{each}. Slack ignores it.")
+        for each in unknown:
+            self._world.warn(f"{name} has no argument {each!r}. Slack ignores it.")
         return words
 
 

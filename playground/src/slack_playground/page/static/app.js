@@ -13,10 +13,10 @@ import { drawSidebar } from "./conversation/sidebar.js";
 import { isReply, shownTo, store } from "./base/store.js";
 import { Thread } from "./conversation/thread.js";
 import { Timeline } from "./conversation/timeline.js";
-import { trafficPanel } from "./panels/traffic.js";
+import { showKind, trafficPanel } from "./panels/traffic.js";
 
 const $ = (id) => document.getElementById(id);
-const here = { channel: null, tab: "messages", panel: null, firstUnread: null };
+const here = { channel: null, tab: "messages", panel: null, firstUnread: null, context: null };
 let timeline = null;
 let panel = null;
 const thread = new Thread($("thread"), () => place());
@@ -38,7 +38,7 @@ function place() {
 
 function remember() {
   const words = new URLSearchParams({ as: store.acting, in: here.channel ?? "" });
-  if (thread.ts) words.set("thread", thread.ts);
+  if (thread.ts && thread.channel === here.channel) words.set("thread", thread.ts);
   if (here.tab === "home") words.set("tab", "home");
   if (here.panel) words.set("panel", here.panel);
   history.replaceState(null, "", `#${words}`);
@@ -77,7 +77,7 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
   const moved = here.channel !== channel;
   here.channel = channel;
   here.tab = store.isApp(known) ? tab ?? (moved ? "home" : here.tab) : "messages";
-  if (moved) thread.close();
+  if (moved) moveBeside(known);
   here.firstUnread = firstUnreadIn(channel);
   if (moved || timeline?.viewer !== store.acting) openTimeline();
   else timeline.set(store.timeline(channel, store.acting));
@@ -94,6 +94,23 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
   document.title = `${visible(store.title(known ?? {}, store.acting) || "Playground")} · Playground`;
   if (moved && !found && here.tab === "messages" && matchMedia("(min-width: 800px)").matches) document.querySelector("#composer textarea")?.focus();
   markRead();
+}
+
+/** Moving closes a thread, but not one with the assistant: that learns what is looked at beside it. */
+function moveBeside(channel) {
+  if (!thread.assistant) thread.close();
+  if (store.isApp(channel)) return;
+  if (thread.assistant && here.context !== channel.id) post("assistant_context", { as: store.acting, ts: thread.ts, channel: channel.id }).catch((error) => toast(error.message));
+  here.context = channel.id;
+}
+
+async function newChat() {
+  try {
+    const answer = await post("assistant", { as: store.acting, channel: here.context ?? "" });
+    go(answer.channel, { tab: "messages" });
+    thread.open(answer.channel, answer.ts);
+    remember();
+  } catch (error) { toast(error.message); }
 }
 
 function firstUnreadIn(channel) {
@@ -134,6 +151,10 @@ function drawTop() {
     $("as").dataset.people = wanted;
   }
   $("as").value = store.acting;
+  const warnings = store.traffic.filter((entry) => entry.kind === "warning").length;
+  $("warnings-button").hidden = !warnings;
+  $("warnings-button").setAttribute("aria-label", `${warnings} ${warnings === 1 ? "warning" : "warnings"}`);
+  fill($("warnings-button"), `⚠ ${warnings}`);
   const count = store.app.connections ?? 0;
   $("link").className = store.offline || !count ? "off" : "on";
   fill($("link"), store.offline ? "Playground offline" : count ? `${store.app.name ?? "App"}: connected${count > 1 ? ` (${count})` : ""}` : `${store.app.name ?? "App"}: not connected`);
@@ -150,6 +171,7 @@ function drawPlace() {
     channel.archived && el("span.badge", {}, "ARCHIVED"),
     channel.topic && el("span.dim.topic", { dir: "auto" }, channel.topic),
     el("span.grow"),
+    store.isApp(channel) && store.app.assistant && el("button.action", { type: "button", data: { key: "new-chat" }, onclick: newChat }, "New chat"),
     channel.kind !== "im" && el("span.dim.small", { title: members }, `${channel.members.length} members`),
     !inside && channel.kind === "public" && el("button.action.primary", { type: "button", onclick: () => post("join", { as: store.acting, channel: channel.id }).catch((error) => toast(error.message)) }, "Join")));
   const app = store.isApp(channel);
@@ -222,15 +244,16 @@ store.listen((topics) => {
   if (awaited && store.channels.has(awaited.channel)) go(awaited.channel, awaited);
   if (topics.has(`channel:${here.channel}`)) {
     timeline?.set(store.timeline(here.channel, store.acting));
-    thread.draw();
     markRead();
   }
+  if (topics.has(`channel:${thread.channel}`)) thread.draw();
   if (topics.has("people")) { drawAll(); timeline?.redrawAll(); thread.timeline?.redrawAll(); }
   if (topics.has("sidebar")) drawSide();
   if (topics.has("place")) { drawPlace(); drawComposer(); }
   if (topics.has("app")) { drawTop(); drawPlace(); }
   if (topics.has("home")) drawHome();
   if (topics.has("modals")) drawModals();
+  if (topics.has("warnings")) drawTop();
   if (topics.has("traffic") && here.panel === "traffic") panel?.draw();
   if (topics.has("faults") && here.panel === "faults") panel?.draw();
 });
@@ -259,6 +282,12 @@ function togglePanel(name) {
   for (const each of Object.keys(PANELS)) $(`${each}-button`).setAttribute("aria-pressed", String(here.panel === each));
 }
 
+$("warnings-button").addEventListener("click", () => {
+  showKind("warning");
+  if (here.panel === "traffic") togglePanel("traffic");
+  togglePanel("traffic");
+  remember();
+});
 for (const name of Object.keys(PANELS)) $(`${name}-button`).addEventListener("click", () => { togglePanel(name); remember(); });
 
 /* Small dialogs */

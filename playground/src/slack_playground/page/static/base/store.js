@@ -71,7 +71,7 @@ class Store {
       this.traffic = [];
       this.acks.clear();
       for (const entry of (await journal()).slice(-TRAFFIC_KEPT)) this.addTraffic(entry);
-      this.touch("traffic");
+      this.touch("traffic", "warnings");
     } catch { /* the inspector stays empty until something happens */ }
   }
 
@@ -230,6 +230,7 @@ const HANDLERS = {
   traffic(store, { entry }) {
     store.addTraffic(entry);
     store.touch("traffic");
+    if (entry.kind === "warning") store.touch("warnings");
   },
   reset(store) {
     store.start();

@@ -63,7 +63,7 @@ export function row(message, before, place) {
     message.ephemeral_for && el("div.only", {}, icon("eye"), "Only visible to you", dismissButton(message, place)),
     message.pinned && el("div.only", {}, icon("pin"), "Pinned"),
     message.broadcast && !place.inThread && el("div.only", {}, "↪ Replied to a ", el("button.linklike", { type: "button", onclick: () => place.openThread(message.thread_ts) }, "thread")),
-    head, content(message, place), reactions(message, place), !place.inThread && replies(message, place));
+    head, content(message, place), message.streaming && el("span.dim.small", {}, "Writing…"), reactions(message, place), !place.inThread && replies(message, place));
   if (place.firstUnread === message.ts) node.append(el("div.unread-line", { role: "separator", "aria-label": "New messages" }, el("span", {}, "New")));
   if (!place.inThread && (!before || !sameDay(before, message))) node.append(el("div.day", { role: "separator" }, el("span", {}, DAY.format(whenOf(message)))));
   add(node, [el("div.message-inner", {}, gutter, body), toolbar(message, place)]);
@@ -183,6 +183,9 @@ function dismissButton(message) {
 
 const drop = (message) => post("delete", { as: store.acting, channel: message.channel, ts: message.ts }).catch((error) => toast(error.message));
 
+const pin = (message) =>
+  post("pin", { as: store.acting, channel: message.channel, ts: message.ts, remove: Boolean(message.pinned) }).catch((error) => toast(error.message));
+
 function toolbar(message, place) {
   if (message.subtype === "notice" || message.ephemeral_for) return null;
   const tool = (label, glyph, press, key) => el("button", { type: "button", "aria-label": label, title: label, data: { key: `${message.ts} ${key}` }, onclick: press }, glyph);
@@ -202,6 +205,7 @@ function deeds(message, place, origin) {
     ...shortcuts.map((each) => ({ value: each.callback_id, words: each.name, note: store.app.name, mark: "⚡", does: () => useShortcut(each.callback_id, { channel: message.channel, ts: message.ts }) })),
     mine && place.canWrite && { value: "edit", words: "Edit", mark: "✎", does: () => place.edit(message) },
     mine && { value: "delete", words: "Delete", mark: "🗑", class: "danger", does: async () => { if (await ask("Delete this message?", "You can't undo this.", "Delete", origin)) drop(message); } },
+    place.canWrite && { value: "pin", words: message.pinned ? "Unpin" : "Pin", mark: "📌", does: () => pin(message) },
     { value: "raw", words: "View as JSON", mark: "{}", does: () => place.raw(message) },
     web(message.permalink) && { value: "link", words: "Open link", does: () => window.open(web(message.permalink), "_blank", "noopener") },
   ].filter(Boolean);

@@ -56,6 +56,11 @@ function row(entry) {
   return node;
 }
 
+/** The kind that the inspector shows from now on. */
+export function showKind(name) {
+  kind = name;
+}
+
 export function trafficPanel() {
   const list = el("div.entries.scroll", { tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Traffic" });
   const count = el("span.dim.small", { role: "status" });
