@@ -37,12 +37,18 @@ def test_a_card_with_a_colored_attachment_is_valid(name: str):
     [
         ([{"color": "good"}], "attachments[0]", "invalid_attachments"),
         ([{"color": "#12345", "text": "x"}], "attachments[0].color", "invalid_attachments"),
-        ([attached(*[section("x")] * 51)], "attachments[0].blocks", "invalid_blocks"),
-        ([attached(*[section("x")] * 30), attached(*[section("x")] * 21)], "attachments", "invalid_blocks"),
+        ([attached(*[section("x")] * 51)], "attachments[0].blocks", "invalid_attachments"),
+        ([attached(*[section("x")] * 30), attached(*[section("x")] * 21)], "attachments", "invalid_attachments"),
         ([attached(*[section("x" * 2900)] * 5)], "attachments[0].blocks", "msg_blocks_too_long"),
-        ([attached(actions(button(), button()))], "attachments[0].blocks[0].elements[1].action_id", "invalid_blocks"),
-        ([attached(actions(button()), actions(button()))], "attachments[0].blocks[1].block_id", "invalid_blocks"),
-        ([{"blocks": {"type": "divider"}}], "attachments[0].blocks", "invalid_blocks_format"),
+        (
+            [attached(actions(button(), button()))],
+            "attachments[0].blocks[0].elements[1].action_id",
+            "invalid_attachments",
+        ),
+        ([attached(actions(button()), actions(button()))], "attachments[0].blocks[1].block_id", "invalid_attachments"),
+        ([{"blocks": {"type": "divider"}}], "attachments[0].blocks", "invalid_attachments"),
+        ([attached(section("x")) | {"text": "x"}], "attachments[0].text", "invalid_attachments"),
+        ([attached(section("x")) | {"ts": 1}], "attachments[0].ts", "invalid_attachments"),
     ],
 )
 def test_mistakes_in_attachments_are_found_at_their_place(attachments: list[Json], path: str, code: str):

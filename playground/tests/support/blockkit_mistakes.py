@@ -262,6 +262,7 @@ USE: dict[str, Mistake] = {
     "a button in a context": in_block({"type": "context", "elements": [button()]}, ".elements[0].type"),
     "a button in an input": in_field(button(), ".type"),
     "a text field in actions": in_actions({"type": "plain_text_input"}, ".type"),
+    "a submit button that waits": (modal(SECTION, submit_disabled=True), "submit_disabled"),
     "a rich text field in a message": in_block(field({"type": "rich_text_input"}), ".element"),
     "a file field in a message": in_block(field({"type": "file_input"}), ".element"),
     "an alert in a message": in_block({"type": "alert", "text": mrkdwn()}, ""),

@@ -20,6 +20,7 @@ _WEBHOOK = ("response_type", "replace_original", "delete_original")
 _COLOR = String(pattern=r"good|warning|danger|#?[0-9A-Fa-f]{6}|#?[0-9A-Fa-f]{3}", form="a color such as #2eb886")
 _TEXT = String()
 _FIELD = shape("a field of an attachment", {"title": _TEXT, "value": _TEXT, "short": Boolean()})
+_BESIDE_BLOCKS = ("blocks", "color", "fallback", "id")
 _SHOWN = ("blocks", "fallback", "text", "pretext", "title", "author_name", "fields", "image_url", "thumb_url", "footer")
 _ATTACHMENT = shape(
     "an attachment",
@@ -90,9 +91,9 @@ def _check_markdown(payload: Mapping[str, object], report: Report) -> None:
         report.add("markdown_text", f"at most {MARKDOWN_TEXT} characters, not {len(text)}", "msg_too_long")
 
 
-def _check_blocks(blocks: object, report: Report, path: str = "blocks") -> None:
+def _check_blocks(blocks: object, report: Report, path: str = "blocks", code: str = "invalid_blocks_format") -> None:
     if not is_list(blocks):
-        report.add(path, f"expected a list of blocks, not {name_of(blocks)}", "invalid_blocks_format")
+        report.add(path, f"expected a list of blocks, not {name_of(blocks)}", code)
         return
     check_blocks(blocks, path, report, BLOCKS_OF_MESSAGE)
     if report.text > TEXT_OF_BLOCKS:
@@ -120,7 +121,7 @@ def _check_number_of_blocks(payload: Mapping[str, object], report: Report) -> No
     counts = [len(blocks) for blocks in lists if isinstance(blocks, (list, tuple))]
     if sum(counts) > BLOCKS_OF_MESSAGE >= max(counts):
         words = f"at most {BLOCKS_OF_MESSAGE} blocks in a message and its attachments, not {sum(counts)}"
-        report.add("attachments", words)
+        report.add("attachments", words, "invalid_attachments")
 
 
 def _check_attachment(attachment: object, path: str, report: Report) -> None:
@@ -131,18 +132,26 @@ def _check_attachment(attachment: object, path: str, report: Report) -> None:
     _ATTACHMENT.check(legacy, path, report)
     if isinstance(attachment, Mapping) and not any(attachment.get(key) for key in _SHOWN):
         report.add(path, "an attachment needs blocks, text or a fallback")
+    if isinstance(attachment, Mapping):
+        _check_blocks_of_attachment(attachment, path, report)
     report.code = outer
-    if not isinstance(attachment, Mapping):
-        return
+
+
+def _check_blocks_of_attachment(attachment: Mapping[str, object], path: str, report: Report) -> None:
+    """Slack has one word for all mistakes in an attachment, those in its blocks too."""
     if "ts" in attachment and (
         isinstance(attachment["ts"], bool) or not isinstance(attachment["ts"], (int, float, str))
     ):
-        report.add(join(path, "ts"), "expected a Unix timestamp", "invalid_attachments")
+        report.add(join(path, "ts"), "expected a Unix timestamp")
     if "blocks" in attachment:
         before, report.text = report.text, 0
         with report.own_blocks():
-            _check_blocks(attachment["blocks"], report, join(path, "blocks"))
+            _check_blocks(attachment["blocks"], report, join(path, "blocks"), report.code)
         report.text = before
+    if attachment.get("blocks"):
+        for key in attachment:
+            if key not in _BESIDE_BLOCKS:
+                report.add(join(path, str(key)), "invalid_keys: an attachment with blocks has only color and fallback")
 
 
 def _check_metadata(metadata: object, report: Report, *, webhook: bool) -> None:

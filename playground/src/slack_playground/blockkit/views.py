@@ -47,7 +47,6 @@ _VIEWS: Mapping[str, Shape] = {
             "close": plain(24),
             "clear_on_close": FLAG,
             "notify_on_close": FLAG,
-            "submit_disabled": FLAG,
         },
         tag=MODAL,
         rules=(_submit_with_inputs,),

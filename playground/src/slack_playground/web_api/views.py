@@ -161,7 +161,7 @@ def _fill(world: World, view: Json, payload: Json, kept: Json) -> None:
     view |= {part: payload.get(part) for part in PARTS}
     for part in ("private_metadata", "callback_id", "external_id"):
         view[part] = view[part] or ""
-    for part in ("clear_on_close", "notify_on_close", "submit_disabled"):
+    for part in ("clear_on_close", "notify_on_close"):
         view[part] = bool(payload.get(part, False))
     elements.fill_ids(view["blocks"], world.fresh)
     view["hash"] = f"{world.workspace.new_ts()[:10]}.{world.fresh()}"

@@ -67,7 +67,7 @@ function draw(view, stack) {
       blocks(view.blocks, ctx)),
     el("footer", {},
       el("button.action", { type: "button", data: { key: "close" }, onclick: () => leave(false) }, view.close ? wordsOf(view.close) : "Cancel"),
-      view.submit && el("button.action.primary", { type: "submit", disabled: view.submit_disabled, data: { key: "submit" } }, wordsOf(view.submit))));
+      view.submit && el("button.action.primary", { type: "submit", data: { key: "submit" } }, wordsOf(view.submit))));
   fill(dialog, form);
   dialog.querySelector(".modal-body").scrollTop = scroll;
 }
