@@ -22,7 +22,7 @@ class Need:
     methods: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     optional: bool = False
-    """Without it everything works, a little worse."""
+    """Without it everything works but what `what` names. Whoever installs the app may leave it out."""
 
 
 LOOK_UP = ("conversations.history", "conversations.replies")
@@ -42,20 +42,27 @@ NEEDS = (
         methods=("chat.postMessage", "chat.update", "chat.postEphemeral"),
     ),
     Need("commands", "the slash command /supervisor"),
+    Need("im:history", "commands by direct message", methods=LOOK_UP, events=("message.im",)),
+    Need("users:read", "identifying people, for all rights", methods=("users.info", "bots.info")),
+    Need("channels:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need(
         "groups:read",
-        "checking membership of private channels, and rights by channel",
+        "checking membership of private channels, and rights by private channel",
         methods=("conversations.info", "conversations.members"),
+        optional=True,
     ),
-    Need("im:history", "commands by direct message", methods=LOOK_UP, events=("message.im",)),
-    Need("im:write", "direct messages where the bot can't post in the channel", methods=("conversations.open",)),
+    Need(
+        "im:write",
+        "finding direct messages again when Slack's response was lost, and files in them",
+        methods=("conversations.open",),
+        optional=True,
+    ),
     Need(
         "usergroups:read",
         "rights by user group",
         methods=("usergroups.users.list", "usergroups.list"),
+        optional=True,
     ),
-    Need("users:read", "identifying people, for all rights", methods=("users.info", "bots.info")),
-    Need("channels:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need("groups:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need(
         "files:write",

@@ -57,8 +57,8 @@ def channel_problem(channel: str, settings: list[str], answer: Mapping[str, Any]
         remedy = f"Correct the id in the configuration. {FIND} In a private channel, first run: /invite @{bot}"
         return CheckResult(name, False, f"{who} doesn't exist, or is private and the bot isn't a member", remedy)
     if answer.get("error") == "missing_scope":
-        remedy = "Grant channels:read and groups:read (im:read for a direct message); see slack_scopes."
-        return CheckResult(name, False, f"{who} can't be checked: {reason_of(answer)}", remedy)
+        remedy = "Grant channels:read, or groups:read for a private channel (im:read for a direct message)."
+        return CheckResult(name, True, f"{who} can't be checked: {reason_of(answer)}", remedy)
     if "error" in answer:
         return CheckResult(name, False, f"{who} can't be checked: {reason_of(answer)}", FIND)
     title = f"{who} (#{answer.get('name') or channel})"

@@ -353,14 +353,11 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     with a_home(tmp_path / "home", workers={}, slack={"alert_channel": secret.id, "access": access}) as home:
         told = doctor(home, slack)
     scopes = told["slack_scopes"]
-    assert "im:write (direct messages" in scopes["message"]
-    assert "usergroups:read (rights by user group)" in scopes["message"]
-    assert "channels:history" not in scopes["message"], "what is optional is no failure"
-    assert scopes["remedy"].startswith(
-        "Add groups:read, im:history, im:write, usergroups:read (https://api.slack.com/apps"
-    )
+    assert scopes["message"] == "missing: im:history (commands by direct message)", "what is optional is no failure"
+    assert scopes["remedy"].startswith("Add im:history (https://api.slack.com/apps")
     assert "Reinstall" in scopes["remedy"]
-    assert told.failed == ["slack_scopes", f"slack_channel_{secret.id}", f"slack_group_{GROUP}"]
+    assert told.failed == ["slack_scopes", f"slack_group_{GROUP}"]
+    assert "Grant channels:read, or groups:read" in told[f"slack_channel_{secret.id}"]["remedy"]
     refused = told[f"slack_channel_{secret.id}"]["message"]
     assert "missing_scope" in refused
     assert "needs groups:read; the token has app_mentions:read,channels:read,chat:write" in refused
@@ -372,8 +369,7 @@ REQUIRED_ONLY = {
     "oauth_config": {
         "scopes": {
             "bot": [
-                *("app_mentions:read", "channels:read", "chat:write", "commands"),
-                *("groups:read", "im:history", "im:write", "usergroups:read", "users:read"),
+                *("app_mentions:read", "channels:read", "chat:write", "commands", "im:history", "users:read"),
             ]
         }
     },
@@ -384,8 +380,9 @@ REQUIRED_ONLY = {
 def test_optional_scopes_that_are_missing_are_only_mentioned(home: Home, slack: Any, doctor: Doctor) -> None:
     peopled(slack)
     told = doctor(home, slack)
-    assert told.failed == []
-    assert "optional ones: channels:history, groups:history," in told["slack_scopes"]["message"]
+    assert told.failed == [f"slack_group_{GROUP}"], "which gives no rights without its scope"
+    assert told[f"slack_group_{GROUP}"]["remedy"] == "Grant usergroups:read; see slack_scopes."
+    assert "optional ones: channels:history, groups:read, im:write, usergroups:read" in told["slack_scopes"]["message"]
 
 
 # Channels and people

@@ -192,7 +192,10 @@ def approval_requested(command: Command) -> Content:
 
 def not_a_member_hint(channel: str, bot: str) -> str:
     """The reason for a direct message, and the way to change that."""
-    return f"Sent here because I can't post in <#{channel}>. If I'm not a member, type `/invite @{bot}` there."
+    if channel.startswith("D"):
+        return "Sent here because I can't post in direct messages between other people."
+    invite = f"If I'm not a member, type `/invite @{bot}` there; in a group message, start a new one with me."
+    return f"Sent here because I can't post in <#{channel}>. {invite}"
 
 
 def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], *, away: bool) -> Content:
