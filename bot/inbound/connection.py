@@ -1,4 +1,4 @@
-"""One WebSocket of Socket Mode, from its ticket to its end. It carries envelopes and says why it ended; no more."""
+"""One WebSocket of Socket Mode, from its ticket to its end. It receives envelopes and reports why it ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConnectionEnd(StrEnum):
 
 
 class NotWantedError(ClientError):
-    """Slack ends the connection instead of greeting it."""
+    """Slack closes the connection in place of a hello."""
 
     def __init__(self, end: ConnectionEnd) -> None:
         super().__init__(f"Slack closed the connection at once: {end}")
@@ -62,8 +62,8 @@ class ConnectionCount:
 
     @property
     def others(self) -> int:
-        """Connections of other processes at least. One may hide behind a connection of ours that was cut, and one
-        that opens later isn't counted before the next hello, hours later."""
+        """The least number of connections of other processes. One more may hide behind each connection that was cut.
+        One that opens later isn't counted before the next hello, which may be hours later."""
         return max(0, self.counted - self.ours - self.cut)
 
 
@@ -75,12 +75,12 @@ class Connection:
     """Open it, then `run` it. `leaving` is set when Slack says that it will close; `reason` says why."""
 
     def __init__(
-        self, session: ClientSession, url: str, receive: Receive, taking: set[asyncio.Task[None]], network: Network
+        self, session: ClientSession, url: str, receive: Receive, receiving: set[asyncio.Task[None]], network: Network
     ) -> None:
         self._session = session
         self._url = url
         self._receive = receive
-        self._taking = taking
+        self._receiving = receiving
         self._network = network
         self._socket: ClientWebSocketResponse | None = None
         self._heard = 0.0
@@ -96,7 +96,7 @@ class Connection:
         return asyncio.get_running_loop().time() - self._heard
 
     async def open(self) -> None:
-        """Connect and wait for the hello; `ClientError`, `OSError` or `TimeoutError` where that fails."""
+        """Connect and wait for the hello. Raise `ClientError`, `OSError` or `TimeoutError` if that fails."""
         proxy, tls = self._network.proxy(self._url), self._network.tls_for(self._url)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
@@ -123,7 +123,7 @@ class Connection:
         self._heard = asyncio.get_running_loop().time()
 
     async def run(self) -> ConnectionEnd:
-        """Receive until the end, and say why it ended."""
+        """Receive until the end, and return its reason."""
         receiving = asyncio.create_task(self._receive_all())
         pinging = asyncio.create_task(self._ping_until_silent())
         try:
@@ -133,21 +133,21 @@ class Connection:
             receiving.cancel()
             pinging.cancel()
             await asyncio.gather(receiving, pinging, return_exceptions=True)
-            await self._close()  # what is being taken goes on: it is kept, though it can't be acknowledged any more
+            await self._close()  # envelopes in progress are still stored, without an acknowledgement
 
     async def acknowledge(self, envelope_id: str, payload: dict[str, Any] | None = None) -> None:
-        """Tell Slack that an envelope is safe with us."""
+        """Tell Slack that an envelope is stored."""
         if self._socket is None:
             raise RuntimeError("not open")
         answer = {"envelope_id": envelope_id} if payload is None else {"envelope_id": envelope_id, "payload": payload}
         await self._socket.send_str(json.dumps(answer))
 
     async def hang_up(self) -> None:
-        """Do what Slack announced, and keep its reason."""
+        """Close it as Slack announced, and keep Slack's reason."""
         await self._close()
 
     async def close(self) -> None:
-        """End it from our side."""
+        """Close it from our side."""
         self.reason = ConnectionEnd.CLOSED
         await self._close()
 
@@ -175,10 +175,10 @@ class Connection:
         if kind == "disconnect":
             self._told_to_leave(str(frame.get("reason")))
         elif frame.get("envelope_id"):
-            # Each in a task of its own: one that waits for the disk does not keep the next from being heard.
+            # Each in its own task: one that waits for the disk doesn't delay the next.
             task = asyncio.create_task(self._receive(self, frame))
-            self._taking.add(task)
-            task.add_done_callback(self._taking.discard)
+            self._receiving.add(task)
+            task.add_done_callback(self._receiving.discard)
 
     def _told_to_leave(self, reason: str) -> None:
         log.info("Slack is about to close the connection: %s", reason)
@@ -186,7 +186,7 @@ class Connection:
         self.leaving.set()
 
     async def _ping_until_silent(self) -> None:
-        """Ask for signs of life; come back when there have been none for too long."""
+        """Send pings; return when nothing was received for too long."""
         socket = self._socket
         assert socket is not None  # noqa: S101 (it is open)
         while True:
@@ -205,7 +205,7 @@ class Connection:
 
 
 def _end_of(reason: str) -> ConnectionEnd:
-    """The meaning of Slack's reason for a disconnect; an unknown one is a refresh."""
+    """The end that Slack's reason for a disconnect means; an unknown reason is a refresh."""
     return (
         ConnectionEnd(reason) if reason in (ConnectionEnd.TOO_MANY, ConnectionEnd.DISABLED) else ConnectionEnd.REFRESH
     )

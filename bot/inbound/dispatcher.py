@@ -32,7 +32,7 @@ AT_ONCE = 100
 """Envelopes handled at the same time. More wait in their rows, acknowledged."""
 
 GIVE_WAY_SECONDS = 0.05
-"""Time that handling waits for due acknowledgements. In a flood it continues slowly."""
+"""The time that handling waits for due acknowledgements. In a flood it continues slowly."""
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 15.0
 """Delays between tries to store the result of an envelope."""
@@ -52,8 +52,8 @@ class Response:
     error: str | None = None
     """The reason for its failure, if it failed."""
     rest: Callable[[SendNow], Awaitable[Response]] | None = None
-    """The slow part, which comes to the real end: its sender's next requests don't wait for it. Until then the
-    envelope stays unhandled, so after a crash it is dealt with again from the beginning."""
+    """The slow part, which returns the final response. The sender's next requests don't wait for it. Until it ends,
+    the envelope stays unhandled, so after a crash it is handled again from the beginning."""
 
 
 Handle = Callable[[StoredEnvelope], Awaitable[Response]]
@@ -63,9 +63,9 @@ Handle = Callable[[StoredEnvelope], Awaitable[Response]]
 class EnvelopeDispatcher:
     """Handles stored envelopes. `quiet` waits until no other is being stored."""
 
-    def __init__(self, ledger: Ledger, deal: Handle, quiet: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(self, ledger: Ledger, handle: Handle, quiet: Callable[[float], Awaitable[None]]) -> None:
         self._ledger = ledger
-        self._deal = deal
+        self._handle = handle
         self._quiet = quiet
         self._waiting: deque[StoredEnvelope] = deque()
         self._starting: asyncio.Task[None] | None = None
@@ -77,10 +77,10 @@ class EnvelopeDispatcher:
         """Handle an envelope in the background."""
         self._waiting.append(received)
         if self._starting is None or self._starting.done():
-            self._starting = self._run(self._start_all(), "starting to deal")
+            self._starting = self._run(self._start_all(), "starting handlers")
 
     async def resume(self) -> int:
-        """Handle the envelopes that an earlier run left; their number."""
+        """Handle the envelopes that an earlier run left; return how many."""
         left = await asyncio.wrap_future(self._ledger.submit(envelopes.pending_envelopes))
         for received in left:
             self.start(received)
@@ -98,12 +98,12 @@ class EnvelopeDispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _start_all(self) -> None:
-        """Start one envelope after the other, but none while others wait for their acknowledgement, due in 3 s."""
+        """Start one envelope after the other, but none while others wait for their acknowledgement within 3 s."""
         while self._waiting:
             await self._quiet(GIVE_WAY_SECONDS)
             received = self._waiting.popleft()
             self._run(self._in_turn(received), received.key)
-            await asyncio.sleep(0)  # what has come in the meantime is heard first
+            await asyncio.sleep(0)  # new envelopes are received first
 
     def _run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
@@ -117,13 +117,13 @@ class EnvelopeDispatcher:
         turn = self._turns.setdefault(sender_of(received), asyncio.Lock())
         async with turn:
             async with self._room:
-                response = await self._dealt(received, self._deal(received))
+                response = await self._handle_safely(received, self._handle(received))
             if response.rest is None:
                 await self._end(received, response)
                 return
-        await self._end(received, await self._dealt(received, response.rest(self._tell)))
+        await self._end(received, await self._handle_safely(received, response.rest(self._order_now)))
 
-    async def _tell(self, messages: tuple[Message, ...]) -> bool:
+    async def _order_now(self, messages: tuple[Message, ...]) -> bool:
         """Order messages before the rest is done. If that fails, log it."""
         try:
             await quick(self._ledger.order, messages)
@@ -132,10 +132,10 @@ class EnvelopeDispatcher:
             return False
         return True
 
-    async def _dealt(self, received: StoredEnvelope, dispatcher: Awaitable[Response]) -> Response:
+    async def _handle_safely(self, received: StoredEnvelope, handling: Awaitable[Response]) -> Response:
         """Handle one envelope. An error fails this envelope alone, with its reason."""
         try:
-            return await dispatcher
+            return await handling
         except Exception as error:
             log.exception("%s could not be handled", received.key)
             return Response(error=failure_text(error))
@@ -197,12 +197,12 @@ class Refusals:
         if kind == "slash_commands":
             return True, {"response_type": "ephemeral", **content}
         try:
-            return await self._told(payload, content), None
+            return await self._tell(payload, content), None
         except (ClientError, OSError, TimeoutError, SlackApiError) as problem:
             log.warning("a request that can't be stored couldn't be refused either: %s", failure_text(problem))
             return False, None
 
-    async def _told(self, payload: Mapping[str, Any], content: Content) -> bool:
+    async def _tell(self, payload: Mapping[str, Any], content: Content) -> bool:
         """Tell the person who pressed a button or wrote to the bot. Slack delivers other envelopes again."""
         if payload.get("type") == "block_actions" and payload.get("response_url"):
             return await self._voice.answer(str(payload["response_url"]), content, replace=False)

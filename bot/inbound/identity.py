@@ -61,7 +61,7 @@ class Identity:
 async def find_identity(
     client: AsyncWebClient, stopping: asyncio.Event, pulse: Pulse, report: Callable[[str], None]
 ) -> Identity | None:
-    """Ask Slack until it answers; None where the stop came first. `report` is told why it takes so long."""
+    """Ask Slack until it answers; None if the stop came first. `report` is called with the reason for a delay."""
     reported = ""
     while not stopping.is_set():
         pulse.beat()
@@ -86,7 +86,7 @@ async def find_identity(
         except (ClientError, OSError, TimeoutError) as error:
             problem = f"Slack can't be reached: {failure_text(error)}"
         report(problem)
-        if reported != problem:  # once for as long as it lasts
+        if reported != problem:  # logged once while it lasts
             reported = problem
             log.warning("%s; trying again until it answers", problem)
         pulse.beat(within=wait)

@@ -32,7 +32,7 @@ PendingWrite = tuple[StoredEnvelope, asyncio.Future[bool]]
 
 
 class EnvelopeWriter:
-    """`keep` comes back once the envelope is on disk."""
+    """`keep` returns once the envelope is on disk."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -40,7 +40,7 @@ class EnvelopeWriter:
         self._writing: asyncio.Task[None] | None = None
 
     async def keep(self, received: StoredEnvelope) -> bool:
-        """Store an envelope: True if it's the first with its key; and the error, if it can't be stored."""
+        """Store an envelope: True if it's the first with its key. Raise the error if it can't be stored."""
         first: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((received, first))
         if self._writing is None or self._writing.done():
@@ -48,7 +48,7 @@ class EnvelopeWriter:
         return await first
 
     async def quiet(self, seconds: float) -> None:
-        """Come back when nothing waits to be written, or after so long."""
+        """Return when nothing waits to be written, or after so many seconds."""
         if self._writing is not None and not self._writing.done():
             await asyncio.wait([self._writing], timeout=seconds)
 
@@ -64,7 +64,7 @@ class EnvelopeWriter:
             firsts = await asyncio.wrap_future(written)
         except Exception as error:  # noqa: BLE001 (whoever waits is told)
             if len(together) > 1 and not isinstance(error, SupervisorError):
-                for each in together:  # one that can't be kept takes no other with it
+                for each in together:  # one that can't be stored doesn't fail the others
                     await self._write([each])
                 return
             for _, first in together:
@@ -80,7 +80,7 @@ KEY_LENGTH = 255
 
 
 def key_of(kind: str, payload: Mapping[str, Any], envelope_id: str) -> str:
-    """The key of an envelope; its own id where Slack gives nothing better."""
+    """The key of an envelope; its own id if Slack gives nothing better."""
     parts = _key_parts(kind, payload) or ("envelope", envelope_id)
     key = ":".join(str(part) for part in parts)
     if len(key) <= KEY_LENGTH and key.isprintable():
@@ -137,8 +137,8 @@ AckAnswer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]
 
 
 class Intake:
-    """Takes envelopes from connections. `dealing` gets them once they are safe; `answer` answers at once; `refusing`
-    says no to what can't be made safe."""
+    """Stores the envelopes of connections, and then hands them to the dispatcher. `answer` gives the answers within an
+    acknowledgement; `refusals` refuses what can't be stored."""
 
     def __init__(
         self, writer: EnvelopeWriter, dispatcher: EnvelopeDispatcher, refusals: Refusals, answer: AckAnswer
@@ -149,13 +149,13 @@ class Intake:
         self._answer = answer
 
     async def receive(self, connection: Connection, envelope: Envelope) -> None:
-        """Take one envelope from a connection."""
+        """Store and acknowledge one envelope."""
         kind, envelope_id = str(envelope.get("type")), str(envelope["envelope_id"])
         payload = envelope.get("payload")
         if not isinstance(payload, dict):
             payload = {}
         if _is_answered_in_ack(kind, payload):
-            answer = await self._answered(kind, payload)
+            answer = await self._answer_safely(kind, payload)
             if answer is not None or payload.get("type") != "view_submission":
                 await self._acknowledge(connection, envelope_id, answer)
                 return
@@ -165,7 +165,7 @@ class Intake:
         except SupervisorError as error:
             log.error("a request couldn't be stored and is refused: %s", error)  # noqa: TRY400 (its words say it)
             told, answer = await self._refusals.refuse(kind, payload, error)
-            if told:  # else Slack brings it again, or says itself that there was no answer
+            if told:  # else Slack delivers it again, or reports that there was no answer
                 await self._acknowledge(connection, envelope_id, answer)
             return
         crashpoints.reach("envelope.row:after")
@@ -181,11 +181,11 @@ class Intake:
         log.info("%s came again and isn't handled twice", received.key)
         return None
 
-    async def _answered(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _answer_safely(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._answer(kind, payload)
-        except Exception:  # the edge: an acknowledgement without an answer is better than none
+        except Exception:  # an acknowledgement without an answer is better than none
             log.exception("a request that needs its answer at once got none")
             return None
 

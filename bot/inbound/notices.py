@@ -1,4 +1,4 @@
-"""Notices about the connection: gaps in which nothing was heard, other connections, and unknown ids."""
+"""Notices about the connection to Slack: gaps, connections of other processes, and unknown ids."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAVE_SECONDS = 10.0
 """Interval of storing the last sign of Slack. After a crash the gap looks longer by at most this."""
 
 SHORTEST_GAP = timedelta(seconds=4)
-"""A shorter gap is a mere reconnect, in which Slack itself told people that a command failed."""
+"""A shorter gap is a reconnect, in which Slack itself reports failed commands to people."""
 
 MERGE_WITHIN = timedelta(minutes=10)
 """A gap that follows so soon is added to the last notice, so that a flapping network doesn't fill the channel."""
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionNotices:
-    """Posts notices to the alert channel, where there is one; the log has them in any case. Keeps on disk when Slack
-    was last heard of."""
+    """Posts notices to the alert channel if there is one; the log has them in any case. Stores when Slack last sent
+    something."""
 
     def __init__(self, ledger: Ledger, config: Callable[[], SupervisorConfig]) -> None:
         self._ledger = ledger

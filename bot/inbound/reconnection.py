@@ -43,7 +43,7 @@ GHOST_SECONDS = 5 * 3600.0
 
 MOST_GHOSTS = 100
 
-LAST_TAKING_SECONDS = 2.0
+LAST_RECEIVING_SECONDS = 2.0
 
 NOT_WANTED: Mapping[ConnectionEnd, str] = {
     ConnectionEnd.DISABLED: "Socket Mode is turned off for this app. Turn it on in the app's settings",
@@ -70,8 +70,8 @@ OnHello = Callable[[ConnectionCount], Awaitable[None]]
 
 
 class Link:
-    """Keeps the bot connected. `deaf` is told afterwards from when to when nothing could be heard, `on_hello` at
-    once how many connections the app has. `ghosts`: when connections of ours ended that Slack may not know
+    """Keeps the bot connected. `on_gap` is called after a gap with its start and end, `on_hello` with the number of the
+    app's connections. `ghosts`: when connections of ours ended that Slack may not know
     of, by the monotonic clock; an earlier link's count as well."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Link:
         client: AsyncWebClient,
         app_token: str,
         receive: Receive,
-        deaf: OnGap,
+        on_gap: OnGap,
         on_hello: OnHello,
         ghosts: list[float] | None = None,
         network: Network = DIRECT,
@@ -88,13 +88,13 @@ class Link:
         self._app_token = app_token
         self._network = network
         self._receive = receive
-        self._deaf = deaf
+        self._on_gap = on_gap
         self._on_hello = on_hello
         self.alive: Callable[[float], None] = lambda _: None
-        """Called at each turn, and now and then while connected, with how long the next one may take beside work."""
+        """Called regularly, with the longest time until the next call, work excluded."""
         self._open: dict[Connection, asyncio.Task[ConnectionEnd]] = {}
         self._lingering: dict[Connection, asyncio.Task[None]] = {}
-        self._taking: set[asyncio.Task[None]] = set()
+        self._receiving: set[asyncio.Task[None]] = set()
         self._ghosts = [] if ghosts is None else ghosts
         self._last_heard: datetime | None = None
         self._trouble = "not connected yet"
@@ -128,14 +128,14 @@ class Link:
                     if delay > 0:
                         self.alive(delay)
                         await wait_until(None, stopping, delay)
-            except BaseException:  # a refused token, such as: Slack may not notice that we left
+            except BaseException:  # such as a refused token: Slack may not notice the end
                 self._ghosts.extend(time.monotonic() for _ in (*self._open, *self._lingering))
                 raise
             finally:
                 await self._leave()
 
     async def _once(self, session: ClientSession, stopping: asyncio.Event, connected: Callable[[], None]) -> float:
-        """Connect and stay until there must be another connection; how long to wait before that."""
+        """Connect, and stay until another connection is needed; return the delay before it."""
         try:
             connection = await run_until_stopped(stopping, self._connect(session))
         except (ClientError, OSError, TimeoutError, SlackApiError) as error:
@@ -153,18 +153,18 @@ class Link:
         self._trouble = ""
         connected()
         if since is not None:
-            await self._deaf(since, datetime.now(UTC))
+            await self._on_gap(since, datetime.now(UTC))
         await self._stay(connection, stopping)
         if stopping.is_set():
             return 0.0
         if connection.reason is ConnectionEnd.REFRESH and not running.done():
-            return self._delay()  # the old one goes on hearing until the next one is open
+            return self._delay()  # the old one receives until the next one is open
         if connection.reason in NOT_WANTED:
             await connection.hang_up()
         return self._after(connection, await running)
 
     async def _stay(self, connection: Connection, stopping: asyncio.Event) -> None:
-        """Wait until Slack ends the connection, or for the stop."""
+        """Wait until Slack ends the connection, or until the stop."""
         begun = time.monotonic()
         while not (connection.leaving.is_set() or stopping.is_set()):
             self.alive(BEAT_SECONDS)
@@ -176,7 +176,7 @@ class Link:
 
     async def _connect(self, session: ClientSession) -> Connection:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
-        connection = Connection(session, str(answer["url"]), self._receive, self._taking, self._network)
+        connection = Connection(session, str(answer["url"]), self._receive, self._receiving, self._network)
         await connection.open()
         self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
             -MOST_GHOSTS:
@@ -190,7 +190,7 @@ class Link:
         return connection
 
     def _could_not(self, error: Exception) -> float:
-        """Note the reason for the missing connection; the delay before the next try."""
+        """Note why there is no connection; return the delay before the next try."""
         self._short_lives += 1
         if isinstance(error, NotWantedError) and error.end in NOT_WANTED:
             return self._not_wanted(error.end)
@@ -203,7 +203,7 @@ class Link:
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
 
     def _after(self, connection: Connection, end: ConnectionEnd) -> float:
-        """Handle the end of a connection that Slack didn't announce; the delay before the next one."""
+        """Note how a connection ended; return the delay before the next one."""
         self._last_heard = self.last_heard
         del self._open[connection]
         if end is ConnectionEnd.REFRESH:
@@ -216,7 +216,7 @@ class Link:
         return self._delay()
 
     def _not_wanted(self, end: ConnectionEnd) -> float:
-        """Note why Slack refuses connections; the delay before the next try."""
+        """Note why Slack refuses connections; return the delay before the next try."""
         self._wrong(NOT_WANTED[end])
         if end is ConnectionEnd.DISABLED:
             return DISABLED_SECONDS
@@ -230,7 +230,7 @@ class Link:
     def _wrong(self, words: str) -> None:
         if not self._trouble:
             self._since = datetime.now(UTC)
-        if words != self._trouble:  # once for as long as it lasts; that it is over is said as well
+        if words != self._trouble:  # logged once while it lasts
             log.warning("%s", words, extra=LogEvent.SLACK_DISCONNECTED.extra(error=words))
         self._trouble = words
 
@@ -261,10 +261,10 @@ class Link:
             await connection.close()
         await asyncio.gather(*endings, return_exceptions=True)
         self._open.clear()
-        if self._taking:
-            await asyncio.wait(self._taking, timeout=LAST_TAKING_SECONDS)
-        for taking in self._taking:
-            taking.cancel()
+        if self._receiving:
+            await asyncio.wait(self._receiving, timeout=LAST_RECEIVING_SECONDS)
+        for task in self._receiving:
+            task.cancel()
 
 
 def other_connections(count: ConnectionCount) -> str:

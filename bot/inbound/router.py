@@ -58,7 +58,7 @@ def route(
     parse: Callable[[StoredEnvelope], R | None],
     handler: Callable[[RequestHandlers], Callable[[R], Awaitable[Response]]],
 ) -> Route:
-    """A route whose envelopes are parsed into a request; where that gives None, there is nothing to do."""
+    """A route whose envelopes are parsed into a request; if that gives None, there is nothing to do."""
 
     async def handle(handlers: RequestHandlers, envelope: StoredEnvelope) -> Response:
         parsed = parse(envelope)
@@ -128,9 +128,9 @@ class Router:
             client=client,
             logger=_bolt_logger(),
             authorize=_authorize_as(identity, client.token),
-            # A listener has ended when the dispatch has: only then is the row handled.
+            # The dispatch ends after its listener; only then is the row handled.
             process_before_response=True,
-            # What Socket Mode does not need: no request is signed, and there is no address to verify.
+            # Socket Mode doesn't need these: no request is signed, and there is no address to verify.
             request_verification_enabled=False,
             ssl_check_enabled=False,
             url_verification_enabled=False,
@@ -147,7 +147,7 @@ class Router:
         }
         for each in ROUTES:
             register[each.kind](each.name)(self._listener(each))
-        self._bolt.event(ANYTHING)(_ignore)  # last: what the app is subscribed to and has no use for yet
+        self._bolt.event(ANYTHING)(_ignore)  # last: events that nothing handles
 
     async def handle(self, envelope: StoredEnvelope) -> Response:
         """Handle one envelope. A message in a channel that isn't addressed to the bot gets no response."""

@@ -37,29 +37,29 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import FILE, PendingMessage
 
 LOOK_SECONDS = 2.0
-"""The poll behind the wakes, for orders of another process."""
+"""The interval of polling, for messages that another process orders."""
 
 SHORTEST_SECONDS = 0.05
-"""Between two looks while something waits, so that no rounding of a wait becomes a busy loop."""
+"""The shortest delay between two rounds, so that no rounding becomes a busy loop."""
 
 MOST_FAILED = 1000
 """Messages whose last failure is remembered; beyond them, the oldest failure is forgotten."""
 
 MOMENT_SECONDS, SHORT_MOMENT_SECONDS = 1.0, 0.1
-"""All others wait so long for one call; the short one while another call of the same method is left behind."""
+"""The time that a call may hold up all others; the short one while another call of its method is pending."""
 
 UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
-"""Abandoned calls, in total and of one method. More calls of that method wait for the first to end."""
+"""Pending calls, in total and of one method. Further calls wait."""
 
 LAST_SECONDS = 2.0
-"""For pending calls when the service stops; the next run sends their rows."""
+"""The time for pending calls when the service stops; the next run sends the rest."""
 
 SHUT_SECONDS = 60.0
 """The pause of a channel that refuses posts: somebody must invite the bot first."""
 
 DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
-"""After so many tries a message that meets nothing but bad weather is blamed itself: at the first where others got
-through meanwhile, else at the second, after about a quarter of an hour. Until then its channel waits behind it."""
+"""The tries after which temporary errors are blamed on the message itself: the first number if other messages got
+through meanwhile, else the second, after about 15 minutes. Until then its channel waits behind it."""
 
 EVERYTHING = "*"
 
@@ -85,11 +85,12 @@ class Wait:
     seconds: float
     words: str
     holds: bool
-    """The later ones of its channel wait as well: a channel reads in order."""
+    """True if the later messages of its channel wait, too, because a channel is posted in order."""
 
 
 class Delivery:
-    """Sends what waits. `on_sent`: called when a card was sent, the only sign here of what another process has done."""
+    """Sends pending messages. `on_sent`: called after a card was sent, which may be the only sign of another process's
+    work."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class Delivery:
         self._on_sent = on_sent
         self._clock = clock
         self.alive: Callable[[float], None] = lambda _: None
-        """Called at each turn, with how long the next one may take beside its work."""
+        """Called in each round, with the longest time until the next one, work excluded."""
         self._woken = asyncio.Event()
         self._problem = ""
         self._sent_at = 0.0
@@ -113,11 +114,11 @@ class Delivery:
 
     @property
     def problem(self) -> str:
-        """The reason why messages are held, or why one was lost lately; empty where all is well."""
+        """The reason why messages are held or why one was dropped lately; empty if there is none."""
         return self._problem or self._sender.problem
 
     def wake(self) -> None:
-        """Look now: something was ordered."""
+        """Start a round now, because a message was ordered."""
         self._woken.set()
 
     def back(self) -> None:
@@ -137,7 +138,7 @@ class Delivery:
             await self._close()
 
     async def _close(self) -> None:
-        """End what is under way."""
+        """End the pending calls."""
         if self._pending:
             await asyncio.wait(self._pending, timeout=LAST_SECONDS)
         left = tuple(self._pending)
@@ -155,7 +156,7 @@ class Delivery:
             return LOOK_SECONDS
 
     async def round(self, stopping: asyncio.Event | None = None) -> float:
-        """Send what may be sent now; in how many seconds to look again."""
+        """Send the messages that may be sent now; return the seconds until the next round."""
         soonest, problem = LOOK_SECONDS, ""
         for queue in self._queues(await self._waiting()):
             for message in queue:
@@ -165,11 +166,11 @@ class Delivery:
                 wait = self._delay(message)
                 if wait is None:
                     wait = await self._send_soon(message)
-                    if message.kind == HOME:  # it took a look at all workers: what came meanwhile goes first
+                    if message.kind == HOME:  # it looked at all workers: newer messages go first
                         self._problem = problem or (wait.words if wait else "")
                         return SHORTEST_SECONDS
                 if wait is None and message.kind in PARENTS:
-                    soonest = SHORTEST_SECONDS  # what stands below it has waited for it
+                    soonest = SHORTEST_SECONDS  # its replies have waited for it
                 if wait is not None:
                     soonest = min(soonest, max(wait.seconds, SHORTEST_SECONDS))
                     problem = problem or wait.words
@@ -184,7 +185,7 @@ class Delivery:
         return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
 
     async def _send_soon(self, message: PendingMessage) -> Wait | None:
-        """Send it, and leave it behind where that takes longer than a moment."""
+        """Send a message; if that takes too long, leave the call pending and go on."""
         by = method(message)
         slow = any(lane.method == by for lane in self._pending.values())
         task = asyncio.create_task(self._deliver(message), name=f"{message.kind} {message.subject}")
@@ -216,7 +217,7 @@ class Delivery:
         return sorted(queues.values(), key=lambda queue: self._turn(queue[0]))
 
     def _turn(self, message: PendingMessage) -> tuple[bool, int, float]:
-        """Its place among the others; by its own limit alone it is 0 where it had no turn yet."""
+        """The sort key of a queue: pages last, then fewest attempts, then the longest time since its last turn."""
         is_page = message.kind == HOME
         return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
 
@@ -249,7 +250,7 @@ class Delivery:
         return Wait(pace, message.last_error, holds=True) if pace > 0 else None
 
     async def _deliver(self, message: PendingMessage) -> Wait | None:
-        """The edge of a message: its failure stops no other message."""
+        """Send one message. Its failure stops no other message."""
         by = method(message)
         try:
             await self._sender.send(message)
@@ -257,7 +258,7 @@ class Delivery:
             words, called = explain(error), method_of(error) or by
             if kind_of(error) in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):
                 asked = retry_after(error)
-                for each in {by, called}:  # it may have come to another method than it began with
+                for each in {by, called}:  # it may have ended with another method
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)
                 return await self._hold(message, f"Slack responds {words} to {called}")
             return await self._retry_later(message, f"Slack refuses {called}: {words}")
@@ -272,7 +273,7 @@ class Delivery:
         except UploadError as error:
             return await self._retry_later(message, str(error))
         except SupervisorError:
-            raise  # the ledger: whatever is told now could not be noted
+            raise  # the ledger: no result could be stored
         except Exception as error:
             log.exception("%s %s can't be sent", message.kind, message.subject)
             return await self._retry_later(message, describe(error))
@@ -287,7 +288,7 @@ class Delivery:
             self._on_sent()
 
     async def _hold(self, message: PendingMessage, reason: str) -> Wait:
-        """Bad weather: it is tried again when the pace allows, and its channel waits; unless it is to blame itself."""
+        """Retry after a temporary error, while its channel waits; after too many tries, alone."""
         now = self._clock()
         before = self._failed_at.get(message.outbox_id, now)
         self._failed_at[message.outbox_id] = now
@@ -300,7 +301,7 @@ class Delivery:
         return Wait(SHORTEST_SECONDS, reason, holds=True)
 
     async def _retry_later(self, message: PendingMessage, reason: str) -> Wait:
-        """It is about this message alone: it waits a while of its own, longer each time."""
+        """Retry this message alone, after a delay that grows each time."""
         await self._postpone(message, reason, None)
         return Wait(LOOK_SECONDS, reason, holds=False)
 
@@ -312,7 +313,7 @@ class Delivery:
 
 
 def _opened_at(message: PendingMessage) -> str:
-    """The time at which a page was opened; other messages keep their order."""
+    """The time at which a page was opened; empty for other messages, which keep their order."""
     return str(message.payload.get("at", "")) if message.kind == HOME else ""
 
 
@@ -336,5 +337,5 @@ def _line(message: PendingMessage) -> str:
 
 
 def _lane(message: PendingMessage) -> str:
-    """Of what only one call at a time may be under way. Pages are one lane: each looks at all workers."""
+    """The lane of a message, which has one pending call at a time. Pages share one: each looks at all workers."""
     return HOME if message.kind == HOME else _line(message)

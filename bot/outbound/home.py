@@ -35,10 +35,10 @@ KEPT = timedelta(hours=1)
 followed page takes its share of the rate limit."""
 
 SETTLE_SECONDS = 0.2
-"""From a change until pages are ordered: what happens together is one page."""
+"""The delay from a change to its order, so that changes close together make one page."""
 
 AGAIN_SECONDS = 1.0
-"""Between two orders, however much happens: each is a transaction."""
+"""The shortest time between two orders, because each is a transaction."""
 
 FORGOTTEN = timedelta(days=7)
 """After so long without a visit, App Home opens on its first page."""
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 
 def order_opened_page(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
-    """The order for a page that was opened; `payload`: what was ordered for it last. Who comes back soon is where they
-    were, others begin at the first page."""
+    """The order for a page that was opened; `payload`: its last order. A reader who comes back soon sees the same part,
+    others the first page."""
     place = position(payload or {}) if payload and at - _at(payload) < KEPT else HomePosition()
     return order_page(user, at, place)
 
@@ -80,7 +80,7 @@ def forget_old(connection: Connection, now: datetime) -> int:
 
 
 class HomeRefresher:
-    """Orders pages. All but `order_all` belongs to the event loop."""
+    """Orders pages. All methods but `order_all` run on the event loop."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._ledger = ledger
@@ -106,7 +106,7 @@ class HomeRefresher:
         """Order the pages of all who look, whenever something has changed; until asked to stop."""
         loop = asyncio.get_running_loop()
         wake = partial(loop.call_soon_threadsafe, self.wake)
-        self.wake()  # what happened while nobody was there
+        self.wake()  # for changes since the last run
         with heard() as events, self._ledger.listening(wake, CHANGED_WITH):
             hearing = asyncio.create_task(self._hear(events))
             try:
@@ -117,7 +117,7 @@ class HomeRefresher:
                 await asyncio.gather(hearing, return_exceptions=True)
 
     async def _next(self, stopping: asyncio.Event) -> None:
-        """One change, and all that come with it."""
+        """Wait for a change, and for others soon after it."""
         await wait_until(self._changed, stopping)
         if not await wait_until(None, stopping, SETTLE_SECONDS):
             self._changed.clear()

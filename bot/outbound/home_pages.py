@@ -40,7 +40,7 @@ from supervisor_core.storage.supervisors import pause_reason
 RECENT = 5  # commands
 
 CONFLICT = "hash_conflict"
-# Nobody can be shown a page there. Whoever opens theirs orders it again.
+# Slack shows that person no page. Opening App Home orders it again.
 NOBODY = frozenset({"not_enabled", "user_not_found", "invalid_user_id", "duplicate_external_id"})
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HomePage:
-    """A page, and a short one for where Slack rejects it."""
+    """A page, and a short one in case Slack refuses it."""
 
     view: dict[str, Any]
     plain: dict[str, Any]
@@ -153,7 +153,7 @@ class HomePages:
 
 
 class HomePublisher:
-    """Publishes one page at a time, with its state at that moment; not at all where it would say the same again."""
+    """Publishes one page at a time with its current state, unless nothing changed."""
 
     def __init__(self, slack: SlackApi, pace: Pace, compose: PageComposer) -> None:
         self._slack = slack

@@ -40,7 +40,7 @@ WELCOME = "welcome"
 """The bot's introduction in a channel, under the channel's id: one row for each, which is never deleted."""
 
 SUBJECT = 255
-"""Characters of a subject, as the table has them."""
+"""Characters of a subject, as in the table."""
 
 KINDS = (
     *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG),
@@ -76,7 +76,7 @@ def announcement(request: Request, content: Content, channel: str, about: str) -
 
 
 def whisper(request: Request, content: Content, *, replace: bool = False, about: str = "") -> Message:
-    """To the asker alone, whichever way they asked; `about` tells several to one request apart."""
+    """A message for the requester alone; `about` tells several to one request apart."""
     if request.direct and request.response_url is None:
         return _directly(request, f"{request.key}{about}"[:SUBJECT], content)
     place = {"channel": request.channel, "user": request.user, "thread_ts": request.thread}
@@ -140,7 +140,7 @@ def is_orphaned(message: PendingMessage) -> bool:
 
 
 MOST_ADMINS = 10
-"""Admins beyond these hear it from the others."""
+"""The most admins who are notified."""
 
 REASONS = ERRORS[ErrorKind.PLACE]
 """The error codes that are about a channel, with their reasons."""
@@ -149,7 +149,7 @@ KEYS = ("alert_channel", "approval_channel", "fallback_channel")
 
 
 def admins(slack: SlackSettings) -> tuple[str, ...]:
-    """The approvers who are named one by one, else the operators who are."""
+    """The approvers with an id of their own in the configuration, else such operators."""
     for listed in (slack.access.approvers, slack.access.operators):
         people = tuple(dict.fromkeys(each for each in listed if each.startswith(("U", "W"))))
         if people:

@@ -12,12 +12,12 @@ from bot.outbound.messages import HOME, WHISPER
 from supervisor_core.storage.outbox import FILE, PendingMessage
 
 FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.5, 30.0
-"""Between two tries while Slack is away; it doubles."""
+"""The hold after a failed call while Slack is unreachable; it doubles."""
 
 MINUTE = 60.0
 
 KEPT_GATES = 1000
-"""More than are ever in use; beyond that, expired ones are removed."""
+"""More gates than are ever in use; beyond that, expired ones are removed."""
 
 
 class HeldError(Exception):
@@ -30,7 +30,7 @@ class HeldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One limit: so many seconds between two calls, and so many calls in a row before that counts."""
+    """One limit: the seconds between two calls, after a burst of calls in a row."""
 
     key: Hashable
     seconds: float
@@ -38,7 +38,7 @@ class Gate:
 
 
 class Pace:
-    """Tells how long a call must wait. Nothing here sleeps."""
+    """Computes how long a call must wait. Nothing here sleeps."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -54,11 +54,11 @@ class Pace:
         return max([moment - now for moment in times] + [0.0])
 
     def free_at(self, gate: Gate) -> float:
-        """The moment at which the last call through this gate has had its time; 0 where there was none, or long ago."""
+        """The time from which this gate allows a call without its burst; 0 if it was never used."""
         return self._next.get(gate.key, 0.0)
 
     def used(self, gates: Iterable[Gate]) -> None:
-        """A call went through these."""
+        """Count a call for each gate."""
         now = self._clock()
         for gate in gates:
             self._next[gate.key] = max(now, self._next.get(gate.key, now)) + gate.seconds
@@ -66,7 +66,7 @@ class Pace:
             self._next = {key: moment for key, moment in self._next.items() if moment > now}
 
     def hold(self, key: Hashable, seconds: float | None = None) -> float:
-        """Nothing of this kind for so long; without a time, for longer each time in a row. How long."""
+        """Hold calls with this key; without a time, longer for each failure in a row. Return the seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = min(LONGEST_HOLD_SECONDS, FIRST_HOLD_SECONDS * 2 ** min(failures, 10)) if seconds is None else seconds
@@ -74,7 +74,7 @@ class Pace:
         return wait
 
     def well(self, *keys: Hashable) -> None:
-        """These work again: what was asked for or feared no longer holds."""
+        """Release these keys, because a call succeeded."""
         for key in keys:
             self._failures.pop(key, None)
             self._held.pop(key, None)
@@ -133,7 +133,7 @@ def spacing(method: str, burst: int = 1) -> float:
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, spacing(EDIT)
 POST_SECONDS, POST_BURST = 1.0, 3
 EPHEMERAL_GATES = (Gate("whispers", spacing(EPHEMERAL, 20), burst=20),)
-RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # by the address of a request, which bears five each
+RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # a response URL accepts five answers
 UPLOADS = Gate("files", spacing(SHARE, 20), burst=20)
 
 HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
@@ -146,7 +146,7 @@ doesn't wait for that."""
 
 
 def method(message: PendingMessage) -> str:
-    """The method that the message is sent by next."""
+    """The method of the message's next call."""
     if message.kind == HOME:
         return PUBLISH
     if message.kind == WHISPER:
@@ -162,7 +162,7 @@ def hold_key(message: PendingMessage, called: str) -> str:
 
 
 def gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits that its next call must pass."""
+    """The limits of the message's next call."""
     if message.kind == HOME:
         return home_gates(message)
     if message.kind == WHISPER:
@@ -199,5 +199,5 @@ def home_gates(message: PendingMessage) -> tuple[Gate, ...]:
 
 
 def is_requested(message: PendingMessage) -> bool:
-    """True where the reader did something for this page and hasn't seen the result."""
+    """True if the reader opened or used the page and hasn't seen the result."""
     return bool(message.payload.get("at") != message.address.get("at"))

@@ -51,8 +51,7 @@ from supervisor_core.storage.store import Ledger
 T = TypeVar("T")
 
 ANNOUNCED_FOR = timedelta(days=1)
-"""A command from another door is announced for so long; after that it's history, which the audit trail has. For as long
-a reply waits for a channel that is closed, and a private message for its person."""
+"""The time for which a command from elsewhere is announced, and a private message or a reply waits for its place."""
 
 CLOCKS_SECONDS = 120.0
 """The clock difference to Slack that finding a message allows for."""
@@ -67,7 +66,7 @@ REFUSED_FOR = timedelta(minutes=10)
 """The time for which `status` and `doctor` show a message that Slack refused."""
 
 UNKNOWN_TRIES = 5
-"""Tries, within a day at least, before a message is dropped for an error code that nobody knows."""
+"""Tries, over a day at least, before a message is dropped for an unknown error code."""
 
 
 class UnreachableError(Exception):
@@ -75,7 +74,7 @@ class UnreachableError(Exception):
 
 
 class MessageSender:
-    """Sends one message at a time. Failures are raised, as the SDK raises them or as an error of ours.
+    """Sends one message at a time. Failures are raised.
 
     `fallback`: the channel for what no other place takes; `compose_page`: the page of one person's App Home;
     `on_refusal`: called in a transaction when a channel refuses a post, with the channel and Slack's error code.
@@ -116,35 +115,37 @@ class MessageSender:
     async def send(self, message: PendingMessage) -> None:
         """Deliver one message with its current content, or drop it if nobody is waiting for it or Slack refuses it."""
         try:
-            await self._send(message)
-        except ContentRefusedError as error:
+            if message.kind == WHISPER:
+                await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
+                await self._mark_sent(message, None)
+            elif message.kind == HOME and self._home is not None:
+                await self._mark_sent(message, await self._home.publish(message))
+            elif is_orphaned(message):
+                await self._drop(message, "its parent message was never posted")
+            elif message.kind == FILE:
+                await self._mark_sent(message, await self._find(message) or await self._upload(message))
+            else:
+                await self._send_content(message)
+        except (DroppedError, UnreachableError, SlackApiError) as error:
+            await self._drop_or_raise(message, error)
+
+    async def _drop_or_raise(self, message: PendingMessage, error: Exception) -> None:
+        """Drop a message that can't be delivered; raise the error if it may be delivered later."""
+        private = message.payload.get("below") or message.payload.get("alone")
+        tried = message.attempts >= UNKNOWN_TRIES
+        if isinstance(error, ContentRefusedError):
             self._refused = (self.now(), f"{message.kind} {message.subject} was dropped: {error}")
             await self._give_up(message, error)
-        except DroppedError as error:
+        elif isinstance(error, DroppedError):
             await self._drop(message, str(error))
-        except UnreachableError as error:
-            private = message.payload.get("below") or message.payload.get("alone")
-            if not (private and self._is_old(message)):
-                raise
+        elif not self._is_old(message):
+            raise error
+        elif private and isinstance(error, UnreachableError):
             await self._give_up(message, error)
-        except SlackApiError as error:
-            tried = message.attempts >= UNKNOWN_TRIES and self._is_old(message)
-            if not (tried and kind_of(error) is ErrorKind.UNKNOWN):
-                raise
+        elif tried and isinstance(error, SlackApiError) and kind_of(error) is ErrorKind.UNKNOWN:
             await self._give_up(message, f"Slack refuses it: {explain(error)}")
-
-    async def _send(self, message: PendingMessage) -> None:
-        if message.kind == WHISPER:
-            await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
-            await self._mark_sent(message, None)
-        elif message.kind == HOME and self._home is not None:
-            await self._mark_sent(message, await self._home.publish(message))
-        elif is_orphaned(message):
-            await self._drop(message, "its parent message was never posted")
-        elif message.kind == FILE:
-            await self._mark_sent(message, await self._find(message) or await self._upload(message))
         else:
-            await self._send_content(message)
+            raise error
 
     async def _give_up(self, message: PendingMessage, reason: object) -> None:
         about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=str(reason))
@@ -182,7 +183,7 @@ class MessageSender:
     async def _edit_or_post(
         self, message: PendingMessage, content: Content, address: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Edit the message where it has an address; post it where it has none or the original is gone."""
+        """Edit the message; post it if it has no address or the original is gone."""
         if address.get("ts"):
             if await self._edit(message, content, address):
                 return address
@@ -190,7 +191,7 @@ class MessageSender:
         return await self._post(message, content)
 
     async def _edit(self, message: PendingMessage, content: Content, address: Mapping[str, Any]) -> bool:
-        """False where the original is gone."""
+        """Edit the message; False if the original is gone."""
         self.pace.used(edit_gates(message))
         home = str(message.payload["channel"])
         at_home = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
@@ -206,7 +207,7 @@ class MessageSender:
         return True
 
     async def _post(self, message: PendingMessage, content: Content) -> Address:
-        """Post to the first place that takes it: where it belongs, else its person, else the fallback channel."""
+        """Post to the first place that accepts it: its channel, its person, or the fallback channel."""
         self.pace.used(post_gates(message))
         home, refused = str(message.payload["channel"]), ""
         for channel, thread in self._destinations(message):
@@ -245,7 +246,7 @@ class MessageSender:
         thread: str | None,
         **more: str,
     ) -> T:
-        """Make one call that shows something, recorded first: if its answer is lost, the message is looked for."""
+        """Record an attempt and make its call: if the answer is lost, the message is looked for."""
         attempt = {"trying": place, "thread_ts": thread, "since": self.now().timestamp(), **more}
         await self._note_address(message, attempt)
         crashpoints.reach(f"message.{step}:before")
@@ -278,7 +279,7 @@ class MessageSender:
         return {}
 
     async def _whisper(self, message: PendingMessage, content: Content) -> None:
-        """To one person: by their request's response URL, else in the channel, else in their direct messages."""
+        """Send to one person: by their request's response URL, else in the channel, else in their direct messages."""
         payload = message.payload
         self.pace.used(whisper_gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
@@ -303,7 +304,7 @@ class MessageSender:
             raise DroppedError(reason) from None
 
     async def _upload(self, message: PendingMessage) -> Mapping[str, Any]:
-        """Upload the file where it belongs, or post its text where Slack takes no file."""
+        """Upload the file, or post its text if Slack accepts no file."""
         file = await self._load_file(message)
         self.pace.used((UPLOADS,))
         refused = "" if file.data else UNREADABLE if message.payload.get("report") else EMPTY
@@ -333,7 +334,7 @@ class MessageSender:
     async def _share(
         self, message: PendingMessage, file: Attachment, channel: str, thread: str | None
     ) -> Mapping[str, Any]:
-        """Upload to one place. A file is invisible until it is shared, so only sharing is recorded."""
+        """Upload to one place. Only sharing is recorded, because a file is invisible until then."""
         place = await self._channel_id(channel)
         file_id = await self._slack.upload(file)
         await self._attempt(message, "upload", partial(self._slack.share, file_id, file), place, thread, file=file_id)
@@ -365,7 +366,7 @@ class MessageSender:
         return not_a_member_hint(channel, self._bot_name)
 
     def _require_free(self, message: PendingMessage, method: str) -> None:
-        """`HeldError` where Slack asked us to wait with the method that takes the place of another."""
+        """Raise `HeldError` if Slack asked to wait with the method that replaces another."""
         wait = self.pace.wait((), method, hold_key(message, method))
         if wait > 0:
             raise HeldError(method, wait)
@@ -374,7 +375,7 @@ class MessageSender:
         return self.now() - message.created_at > ANNOUNCED_FOR
 
     async def _mark_sent(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
-        """End its row, unless it was ordered again meanwhile; the address is kept all the same."""
+        """End its row, unless it was ordered again meanwhile; store the address in any case."""
         ended = await quick(self.ledger.step, outbox.mark_sent(message, self.now(), address), self.now())
         if not ended and address is not None:
             await self._note_address(message, address)
@@ -393,7 +394,7 @@ class MessageSender:
 
 
 def _refusal(error: SlackApiError) -> str:
-    """Slack's code where it refuses this place for good; any other error is raised again."""
+    """The reason why Slack refuses this place for good; any other error is raised again."""
     if kind_of(error) in FORBIDDEN | {ErrorKind.TEMPORARY, ErrorKind.CONTENT}:
         raise error
     return explain(error)

@@ -1,4 +1,4 @@
-"""The only module that writes to Slack: post, edit, show to one person, upload, and find posted messages."""
+"""Calls of the Web API that write messages, files and App Home pages, and that find posted messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from supervisor_core.host.network import DIRECT, Network
 
 EVENT_TYPE = "supervisor_message"
 PAGE, PAGES = 200, 5
-"""Messages that are looked through for one of ours, which was posted not long ago."""
+"""Pages of messages that are searched for one of ours, which was posted a short time ago."""
 
 WEBHOOK_SECONDS = 5
 UPLOAD_SECONDS = 30
@@ -58,11 +58,11 @@ async def one_session(client: AsyncWebClient) -> AsyncIterator[None]:
 
 
 class UploadError(Exception):
-    """Slack refuses the upload of a file."""
+    """Slack refuses the bytes of a file."""
 
 
 class SlackApi:
-    """Says things. What goes wrong is raised as the SDK raises it."""
+    """Writes to Slack. Errors are those of the SDK."""
 
     def __init__(self, client: AsyncWebClient, bot_id: str = "", network: Network = DIRECT) -> None:
         self._client = client
@@ -89,7 +89,7 @@ class SlackApi:
         return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 
     async def edit(self, address: Address, content: Content) -> None:
-        """Another content for a message of ours."""
+        """Replace the content of a message."""
         await self._client.chat_update(channel=address["channel"], ts=address["ts"], **_whole(content))
 
     async def direct(self, user: str) -> str:
@@ -104,21 +104,21 @@ class SlackApi:
         return str(answer["channel"]["id"])
 
     async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
-        """By the address that came with a request; False where that has run out or doesn't answer."""
+        """Answer at a response URL; False if it has expired or doesn't respond."""
         tls = self._network.tls_for(response_url)
         webhook = AsyncWebhookClient(response_url, session=self._client.session, ssl=tls, retry_handlers=[])
         webhook.proxy = self._network.proxy(response_url)
         try:
             async with asyncio.timeout(WEBHOOK_SECONDS):
                 answer = await webhook.send(**_whole(content), response_type="ephemeral", replace_original=replace)
-        except TimeoutError:  # another way does; at worst it is told twice
+        except TimeoutError:  # another way is tried; at worst the answer comes twice
             return False
         if answer.status_code == TOO_MANY_REQUESTS or answer.status_code >= SERVER_ERROR:
             raise SlackApiError("the response couldn't be delivered", answer)  # type: ignore[no-untyped-call]
         return answer.status_code == OK
 
     async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
-        """To one person alone, in a channel."""
+        """Show a message to one person alone, in a channel."""
         await self._client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread_ts, **content)
 
     async def upload(self, file: Attachment) -> str:
@@ -179,7 +179,7 @@ class SlackApi:
 
 
 def _whole(content: Content) -> Content:
-    """The content with all its parts: an edit keeps what isn't given."""
+    """The content with all its parts, because an edit keeps what isn't given."""
     return {"blocks": [], "attachments": [], **content}
 
 

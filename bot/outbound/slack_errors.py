@@ -26,11 +26,11 @@ PATIENT_SECONDS = 30.0
 """The wait after a 429 without a valid Retry-After."""
 
 LONGEST_WAIT_SECONDS = 60.0
-"""Whatever a 429 says: after so long the method is tried again, and Slack may repeat itself."""
+"""The longest wait after a 429, whatever it asks for. Then the method is tried again."""
 
 
 def failure_text(error: Exception) -> str:
-    """The reason why a call failed, for people; it contains nothing secret of the call."""
+    """The reason why a call failed, for people; it contains no secret."""
     if isinstance(error, SlackApiError):
         return f"it responds {explain(error)}"
     if rejected := certificate_problem(error):
@@ -41,7 +41,7 @@ def failure_text(error: Exception) -> str:
         return f"no connection to the proxy {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
     if isinstance(error, ClientConnectorError):
         return f"no connection to {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
-    if isinstance(error, ClientResponseError):  # its own words hold the address, and that holds a ticket
+    if isinstance(error, ClientResponseError):  # its text contains the URL with a ticket
         return f"it responds with HTTP {error.status}"
     if isinstance(error, TimeoutError):
         return "no response in time"

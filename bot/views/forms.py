@@ -174,7 +174,7 @@ def loading(title: str) -> Json:
 
 def not_loaded(title: str, why: str) -> Json:
     """The view in place of a form that isn't shown after all."""
-    return _modal(NOTHING, title, FormContext(), [section(why)])
+    return modal(NOTHING, title, [section(why)], "", close="Close")
 
 
 def _live_fields(definition: CommandDefinition, filled: Command | None, shown: LivePreview) -> Iterator[Json]:
