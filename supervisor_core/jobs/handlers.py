@@ -39,7 +39,7 @@ from supervisor_core.workers.worker import (
 
 
 def pause_watcher(host: HostContext, job: Job) -> Outcome:
-    """Write the pause flag, then stop the worker and look that nothing of it is left.
+    """Write the pause flag, then stop the worker and check that none of its processes is left.
 
     The flag comes first: whatever happens after it, nothing starts the worker again by itself. Copies that somebody
     started by hand are stopped as well, if they surely are the worker; any other process that claims to be it makes
@@ -82,7 +82,7 @@ def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str
 
 
 def resume_watcher(host: HostContext, job: Job) -> Outcome:
-    """Take the pause away and start the worker, unless it runs already.
+    """Remove the pause flag and start the worker, unless it's running.
 
     Where it may not be started, or may run without our knowing, the pause is not touched. A person ends the quarantine
     of a worker that was given up, too.
@@ -125,7 +125,7 @@ drive) is let go of a moment after its processes are gone."""
 
 
 def restart_watcher(host: HostContext, job: Job) -> Outcome:
-    """Stop the worker, wait a moment, start it; one that does not run is started, without the moment.
+    """Stop the worker, wait two seconds, and start it. A stopped worker is started at once.
 
     A person's restart starts a paused worker once and leaves the flag in place: a worker that knows it comes up
     paused. Anybody else's (a schedule's) does not touch one, and a pause that is given while it stops is the newer

@@ -160,7 +160,7 @@ def progressed_at(seen: Observation) -> datetime | None:
 def is_watcher_healthy(
     heartbeat: Heartbeat | Mapping[str, Any] | None, now: datetime, max_age_seconds: float = 300.0
 ) -> bool:
-    """True if a running worker with this heartbeat, as it was read or as a value, is well."""
+    """True if a running worker with this heartbeat, as a value or as it was read, is healthy."""
     beat = heartbeat if heartbeat is None or isinstance(heartbeat, Heartbeat) else read_heartbeat(heartbeat)
     seen = Observation(WorkerState.RUNNING, heartbeat=beat, max_age_seconds=max_age_seconds)
     return _by_heartbeat(seen, now).health is Health.HEALTHY

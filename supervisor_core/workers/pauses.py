@@ -94,7 +94,7 @@ def paused_by(name: str) -> str | None:
 
 
 def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
-    """True if the flag is there, whatever is in it."""
+    """True if the pause flag exists, whatever its content."""
     return drive_files.is_file(state_folder, pause_flag_path(state_folder, worker_id))
 
 

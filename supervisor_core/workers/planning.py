@@ -63,7 +63,7 @@ class Action(NamedTuple):
 def plan(
     desired: Mapping[str, DesiredState], actual: Mapping[str, ActualState], now: datetime, *, resting: bool = False
 ) -> dict[str, Action]:
-    """An action for each worker that is configured or there. `resting`: monitoring is paused."""
+    """The action for each worker that is configured or exists. `resting`: monitoring is paused."""
     at = require_aware(now)
     decided: dict[str, Action] = {}
     for worker_id in dict.fromkeys((*desired, *actual)):

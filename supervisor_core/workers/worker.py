@@ -207,7 +207,7 @@ def start_watcher(
     looked: FoundWorker | None = None,
     trial: str = "",
 ) -> ProcessIdentity:
-    """Start the worker with its configured command, and see it alive after its grace period.
+    """Start the worker with its configured command, and check that it's alive after its grace period.
 
     What an earlier life left behind is ended first. `LaunchError` with the end of its output where it did not live
     so long. `RefusedError` where another process claims to be the worker. `looked` is what a search of all processes
@@ -258,7 +258,7 @@ def start_watcher(
 
 
 def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> StopReport:
-    """Ask the worker to end, wait as long as is configured, make it end, and look again. `why` goes on record first."""
+    """Stop the worker with its signal, kill it after its timeout, and check again. `why` is recorded first."""
     crashpoints.reach("worker.stop:before")
     report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
     crashpoints.reach("worker.stop:after")

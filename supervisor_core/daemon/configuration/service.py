@@ -62,7 +62,7 @@ class _Stopped(Exception):
 
 
 class ConfigService(Service):
-    """Watches the configuration and the `.env` beside it, by the kernel's word and by looking again and again.
+    """Watches the configuration and the `.env` beside it, by the kernel's events and by polling.
 
     Until it's started, only `apply` changes the configuration.
     """

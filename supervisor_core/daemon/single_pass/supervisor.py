@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """One worker's supervisor. A configuration that can't be used is refused here, with a line for each mistake."""
+    """One worker's supervisor. An invalid configuration is refused with a line for each mistake."""
 
     def __init__(self, config_path: str | Path | None = None, worker_id: str | None = None) -> None:
         self.config = load_supervisor_config(config_path)

@@ -110,7 +110,7 @@ REMEDIES = {
 
 
 def verify_database(host: HostContext, job: Job) -> Outcome:
-    """Ask the database that is configured, else the ledger, and keep the answers as a report."""
+    """Check the configured database, or else the ledger, and write a report."""
     # Only here, because whoever looks at workers alone must not pay for the import.
     from supervisor_core.diagnosis.reports.files import keep_report, masking_of
     from supervisor_core.storage.database_check import verify

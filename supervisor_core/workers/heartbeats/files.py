@@ -54,17 +54,17 @@ def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
 
 
 def read_heartbeat_file(path: Path) -> dict[str, Any] | None:
-    """The content of a heartbeat file; None where it is missing or can't be understood."""
+    """The content of a heartbeat file; None if it's missing or invalid."""
     return drive_files.read_json(path.parent, path.name, tolerant=True)
 
 
 def read_watcher_heartbeat(state_folder: Path, worker_id: str) -> dict[str, Any] | None:
-    """The worker's last heartbeat; None where it is missing or can't be understood."""
+    """The worker's newest heartbeat; None if it's missing or invalid."""
     return read_heartbeat_file(heartbeat_path(state_folder, worker_id))
 
 
 def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float | None:
-    """The age of the file; None where there is none, below zero where it is from the future."""
+    """The age of the file; None if it's missing, negative if it's from the future."""
     written = _written_at(path.parent, path)
     return None if written is None else ((now or datetime.now(UTC)) - written).total_seconds()
 

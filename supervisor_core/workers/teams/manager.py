@@ -34,7 +34,7 @@ def _utc_now() -> datetime:
 
 
 class TeamManager:
-    """Looks after the teams of the supervisor of this name. What it returns is frozen."""
+    """The teams of one supervisor. Returned values never change."""
 
     def __init__(self, db: Database, supervisor_id: UUID | str, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self.supervisor_id = str(supervisor_id)

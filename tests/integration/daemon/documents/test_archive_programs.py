@@ -114,6 +114,7 @@ def test_the_launcher_runs_a_pass(archive: Archive) -> None:
     done = archive.run(LAUNCHER, *words)
     assert done.returncode == 0, done.stderr
     assert list(inbox.glob("*.flag")) == []
+    assert archive.run(LAUNCHER).returncode == 0, "it finds config.dev.yaml and its only worker"
 
 
 def test_the_launcher_names_what_is_wrong(archive: Archive) -> None:
