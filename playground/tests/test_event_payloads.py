@@ -10,6 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from playground.tests.support import apps
 from slack_playground import Playground
+from slack_playground.blockkit import check_message
 
 Json = dict[str, Any]
 BLOCKS = [{"type": "section", "text": {"type": "mrkdwn", "text": "deployed"}}]
@@ -155,3 +156,15 @@ async def test_channels_pins_and_new_users_are_told_with_their_times(slack: Play
         await archived
     with pytest.raises(SlackApiError, match="method_not_supported_for_channel_type"):
         await client.conversations_leave(channel=operator.dm().id)
+
+
+async def test_code_and_lists_that_people_type_are_parts_of_their_own(slack: Playground, sent: list[Json]):
+    text = "look\n• *one*\n• two\n```a < b\nc```\ndone"
+    slack.server.people.post(slack.user("operator").user, slack.channel("ops").channel, text)
+    message = of_type(sent, "message")[0]
+    parts = message["blocks"][0]["elements"]
+    kinds = ["rich_text_section", "rich_text_list", "rich_text_preformatted", "rich_text_section"]
+    assert [part["type"] for part in parts] == kinds
+    assert parts[1]["elements"][0]["elements"] == [{"type": "text", "text": "one", "style": {"bold": True}}]
+    assert parts[2]["elements"] == [{"type": "text", "text": "a < b\nc"}]
+    assert check_message({"blocks": message["blocks"]}) == []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 from slack_playground.values import Json
 
 STYLES = {"*": "bold", "_": "italic", "~": "strike", "`": "code"}
+BULLET = "• "
+FENCE = re.compile(r"```\n?(.+?)\n?```", re.DOTALL)
 MARKUP = re.compile(
     r"<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>"
     r"|<#(?P<channel>[CGD][A-Z0-9]+)(?:\|[^>]*)?>"
@@ -23,8 +26,25 @@ def with_blocks(message: Json) -> Json:
     """The message, with its text as a `rich_text` block if it has no blocks of its own."""
     if not message.get("text") or message.get("blocks") or message.get("attachments"):
         return message
-    section = {"type": "rich_text_section", "elements": list(_elements(message["text"]))}
-    return message | {"blocks": [{"type": "rich_text", "block_id": "text", "elements": [section]}]}
+    return message | {"blocks": [{"type": "rich_text", "block_id": "text", "elements": list(_parts(message["text"]))}]}
+
+
+def _parts(text: str) -> Iterator[Json]:
+    """Code blocks, lists, and sections of everything else."""
+    for number, part in enumerate(FENCE.split(text)):
+        if number % 2:
+            yield {"type": "rich_text_preformatted", "elements": [_words(part)], "border": 0}
+            continue
+        for listed, lines in groupby(part.split("\n"), key=lambda line: line.startswith(BULLET)):
+            if listed:
+                items = [_section(line.removeprefix(BULLET)) for line in lines]
+                yield {"type": "rich_text_list", "elements": items, "style": "bullet", "indent": 0, "border": 0}
+            elif words := "\n".join(lines).strip("\n"):
+                yield _section(words)
+
+
+def _section(text: str) -> Json:
+    return {"type": "rich_text_section", "elements": list(_elements(text))}
 
 
 def _elements(text: str) -> Iterator[Json]:
