@@ -31,11 +31,18 @@ T = TypeVar("T")
 TIMEOUT_SECONDS = 10.0
 """A healthy drive answers in milliseconds; a network file system that reconnects needs some seconds."""
 
+LAYOUT_SECONDS = 2.0
+"""For a look at the layout before a start, which doesn't wait for a drive that hangs."""
+
 THREADS = 4
 
 
 class DriveUnavailable(TemporaryError):
     """The shared drive can't be reached."""
+
+
+class LayoutNotSet(DriveUnavailable):
+    """The drive has the folders of another layout than the configuration."""
 
 
 class Drive:
@@ -95,11 +102,25 @@ class Drive:
             raise DriveUnavailable(
                 f"The drive isn't mounted: {self.root} isn't a folder.", remedy="Mount it, or correct nas.root."
             )
-        for folder, remedy in self._forgotten.items():
-            if folder.is_dir():
-                raise DriveUnavailable(f"{folder} exists, but nas.layout isn't set.", remedy=remedy)
+        self._confirm_layout()
         if self.identity is not None:
             self.identity.confirm()
+
+    def check_layout(self) -> None:
+        """Raise `LayoutNotSet` if a forgotten folder exists, which may hold a pause. A drive that is away has none."""
+        if not self._forgotten:
+            return
+        try:
+            self.call(self._confirm_layout, timeout=LAYOUT_SECONDS)
+        except LayoutNotSet:
+            raise
+        except (DriveUnavailable, OSError):
+            return
+
+    def _confirm_layout(self) -> None:
+        for folder, remedy in self._forgotten.items():
+            if folder.is_dir():
+                raise LayoutNotSet(f"{folder} exists, but nas.layout isn't set.", remedy=remedy)
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder below the root, which must be there. From then on the drive is known by its identity."""

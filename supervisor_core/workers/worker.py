@@ -273,7 +273,11 @@ def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, w
 
 
 def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
-    """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang."""
+    """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang.
+
+    Also while the drive has folders of another layout: a pause there can't be read.
+    """
+    drive.check_layout()
     places = (worker.cwd, Path(config.command_for(worker)[0]))
     if any(place.is_relative_to(drive.root) for place in places):
         drive.check()

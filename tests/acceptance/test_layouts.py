@@ -88,3 +88,22 @@ def test_a_configuration_from_before_layouts_loses_no_flag_and_no_pause(tmp_path
         assert home.supervisor("once").returncode == 0
         assert home.result("diagnostics", "t2")
         assert home.running_copies("OrionMX") == [], "it's still paused"
+
+
+def test_a_worker_with_a_pause_that_the_layout_hides_is_not_started(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as home:
+        (home.nas / "00_STATE").mkdir()
+        (home.nas / "00_STATE" / "supervisor_pause_OrionMX.flag").touch()
+        with_layout = home.config.read_text()
+        home.config.write_text(with_layout.replace("  layout: cornerstone\n", ""))
+        home.start_daemon()
+        wait_until(lambda: "nas.layout" in str(home.worker("OrionMX")["last_error"]), 20, "the start was refused")
+        assert home.running_copies("OrionMX") == []
+        refused = home.supervisor("send", "restart OrionMX", "--wait")
+        assert refused.returncode == 1
+        assert "Add layout: cornerstone to the section nas." in refused.stdout + refused.stderr
+        assert home.supervisor("daemon", "stop").returncode == 0
+        home.config.write_text(with_layout)
+        home.start_daemon()
+        assert home.worker("OrionMX")["paused"]
+        assert home.running_copies("OrionMX") == []
