@@ -78,8 +78,8 @@ def test_a_command_that_waits_in_the_ledger_is_carried_out(tmp_path: Path) -> No
         await until(lambda: reconciler.current_snapshot().workers["North"].connected)
         with opened_ledger(config) as ledger:
             ledger.write(lambda connection: jobs.file(connection, "TestHost", new, now))
-        await until(lambda: not reconciler.current_snapshot().workers["North"].connected, "it's paused")
-        assert reconciler.current_snapshot().workers["North"].desired.paused
+        await until(lambda: reconciler.current_snapshot().workers["North"].desired.paused, "it's paused")
+        assert not reconciler.current_snapshot().workers["North"].connected
         await reconciler.stop()
 
     asyncio.run(story())
