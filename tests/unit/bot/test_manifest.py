@@ -109,6 +109,10 @@ def test_its_events_are_those_whose_scopes_are_known() -> None:
     assert set(ours()["settings"]["event_subscriptions"]["bot_events"]) == set(scopes.EVENTS)
 
 
+def test_no_event_depends_on_a_scope_that_may_be_left_out() -> None:
+    assert not set(scopes.EVENTS.values()) & scopes.OPTIONAL
+
+
 def test_the_guide_names_every_scope() -> None:
     guide = (ROOT / "docs" / "how-to" / "connect-to-slack.md").read_text(encoding="utf-8")
     section = guide.partition("## Scopes")[2].partition("\n## ")[0]
