@@ -1,8 +1,8 @@
 """What Slack accepts as the manifest of an app like ours: keys, lengths, patterns, and what goes with Socket Mode.
 
-Keys, lengths and patterns are those of Slack's published schemas for manifests, which agree on these parts: versions 1.0.0
-and 2.0.0 in github.com/slackapi/manifest-schema, of July 2026. The rules about Socket Mode and optional scopes are from Slack's
-documentation. Only the parts that such an app can use are here; a manifest that uses another part is told that it is not known.
+Keys, lengths and patterns are those of Slack's published schemas for manifests, versions 1.0.0 and 2.0.0, which agree on
+these parts (github.com/slackapi/manifest-schema, July 2026). The rules about Socket Mode and optional scopes are from
+Slack's documentation. Only the parts that such an app can use are here; other parts count as unknown.
 """
 
 from __future__ import annotations
