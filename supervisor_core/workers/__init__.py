@@ -1,4 +1,4 @@
-"""Workers: observed, judged healthy or not, planned for, restarted, paused.
+"""Workers: observation, health, planning, restarts and pauses.
 
 Rules are pure; the adapter is the one port to processes. Commands about workers belong to `jobs`.
 """

@@ -1,4 +1,4 @@
-"""The port to all workers of this host, for whoever brings them into line: each by its id, from any thread."""
+"""The port to all workers of this host, each by its id, from any thread."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from supervisor_core.workers.worker import (
 )
 
 STARTS_AT_ONCE = 16
-"""Each waits for its grace period, so one after the other would take minutes; the host has few cores all the same."""
+"""The starts that run at the same time. Each waits for its grace period, so one after the other would take minutes."""
 
 log = logging.getLogger(__name__)
 
 
 class WorkerEnded(NamedTuple):
-    """A worker's process has ended; a hint to look, since what it started may live on."""
+    """A worker's process has ended. It's a hint to look, since its children may live on."""
 
     worker_id: str
     identity: ProcessIdentity
     exit_code: int | None
-    """Negative for a signal; None where nobody knows: only the parent of a process learns it."""
+    """Negative for a signal; None if unknown, because only the parent of a process learns it."""
 
 
 class WorkerAdapter(Protocol):
@@ -53,59 +53,59 @@ class WorkerAdapter(Protocol):
 
     @property
     def processes(self) -> ProcessManager:
-        """The processes behind the workers, for whoever observes them."""
+        """The processes of the workers, for observers."""
 
     def add(self, worker: WorkerSettings) -> None:
-        """Know this worker from now on. Again, with other settings: from now on these count. Starts nothing."""
+        """Add this worker, or update its settings. Starts nothing."""
 
     def remove(self, worker_id: str) -> StopReport:
-        """End all of it and forget it. It is forgotten only where nothing survived, and nobody added it anew."""
+        """Stop all its processes and forget it, unless something survived or somebody added it again."""
 
     def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
-        """Start it, and see it alive after its grace period; what is left of an earlier life is ended first.
+        """Start it and check that it's alive after its grace period. Leftovers of an earlier run are stopped first.
 
-        `looked` is what `search` has just told the caller, and saves one more search.
+        `looked` is the result of a `search` that the caller just made, and saves another one.
 
-        `RefusedError` where it, or something of it, may be running; `LaunchError` where it did not live so long.
+        `RefusedError` if it, or a part of it, may be running; `LaunchError` if it ended within its grace period.
         """
 
     def stop(self, worker_id: str, why: str = "") -> StopReport:
-        """End all of it. To stop what does not run is success; what survives is in the report.
+        """Stop all its processes. Stopping a stopped worker succeeds; the report names survivors.
 
         `why` is on record before the first signal.
-        `RefusedError` where nobody can tell whether it runs: then nothing was signalled.
+        `RefusedError` if it's unknown whether it runs; then nothing was signalled.
         """
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
-        """Start those that do not run, and what came of each: its process, or why it is not there.
+        """Start the stopped workers. Returns for each its process, or the error.
 
-        Those that the configuration disables or quarantines stay as they are.
+        Workers that the configuration disables or quarantines are left alone.
         """
 
     def state(self, worker_id: str) -> FoundWorker:
-        """Look for it. What can't be looked at is unverifiable, never stopped."""
+        """Observe it. A process that can't be checked is unverifiable, never stopped."""
 
     def search(self, worker_id: str) -> FoundWorker:
-        """The same, with all processes searched for one that claims to be it: before a start and a restart."""
+        """Observe it, and search all processes for one that claims to be it, before a start or a restart."""
 
     def states(self) -> dict[str, FoundWorker]:
-        """Look for each of them."""
+        """Observe each of these workers."""
 
     def subscribe(self, heard: Callable[[WorkerEnded], None]) -> int:
-        """Hear of each exit once and at once, in a thread of the adapter; the answer is for `unsubscribe`.
+        """Report each exit once and immediately, in a thread of the adapter. Returns the key for `unsubscribe`.
 
-        Told is of processes that a look or a start here has seen running, whoever started and whoever ended them.
+        It covers processes that an observation or a start here has seen running, whoever started or ended them.
         """
 
     def unsubscribe(self, subscription: int) -> None:
-        """Hear no more; one that is not there any more is no mistake."""
+        """Remove a subscriber; a missing one is fine."""
 
     def close(self) -> None:
-        """Tell of no more exits. The workers go on."""
+        """Report no more exits. The workers continue."""
 
 
 class KnownWorkers:
-    """The workers that were added, and who hears of their exits: what every adapter keeps."""
+    """The added workers and the subscribers to their exits, as every adapter keeps them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,13 +115,13 @@ class KnownWorkers:
         self._closed = False
 
     def add(self, worker: WorkerSettings) -> None:
-        """Know it from now on."""
+        """Add it."""
         with self._lock:
             self._check_open()
             self._workers[worker.id] = worker
 
     def get(self, worker_id: str) -> WorkerSettings:
-        """The worker as it was added last."""
+        """The worker with its newest settings."""
         with self._lock:
             self._check_open()
             worker = self._workers.get(worker_id)
@@ -133,19 +133,19 @@ class KnownWorkers:
         return worker
 
     def every(self) -> tuple[WorkerSettings, ...]:
-        """All of them, in the order in which they came."""
+        """All workers, in the order in which they were added."""
         with self._lock:
             self._check_open()
             return tuple(self._workers.values())
 
     def forget(self, worker: WorkerSettings) -> None:
-        """Know it no more, unless it has been added anew meanwhile."""
+        """Forget it, unless it was added again meanwhile."""
         with self._lock:
             if self._workers.get(worker.id) is worker:
                 del self._workers[worker.id]
 
     def subscribe(self, heard: Callable[[WorkerEnded], None]) -> int:
-        """Tell this one as well from now on."""
+        """Add a subscriber."""
         with self._lock:
             self._check_open()
             number = next(self._numbers)
@@ -153,12 +153,12 @@ class KnownWorkers:
             return number
 
     def unsubscribe(self, subscription: int) -> None:
-        """Tell this one no more."""
+        """Remove a subscriber."""
         with self._lock:
             self._subscribers.pop(subscription, None)
 
     def tell(self, ended: WorkerEnded) -> None:
-        """Tell every subscriber; one that raises is logged and keeps no other from hearing."""
+        """Call every subscriber. One that raises is logged, and the others are still called."""
         with self._lock:
             numbers = tuple(self._subscribers)
         for number in numbers:
@@ -172,7 +172,7 @@ class KnownWorkers:
                 log.exception("a subscriber to the exit of %s failed", ended.worker_id)
 
     def close(self) -> None:
-        """Forget the subscribers, and answer nobody any more."""
+        """Forget the subscribers, and refuse all further calls."""
         with self._lock:
             self._closed = True
             self._subscribers.clear()
@@ -185,7 +185,7 @@ class KnownWorkers:
 class ProcessWorkerAdapter:
     """Workers as processes of this host. The kernel reports their exits.
 
-    `config` gives the configuration that is in force; it is asked at each call.
+    `config` returns the current configuration and is called each time.
     """
 
     def __init__(self, processes: ProcessManager, drive: Drive, config: Callable[[], SupervisorConfig]) -> None:
@@ -195,19 +195,19 @@ class ProcessWorkerAdapter:
         self._known = KnownWorkers()
         self._exits = ExitWatch(self._ended)
         self._watched: dict[ProcessIdentity, str] = {}
-        """The worker of each process. Each entry is put and taken whole, so no lock is needed."""
+        """The worker of each process. Entries are set and removed in one operation, so no lock is needed."""
 
     @classmethod
     def of(cls, context: DaemonContext) -> Self:
-        """The workers of this host."""
+        """Create the adapter of this host."""
         return cls(context.host.processes, context.host.drive, lambda: context.host.config)
 
     def add(self, worker: WorkerSettings) -> None:
-        """Know this worker from now on, or its new settings."""
+        """Add this worker, or update its settings."""
         self._known.add(worker)
 
     def remove(self, worker_id: str) -> StopReport:
-        """End all of it, and forget it where nothing survived."""
+        """Stop all its processes, and forget it if nothing survived."""
         worker = self._known.get(worker_id)
         report = stop_watcher_gracefully(self.processes, worker, "removed from the configuration")
         if report.stopped:
@@ -215,7 +215,7 @@ class ProcessWorkerAdapter:
         return report
 
     def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
-        """Start it, and see it alive after its grace period. One that is found running is watched, and refused."""
+        """Start it and check that it's alive after its grace period. A running one is watched, and refused."""
         worker = self._known.get(worker_id)
         try:
             identity = start_watcher(self.processes, self._drive, self._config(), worker, looked)
@@ -226,11 +226,11 @@ class ProcessWorkerAdapter:
         return identity
 
     def stop(self, worker_id: str, why: str = "") -> StopReport:
-        """End all of it, with the settings that it was added with, in the configuration or not."""
+        """Stop all its processes with its added settings, whether or not it's in the configuration."""
         return stop_watcher_gracefully(self.processes, self._known.get(worker_id), why)
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
-        """Start those that do not run, several at a time."""
+        """Start the stopped workers, several at a time."""
         wanted = [worker for worker in self._known.every() if worker.enabled and not worker.quarantined]
         if not wanted:
             return {}
@@ -239,27 +239,27 @@ class ProcessWorkerAdapter:
             return {worker.id: what for worker, what in zip(wanted, came, strict=True) if what is not None}
 
     def state(self, worker_id: str) -> FoundWorker:
-        """Look for it, and watch the process that is found."""
+        """Observe it, and watch the found process."""
         return self._look(self._known.get(worker_id))
 
     def search(self, worker_id: str) -> FoundWorker:
-        """Look for it among all processes, and watch the one that is found."""
+        """Search all processes for it, and watch the found one."""
         return self._look(self._known.get(worker_id), search=True)
 
     def states(self) -> dict[str, FoundWorker]:
-        """Look for each of them, one after the other."""
+        """Observe each of these workers, one after the other."""
         return {worker.id: self._look(worker) for worker in self._known.every()}
 
     def subscribe(self, heard: Callable[[WorkerEnded], None]) -> int:
-        """Hear of each exit, in the thread of the watch: who takes long there delays the others."""
+        """Report each exit in the thread of the watch; a slow subscriber delays the others."""
         return self._known.subscribe(heard)
 
     def unsubscribe(self, subscription: int) -> None:
-        """Hear no more."""
+        """Remove a subscriber."""
         self._known.unsubscribe(subscription)
 
     def close(self) -> None:
-        """Watch no process any more. The workers go on."""
+        """Stop watching processes. The workers continue."""
         self._known.close()
         self._exits.close()
 

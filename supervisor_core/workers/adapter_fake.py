@@ -1,4 +1,4 @@
-"""The port to all workers without any process, for tests: what happens to them, and how slowly, is said by the test."""
+"""The port to all workers without processes. A test says what happens to them, and how slowly."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Action:
 
 
 class FakeWorkerAdapter:
-    """Workers without processes, for tests. `die`, `start_by_hand`, `slow`, `unkillable` … cause what happens to them.
+    """Workers without processes, for tests. `die`, `start_by_hand`, `slow`, `unkillable` … change them.
 
-    Exits are told in the thread that causes them, before `die` or `stop` returns. `processes` has more to say to one.
+    Exits are reported in the thread that causes them, before `die` or `stop` returns. `processes` offers more.
     """
 
     def __init__(self, config: Callable[[], SupervisorConfig] | None = None) -> None:
@@ -51,36 +51,36 @@ class FakeWorkerAdapter:
         self._moments = 0
 
     def die(self, worker_id: str, code: int = 1) -> None:
-        """Its process ends by itself; what it started stays."""
+        """Its process exits; its children stay."""
         with self._lock:
             self.processes.die(worker_id, code)
         self._tell_of_exits()
 
     def start_by_hand(self, worker_id: str) -> ProcessIdentity:
-        """Somebody else starts it: its exit is heard of once it was looked at, and its code is never known."""
+        """Somebody else starts it. Its exit is reported after the next observation, without its code."""
         with self._lock:
             identity = self._launch(self._known.get(worker_id))
             self._by_hand.add(identity)
             return identity
 
     def break_start(self, worker_id: str, why: str) -> None:
-        """It can't be started until this is taken back with an empty reason."""
+        """It can't be started until this is called with an empty reason."""
         with self._lock:
             self._broken[worker_id] = why
 
     def slow(self, worker_id: str, until: threading.Event) -> None:
-        """Its next start, stop or remove does nothing until this is set."""
+        """Its next start, stop or remove waits until this is set."""
         with self._lock:
             self._slow[worker_id] = until
 
     def unkillable(self, worker_id: str, *, is_so: bool = True) -> None:
-        """The process that it has now hangs inside the kernel: even being killed does not end it."""
+        """Its current process hangs inside the kernel, so SIGKILL doesn't end it."""
         with self._lock:
             self.processes.unkillable(worker_id, is_so=is_so)
 
     @property
     def overlaps(self) -> list[tuple[Action, Action]]:
-        """Pairs of actions for one worker of which the second began before the first had ended: none, it is hoped."""
+        """Pairs of overlapping actions for one worker; there should be none."""
         with self._lock:
             actions = list(self.actions)
         return [
@@ -97,16 +97,16 @@ class FakeWorkerAdapter:
 
     @contextmanager
     def during(self, worker_id: str, name: str) -> Iterator[None]:
-        """Something else that is done to it, as by a command: it counts among the actions."""
+        """Another activity, as of a command, that counts among the actions."""
         with self._acting(self._known.get(worker_id), name):
             yield
 
     def add(self, worker: WorkerSettings) -> None:
-        """Know this worker from now on, or its new settings."""
+        """Add this worker, or update its settings."""
         self._known.add(worker)
 
     def remove(self, worker_id: str) -> StopReport:
-        """End it, and forget it where nothing survived."""
+        """Stop it, and forget it if nothing survived."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "remove"):
             report = self._stop(worker)
@@ -115,7 +115,7 @@ class FakeWorkerAdapter:
         return report
 
     def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:  # noqa: ARG002 (looks itself)
-        """Start it, under the same conditions as the real one."""
+        """Start it, as the real adapter would."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "start"), self._lock:
             found = self.processes.find(worker_id)
@@ -135,13 +135,13 @@ class FakeWorkerAdapter:
             return identity
 
     def stop(self, worker_id: str, why: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
-        """End it."""
+        """Stop it."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "stop"):
             return self._stop(worker)
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
-        """Start those that do not run, one after the other."""
+        """Start the stopped workers, one after the other."""
         came: dict[str, ProcessIdentity | Exception] = {}
         for worker in self._known.every():
             if worker.enabled and not worker.quarantined and self.state(worker.id).identity is None:
@@ -152,7 +152,7 @@ class FakeWorkerAdapter:
         return came
 
     def state(self, worker_id: str) -> FoundWorker:
-        """Look for it, and watch the process that is found."""
+        """Observe it, and watch the found process."""
         worker = self._known.get(worker_id)
         with self._lock:
             found = self.processes.find(worker.id)
@@ -160,23 +160,23 @@ class FakeWorkerAdapter:
         return found
 
     def search(self, worker_id: str) -> FoundWorker:
-        """Look for it, and watch the process that is found."""
+        """Observe it, and watch the found process."""
         return self.state(worker_id)
 
     def states(self) -> dict[str, FoundWorker]:
-        """Look for each of them."""
+        """Observe each of these workers."""
         return {worker.id: self.state(worker.id) for worker in self._known.every()}
 
     def subscribe(self, heard: Callable[[WorkerEnded], None]) -> int:
-        """Hear of each exit, in the thread that caused it."""
+        """Report each exit, in the thread that caused it."""
         return self._known.subscribe(heard)
 
     def unsubscribe(self, subscription: int) -> None:
-        """Hear no more."""
+        """Remove a subscriber."""
         self._known.unsubscribe(subscription)
 
     def close(self) -> None:
-        """Tell of no more exits."""
+        """Report no more exits."""
         self._known.close()
 
     @contextmanager

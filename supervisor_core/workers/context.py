@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def _to_nobody(_words: str) -> None:
-    """Nobody waits to hear it."""
+    """Nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostContext:
-    """The doors of this host. Handlers get them here and open none of their own."""
+    """The processes, drive and workers of this host. Handlers use these and open none of their own."""
 
     config: SupervisorConfig
     drive: Drive
@@ -37,26 +37,25 @@ class HostContext:
     processes: ProcessManager
     quarantines: Quarantines
     ledger: Ledger | None = None
-    """The record of changes; None for whoever only observes workers."""
+    """The ledger; None for mere observers."""
     deadline: float | None = None
-    """The moment of the monotonic clock by which a look at code must end; None: each call has only its own limit."""
+    """The monotonic time by which an inspection of code must end; None if each call has only its own limit."""
     unlocked: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Gives the checkout of a job that changes code to others while a remote is asked: their pauses and restarts don't
-    wait for it. What was seen of the checkout before must be looked at again."""
+    """Unlocks the checkout of a code change during a fetch, so that pauses and restarts don't wait. Its state must be
+    inspected again afterwards."""
     progress: Callable[[str], None] = _to_nobody
-    """Says what the handler is doing now, in a few words: `stopping OrionMX, pid 4711`. It comes back soon and without
-    an error, whatever becomes of the words."""
+    """Reports a step of the handler, such as `stopping OrionMX, pid 4711`. It returns soon and never raises."""
 
     def now(self) -> datetime:
-        """The wall clock, in aware UTC."""
+        """The current time, in aware UTC."""
         return datetime.now(UTC)
 
 
 @dataclass(slots=True)
 class DaemonContext:
-    """The host's doors and its ledger.
+    """The host's context and its ledger.
 
-    With a new configuration `host` is replaced in one assignment, so it is read anew each time; its doors stay.
+    A new configuration replaces `host` in one assignment, so read it each time; its processes and drive stay.
     """
 
     host: HostContext
@@ -71,14 +70,14 @@ class DaemonContext:
 
 
 def open_drive(config: SupervisorConfig) -> Drive:
-    """The drive of this configuration, known again by the host that has worked with it."""
+    """The drive of this configuration, with the identity that this host knows."""
     identity = DriveIdentity(config.state_dir, config.drive_root, config.folder("state"), config.nas.file_mode)
     local = config.nas.root is None
     return Drive(config.drive_root, identity=identity, local=local, forgotten=config.forgotten_folders)
 
 
 def open_doors(config: SupervisorConfig) -> HostContext:
-    """The doors of the host that this configuration describes."""
+    """The context of the host that this configuration describes."""
     drive = open_drive(config)
     return HostContext(
         config=config,

@@ -12,13 +12,13 @@ from supervisor_core.common.times import require_aware
 
 GOOD_WORDS = frozenset({"running", "healthy", "ok", "idle", "busy"})
 LONGEST_SAID = 300
-"""So many characters of what a worker says about itself are repeated to people."""
+"""The most characters of a worker's own words that people are shown."""
 
 SKEW_SECONDS = 5.0
-"""A heartbeat may be this far in the future: clocks that are kept in step differ by less."""
+"""The time by which a heartbeat may be in the future; synchronized clocks differ by less."""
 
 FROZEN_SECONDS = 10.0
-"""A process that is stopped by a signal for so long is frozen; a debugger, or a stop of ours, is done before."""
+"""The time after which a process stopped by a signal is frozen. A debugger, or a stop by us, is shorter."""
 
 LARGEST_PID = 2**31 - 1
 """The limit of the tables' column; no system has larger ones."""
@@ -61,7 +61,7 @@ class WorkerState(StrEnum):
 
 
 class Heartbeat(NamedTuple):
-    """A worker's last word about itself. `at` is None where nobody knows when that was."""
+    """A worker's last heartbeat. `at` is None if its time is unknown."""
 
     status: str
     at: datetime | None
@@ -70,53 +70,53 @@ class Heartbeat(NamedTuple):
     hostname: str = ""
     poll_seconds: float | None = None
     progress: datetime | None = None
-    """The time at which it last got somewhere with the work that it has; None where it has none, or does not tell."""
+    """The time of its last progress; None if it has no work or doesn't report it."""
 
 
 class Observation(NamedTuple):
-    """The facts about a worker that its health is decided from."""
+    """The facts that decide a worker's health."""
 
     state: WorkerState
     paused: bool = False
     enabled: bool = True
     quarantined: bool = False
-    """By the configuration: one that runs goes on, and is not started again."""
+    """Quarantined in the configuration: if it runs, it continues, and isn't started again."""
     quarantine: str = ""
-    """Why it was given up after it could not live; empty where it was not."""
+    """The reason of its quarantine; empty without one."""
     unverifiable: str = ""
-    """Why nobody can tell whether it runs, and what to do; empty where somebody can."""
+    """Why it's unknown whether it runs, and what to do; empty if it's known."""
     frozen_seconds: float | None = None
-    """For how long it is known to be stopped by a signal; None where it is not."""
+    """The time since when it's known to be stopped by a signal; None if it isn't."""
     started_at: datetime | None = None
     resumed_at: datetime | None = None
-    """Since when it is no longer paused; None where it never was."""
+    """The end of its last pause; None if it was never paused."""
     heartbeat: Heartbeat | None = None
     heartbeat_known: bool = True
-    """False while the drive can't be asked."""
+    """False while the drive is away."""
     max_age_seconds: float = 300.0
-    """0: none is expected."""
+    """0 if no heartbeat is expected."""
     pid: int | None = None
     """The running process."""
     others: tuple[int, ...] = ()
-    """Further processes that look like the same worker, beside the running one."""
+    """Further processes that look like the same worker."""
     probe_failing: str = ""
-    """Which probe fails and how, in words; empty where all are fine, or none is asked."""
+    """The failing probe and its failure, in words; empty if all pass or there are none."""
     lag_seconds: float = 0.0
-    """For how long of late nothing was scheduled here: the host was suspended, or too busy, or we were stopped."""
+    """The recent time in which nothing was scheduled here: the host was suspended or too busy, or we were stopped."""
 
 
 class Verdict(NamedTuple):
-    """A word for programs, a reason for people, and whether somebody should look."""
+    """A word for programs, a reason for people, and whether it needs attention."""
 
     health: Health
     reason: str
     fine: bool
     stalled: bool = False
-    """It is alive and says so, and gets nowhere."""
+    """It sends heartbeats without progress."""
 
 
 def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
-    """A heartbeat file's content as a value. Its time is `utc`, else `timestamp`, else that of the file."""
+    """The content of a heartbeat file as a value. Its time is `utc`, else `timestamp`, else the file's."""
     told = (_error(document.get(key)) for key in ("error", "last_error", "errors"))
     at = _moment(document, "utc", "timestamp") or file_time
     return Heartbeat(
@@ -131,7 +131,7 @@ def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = Non
 
 
 def health(seen: Observation, now: datetime) -> Verdict:
-    """The one place that says how a worker is."""
+    """The health of a worker, decided here alone."""
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
     verdict = _running(seen, now)
@@ -147,9 +147,9 @@ def health(seen: Observation, now: datetime) -> Verdict:
 
 
 def progressed_at(seen: Observation) -> datetime | None:
-    """From when on its time without progress counts; None where it has nothing to do, or does not tell.
+    """The time from which missing progress counts; None if it has no work or doesn't report progress.
 
-    Before its start and while it was paused it could not get anywhere.
+    The time before its start and during a pause doesn't count.
     """
     last = seen.heartbeat.progress if seen.heartbeat else None
     if last is None or seen.paused:
@@ -207,7 +207,7 @@ def _running(seen: Observation, now: datetime) -> Verdict:
 
 
 def _with_probe(verdict: Verdict, words: str) -> Verdict:
-    """A silent worker keeps its word, which says more; any other is degraded."""
+    """The verdict with the probes: a stale worker keeps its verdict, which says more; any other is degraded."""
     silent = verdict.health in (Health.STALE, Health.MISSING)
     reason = words if verdict.fine else f"{verdict.reason}; {words}"
     return verdict._replace(health=verdict.health if silent else Health.DEGRADED, reason=reason, fine=False)
@@ -245,7 +245,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
 
 
 def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
-    """It has said nothing yet: that is waited for as long as a heartbeat may be old."""
+    """The verdict without a heartbeat: it has as much time as a heartbeat may be old."""
     if seen.started_at is None:
         return Verdict(Health.MISSING, missing, False)
     lived = (now - seen.started_at).total_seconds()
@@ -259,11 +259,11 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
 
 
 def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:
-    """True if this process said it, and not one that was there before it: the time decides.
+    """True if this process wrote the heartbeat, and not an earlier one. The time decides.
 
-    Another PID alone proves nothing. The beat is often written by a child (the launcher of a venv on Windows is the
-    process that we started, and Python its child), or comes from within a container, where PIDs are others. So a PID
-    can only help: a beat whose time has whole seconds may lie in the second of the start, a little before it.
+    A different PID proves nothing: a child may write it (on Windows, we start the launcher of a venv, and Python is its
+    child), or a process in a container, where PIDs differ. An equal PID helps: a heartbeat whose time has whole seconds
+    may seem to be written slightly before the start.
     """
     start = seen.started_at
     if start is None or at >= start or (now - start).total_seconds() < -SKEW_SECONDS:
@@ -273,12 +273,12 @@ def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime)
 
 
 def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
-    """True if it says that it is paused, and is, or was when it said so: its next beat tells that it works again."""
+    """True if it reports a pause, and is paused, or was at that time; its next heartbeat will differ."""
     return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
 
 
 def _why_paused(status: str) -> str:
-    """A hint for a worker that rests without a pause: something may lie in the place of its pause flag."""
+    """A hint for a worker that reports a pause without one: something may be in the place of its pause flag."""
     return (
         ", but isn't paused; check its pause flag on the drive, or remove it with resume"
         if status.lower() == "paused"
@@ -287,7 +287,7 @@ def _why_paused(status: str) -> str:
 
 
 def _progress(document: Mapping[str, Any], said: datetime | None) -> datetime | None:
-    """When it last got somewhere. What nobody can have known when the heartbeat was written tells nothing."""
+    """The time of its last progress. A time after the heartbeat's is ignored."""
     if not isinstance(document.get("progress_utc"), str):
         return None
     moment = _moment(document, "progress_utc")
@@ -306,7 +306,7 @@ def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
 
 
 def _said(value: object) -> str:
-    """The worker's words in one line: they may be anything that JSON can hold."""
+    """The worker's words in one line. They may be any JSON."""
     try:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
@@ -314,7 +314,7 @@ def _said(value: object) -> str:
 
 
 def _error(value: object) -> str:
-    """The error by one of its keys; empty without one."""
+    """The error under one of its keys; empty without one."""
     entries = value if isinstance(value, list) else [value]
     told = (entry for entry in entries if (entry.strip() if isinstance(entry, str) else entry))
     return one_line("; ".join(map(_said, told)), LONGEST_SAID)
@@ -338,10 +338,10 @@ SILENT = frozenset({Health.STALE, Health.MISSING})
 
 
 def hangs(seen: Observation, now: datetime) -> str:
-    """Why this running worker counts as hung, in words; empty where it does not, or nobody knows.
+    """Why this running worker counts as hung, in words; empty if it doesn't, or if that's unknown.
 
-    A paused one never does. With the drive away only a process that is stopped by a signal does: the heartbeat can't
-    be read, and a probe that fails may itself wait for the drive, as the start of a successor would.
+    A paused worker never counts as hung. While the drive is away, only a process that is stopped by a signal does: the
+    heartbeat can't be read, and a failing probe may wait for the drive, as a new start would.
     """
     if seen.state is not WorkerState.RUNNING or seen.paused:
         return ""

@@ -25,10 +25,10 @@ from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_
 
 
 def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
-    """The seconds since this process is known to be stopped by a signal; None, and no note, without a process.
+    """The seconds for which this process is known to be stopped by a signal; None, and no note, without a process.
 
-    The kernel does not tell, so the first observer writes a note into the state folder: most observers (a pass,
-    `status`) do not live for ten seconds. The note names the exact process, and its clock is the kernel's since boot.
+    The kernel doesn't say since when, so the first observer writes a note into the state folder: most observers (a
+    pass, `status`) live for less than ten seconds. The note names the exact process, and its clock counts from boot.
     """
     path = state_dir / "workers" / f"{worker_id}.frozen"
     if identity is None:
@@ -60,10 +60,10 @@ def observe_worker(
     lag_seconds: float = 0.0,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> tuple[FoundWorker, Observation]:
-    """Look at its processes, and put them together with what the drive said of it: its last beat, its pause.
+    """Observe its processes, and combine them with its last heartbeat and its pause from the drive.
 
-    `search` says when all processes are searched for one that claims to be it, and `probes` what is wrong with the
-    probes of exactly this process of a worker.
+    `search` says when to search all processes for one that claims to be it. `probes` returns the failing probes of
+    exactly this process.
     """
     found = _find(config, processes, drive, worker, beat, search=search)
     identity = found.identity
@@ -88,22 +88,21 @@ def observe_worker(
 
 
 def process_state(found: FoundWorker) -> WorkerState:
-    """Where a worker's life stands, by its processes alone. One that has ended and left helpers behind is stopped: who
-    starts it ends them first."""
+    """The state of a worker by its processes alone. Leftover children don't count; a start ends them first."""
     if found.stuck or found.presence is Presence.UNVERIFIABLE:
         return WorkerState.STUCK
     return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
 
 
 def _state(worker: WorkerSettings, found: FoundWorker, quarantine: str) -> WorkerState:
-    """A quarantined worker that does not run rests there; one that somebody has running all the same runs."""
+    """The state with its quarantine: a quarantined worker that somebody started is running."""
     state = process_state(found)
     rests = worker.quarantined or bool(quarantine)
     return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
 
 
 def _started_at(found: FoundWorker) -> datetime | None:
-    """The time at which it was started; by the kernel, where whoever started it did not live to put that on record."""
+    """The time of its start; by the kernel, if the starter ended before recording it."""
     record, identity = found.record, found.identity
     if record and record.started_at:
         return datetime.fromisoformat(record.started_at)
@@ -126,7 +125,7 @@ def _find(
 
 
 def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | None:
-    """A worker may repeat what it was given in its environment; its words go to logs, tables and people from here."""
+    """Mask secrets: a worker may repeat its environment, and its words go to logs, tables and people."""
     if beat is None:
         return None
     secrets = config.secrets()
@@ -139,7 +138,7 @@ def _is_frozen(found: FoundWorker) -> bool:
 
 
 DRIVE_SECONDS = 1.0
-"""An observation waits so long for the drive: `status` must answer within two seconds, whatever the drive does."""
+"""The time that an observation waits for the drive: `status` must answer within two seconds."""
 
 
 def observe_workers(
@@ -151,15 +150,15 @@ def observe_workers(
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> list[WorkerStatus]:
-    """Look at these workers; the drive is asked once for all of them, and not waited for if it hangs.
+    """Observe these workers. The drive is asked once for all of them, and isn't waited for if it hangs.
 
-    A patient look gives the drive the time that all else gives it: a slow one does not count as hanging. `search` says
-    when all processes are searched for one that claims to be a worker. The daemon knows how long nothing was scheduled
-    of late (`lag` within so many seconds), and what is wrong with the probes of a process (`probes`); both answer at
-    once, in any thread. Whoever else looks gives none.
+    A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `search` says
+    when to search all processes for one that claims to be a worker. The daemon passes `lag`, the time in which nothing
+    was scheduled within some seconds, and `probes`, the failing probes of a process; both return immediately, in any
+    thread. Other observers pass neither.
 
-    It changes nothing of theirs. What it writes are notes of ours: that a worker which was started by hand is this
-    process, and since when one has been stopped by a signal.
+    The observation doesn't change workers. It only writes our notes: which process is a worker that was started by
+    hand, and since when a process has been stopped by a signal.
     """
     now = datetime.now(UTC)
     ids = [worker.id for worker in workers]
@@ -196,7 +195,7 @@ def observe_workers(
 
 
 def _rest_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) -> str:
-    """Why nobody wants it to run; empty where somebody does."""
+    """Why it shouldn't run; empty if it should."""
     worker = config.workers.get(worker_id)
     if worker is None:
         return "no longer in the configuration"

@@ -1,8 +1,8 @@
 """The pauses of workers: a flag on the drive, and a copy in the state folder for when the drive is away.
 
-The flag is what workers and people see. The copy holds while the drive is away, and keeps a change until the drive has
-it. Without `inbox.secret` people may make and remove the flag by hand, and the copy follows. With a secret nobody is
-believed who can only write to the drive: the copy rules, and the flag is restored. Either way the change is recorded.
+Workers and people see the flag. The copy counts while the drive is away, and keeps a change until the drive has it.
+Without `inbox.secret`, people may create and remove the flag by hand, and the copy follows. With a secret, writing to
+the drive isn't enough: the copy counts, and the flag is restored. Either way, the change is recorded.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 
 LONGEST_SAID = 128
-"""Characters of a hand-made flag that are repeated; a task id or an actor has no more."""
+"""The most characters shown of a flag made by hand. A command id or an actor isn't longer."""
 
 RESTORED_AGAIN = timedelta(hours=1)
-"""For so long further restorations of one worker's flag are logged only: somebody may remove it every second."""
+"""The time in which further restorations of a worker's flag are only logged: somebody may remove it every second."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Pause(NamedTuple):
     label: str = ""
     task_id: str = ""
     signature: str = ""
-    """Of all the others, of the worker and of the supervisor; empty where no `inbox.secret` is configured."""
+    """The signature of the other fields, the worker and the supervisor; empty without `inbox.secret`."""
 
     def facts(self) -> dict[str, str]:
         said = self._asdict()
@@ -55,7 +55,7 @@ class Pause(NamedTuple):
 
 
 def _readable(moment: str) -> str:
-    """A moment to the minute; as it stands where a hand wrote it otherwise."""
+    """A time to the minute; unchanged if somebody wrote it in another form."""
     try:
         return f"{from_text(moment):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -69,11 +69,11 @@ class PauseFlagChange:
     worker_id: str
     path: Path
     flag: Pause | None
-    """The flag as it was found; None: it was gone."""
+    """The flag as found; None if it was gone."""
     restored: Pause | None
-    """The pause that holds; None: there is none."""
+    """The pause in force; None without one."""
     refused: bool
-    """The flag was put back, because a secret is configured."""
+    """True if the flag was restored, because a secret is configured."""
 
 
 class PauseResult(NamedTuple):
@@ -88,7 +88,7 @@ def pause_flag_path(state_folder: Path, worker_id: str) -> Path:
 
 
 def paused_by(name: str) -> str | None:
-    """The worker whose pause flag a file of this name is; None where it is none."""
+    """The worker of a pause flag with this file name; None for another file."""
     inner = name.removeprefix("supervisor_pause_").removesuffix(".flag")
     return inner if inner and name == f"supervisor_pause_{inner}.flag" else None
 
@@ -101,8 +101,8 @@ def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
 class Pauses:
     """The pauses of one host's workers.
 
-    `read`, `set` and `settle` are for whoever has the worker in hand (its actor, or a pass): two at a time would write
-    over each other. Everybody else may `look`.
+    `read`, `set` and `settle` are for the owner of the worker (its actor, or a pass): two at a time would overwrite
+    each other. Everybody else may `look`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Pauses:
         self._secret = secret
         self._supervisor_id = supervisor_id
         self.hand_made: Callable[[PauseFlagChange], object] | None = None
-        """Keeps the record of what no command did; called before the flag or the copy is changed."""
+        """Records changes without a command; called before the flag or the copy is changed."""
 
     def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
         """The pause in force: the one on its way to the drive, else the flag, else the copy."""
@@ -140,28 +140,28 @@ class Pauses:
         return flag != held if self._secret else (flag is None) != (held is None)
 
     def unsettled(self, worker_id: str) -> bool:
-        """True if the drive does not know yet what holds."""
+        """True if the drive doesn't have the current state yet."""
         return bool(self._copy(worker_id).get("waits"))
 
     def changed_at(self, worker_id: str) -> datetime | None:
-        """The time of the last known pause or resume; None where there was none."""
+        """The time of the last known pause or resume; None without one."""
         try:
             return datetime.fromtimestamp((self._home / f"{worker_id}.json").stat().st_mtime, UTC)
         except OSError:
             return None
 
     def preview(self, worker_id: str) -> Pause | None:
-        """The same, for whoever does not have the worker in hand: nothing is changed."""
+        """The result of `read`, without changing anything, for callers that don't own the worker."""
         try:
             return self.look(worker_id, self._ask(worker_id), flag_known=True)
         except (DriveUnavailable, OSError):
             return _pause(self._copy(worker_id).get("pause"))
 
     def read(self, worker_id: str) -> Pause | None:
-        """Why this worker rests, or None. Asks the drive where it answers, and brings the copy up to date.
+        """The pause of this worker, or None. Asks the drive if it responds, and updates the copy.
 
-        While the drive is away the copy decides. It knows of no flag that was made by hand meanwhile: a worker that is
-        started then sees that flag itself once the drive is back.
+        While the drive is away, the copy decides. It doesn't know flags made by hand meanwhile; a worker that is
+        started sees such a flag itself once the drive is back.
         """
         copy = self._copy(worker_id)
         held = _pause(copy.get("pause"))
@@ -179,7 +179,7 @@ class Pauses:
         return follow(worker_id, copy, found)
 
     def _guard(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
-        """With a secret: the copy holds, and the flag is put back."""
+        """With a secret: the copy counts, and the flag is restored."""
         held = self._held(worker_id, copy, found)
         if self._copy(worker_id) != copy:  # it was changed meanwhile
             return held
@@ -190,7 +190,7 @@ class Pauses:
         return held
 
     def _follow(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
-        """Without a secret: the flag holds, and the copy follows it."""
+        """Without a secret: the flag counts, and the copy follows it."""
         held = _pause(copy.get("pause"))
         news = found != held or (found is not None and copy.get("drive") != self._drive_id())
         if news and self._copy(worker_id) == copy:  # else it was changed meanwhile
@@ -200,7 +200,7 @@ class Pauses:
         return found
 
     def _held(self, worker_id: str, copy: Mapping[str, Any], flag: Pause | None) -> Pause | None:
-        """With a secret: the copy holds. Where there is none, as in a new state folder, a flag that we signed."""
+        """With a secret: the copy, or without one, as in a new state folder, a flag that we signed."""
         if copy:
             return _pause(copy.get("pause"))
         if flag is None:
@@ -209,7 +209,7 @@ class Pauses:
         return flag if hmac.compare_digest(given, self._signed(worker_id, flag).signature.encode()) else None
 
     def _put_back(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None, held: Pause | None) -> None:
-        """Undo what somebody did to the flag. On record once an hour; in the log each time."""
+        """Restore the flag. It's recorded once an hour, and logged each time."""
         last, now = copy.get("restored_at"), datetime.now(UTC)
         if not (isinstance(last, str) and timedelta() <= now - _moment(last) < RESTORED_AGAIN):
             if not self._record(worker_id, found, held, refused=True):
@@ -220,7 +220,7 @@ class Pauses:
         self._tell(worker_id, held, restored_at=last)
 
     def _record(self, worker_id: str, found: Pause | None, held: Pause | None, *, refused: bool) -> bool:
-        """True if it is on record. Where it can't be now, whoever reads next tries again; what holds doesn't wait."""
+        """True if the change is recorded. If that fails, the next `read` retries; the pause itself doesn't wait."""
         if self.hand_made is None:
             return True
         path = pause_flag_path(self._folder, worker_id)
@@ -232,28 +232,28 @@ class Pauses:
         return True
 
     def _signed(self, worker_id: str, pause: Pause) -> Pause:
-        """The same pause, signed where there is a secret."""
+        """The same pause, signed if there is a secret."""
         if not self._secret:
             return pause._replace(signature="")
         about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
         return pause._replace(signature=sign({**pause.facts(), **about}, self._secret))
 
     def set(self, worker_id: str, pause: Pause | None) -> PauseResult:
-        """Let the worker rest, or no longer. It holds from now on, whether or not the drive can be told yet."""
+        """Pause or resume the worker. It counts from now on, also while the drive is away."""
         pause = self._signed(worker_id, pause) if pause else None
         self._write_copy(worker_id, pause, waits=True)
         crashpoints.reach("pause.copy:after")
         return self._tell(worker_id, pause)
 
     def settle(self, worker_id: str) -> PauseResult:
-        """Tell the drive what it does not know yet."""
+        """Write a pending change to the drive."""
         copy = self._copy(worker_id)
         if not copy.get("waits"):
             return PauseResult(on_drive=True)
         return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
     def _ask(self, worker_id: str) -> Pause | None:
-        """The flag on the drive, which is checked before and after: one that went away between has none to show."""
+        """The flag on the drive. The drive is checked before and after, since one that was unmounted has no flags."""
         self._drive.check()
         found = self._drive.call(read_flag, self._drive.root, self._folder, worker_id)
         if found is None:
@@ -261,7 +261,7 @@ class Pauses:
         return found
 
     def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
-        """True if the drive was replaced since: one that never heard of a pause does not end it by having no flag."""
+        """True if the drive was replaced since. A missing flag on a new drive doesn't end a pause."""
         return bool(copy.get("pause") and copy.get("drive")) and copy.get("drive") != self._drive_id()
 
     def _drive_id(self) -> str:
@@ -299,7 +299,7 @@ def _pause(document: object) -> Pause | None:
 
 
 def _moment(text: str) -> datetime:
-    """A moment of our own; long ago where it can't be read."""
+    """A time that we wrote; long ago if it can't be read."""
     try:
         return from_text(text)
     except ValueError:
@@ -307,14 +307,14 @@ def _moment(text: str) -> datetime:
 
 
 def _said(value: object) -> str:
-    """A text of a flag, which anybody may have written, in one line."""
+    """The text of a flag, which may be anybody's, in one line."""
     return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
 
 
 def read_flag(root: Path, folder: Path, worker_id: str) -> Pause | None:
-    """The flag on the drive; None where there is none. May hang as long as the drive does.
+    """The flag on the drive; None without one. The call may hang as long as the drive does.
 
-    A link or a FIFO in the flag's place is none. A file that can't be read still pauses the worker.
+    A link or a FIFO isn't a flag. A file that can't be read still pauses the worker.
     """
     path = pause_flag_path(folder, worker_id)
     if not drive_files.is_file(root, path):

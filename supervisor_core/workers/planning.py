@@ -1,12 +1,12 @@
 """The plan for each worker, decided purely from its desired and its actual state, and the worker's life cycle.
 
-A plan is made anew from a fresh observation and is never corrected: the newest one replaces what waits of an older one.
+Each plan comes from a fresh observation and replaces the waiting actions of the one before.
 
     stopped ─ begin start ─→ starting ─ done ─→ running ─ begin stop ─→ stopping ─ done ─→ stopped
     running ─ exited ─→ stopped ─ wait ─→ backing off ─ begin start ─→ starting
     stopped ─ quarantine ─→ quarantined ─ release ─→ stopped         stopping ─ done, something is left ─→ stuck
 
-The last observation is the truth about a worker's processes; an activity stands before it.
+The last observation counts for a worker's processes; an activity takes precedence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ActionKind(StrEnum):
 
 
 class Why(StrEnum):
-    """The reason of an action, or of none, in words for people."""
+    """The reason for an action, or for no action, in words for people."""
 
     AS_WANTED = "nothing to do"
     NOT_RUNNING = "not running, but should be"
@@ -81,7 +81,7 @@ _LEAVE = {
     WorkerState.BACKING_OFF: Why.UNDER_WAY,
     WorkerState.STUCK: Why.STUCK,
 }
-"""States in which nothing is done about a worker, whatever is wanted."""
+"""The states in which a worker is left alone, with the reasons."""
 
 
 def _action(wanted: DesiredState | None, there: ActualState | None) -> tuple[ActionKind, Why]:
@@ -97,7 +97,7 @@ def _action(wanted: DesiredState | None, there: ActualState | None) -> tuple[Act
 
 
 def _running(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
-    """Paused and quarantined workers that run were started by a person, who may stop them, too."""
+    """The action on a running worker. A paused or quarantined one was started by a person, who can also stop it."""
     if not wanted.enabled:
         return ActionKind.STOP, Why.NOT_ENABLED
     held = _held(wanted)
@@ -132,25 +132,25 @@ SEEN = frozenset({WorkerState.STOPPED, WorkerState.RUNNING, WorkerState.STUCK})
 
 
 class IllegalLifecycleMove(SupervisorError):
-    """That can't be done from where the worker stands."""
+    """The worker's state doesn't allow this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """One worker. A move gives the next value, or raises `IllegalLifecycleMove` and changes nothing."""
+    """The life cycle of one worker. A move returns the next value, or raises `IllegalLifecycleMove`."""
 
     seen: WorkerState = WorkerState.STOPPED
     in_hand: str = ""
-    """The activity, in a word; never two at a time."""
+    """The current activity, in a word; empty without one."""
     moving: WorkerState | None = None
-    """Starting or stopping, where the activity does that; None where it leaves the processes alone."""
+    """Starting or stopping, if the activity does that; None if it leaves the processes alone."""
     waits: RestartDecision | None = None
-    """For what it waits, or why it rests, after it ended by itself."""
+    """The decision for which it waits or rests after an exit."""
     quarantined: bool = False
 
     @property
     def state(self) -> WorkerState:
-        """The one word for it."""
+        """The state in one word."""
         if self.moving is not None:
             return self.moving
         if self.seen is not WorkerState.STOPPED:
@@ -162,11 +162,11 @@ class Lifecycle:
 
     @property
     def rests(self) -> bool:
-        """True if it ended by itself and its policy leaves it so."""
+        """True if it exited and its policy doesn't restart it."""
         return self.waits is not None and self.waits.what is Next.REST
 
     def begin(self, what: str, moving: WorkerState | None = None) -> Lifecycle:
-        """Take something in hand. What it waited for is over with a start or a stop."""
+        """Begin an activity. A start or a stop ends the wait for a restart."""
         if self.in_hand:
             raise IllegalLifecycleMove(f"{what} can't begin: {self.in_hand} is in progress.")
         if not what or moving not in (None, WorkerState.STARTING, WorkerState.STOPPING):
@@ -183,27 +183,27 @@ class Lifecycle:
         return replace(self, in_hand="", moving=None, quarantined=still).see(seen)
 
     def see(self, seen: WorkerState, *, anew: bool = False) -> Lifecycle:
-        """A look has shown it. While something is in hand, a look shows only how far that is. One that stays stopped
-        waits on, unless it is to be thought about `anew`."""
+        """Take an observed state. During an activity, it only shows the progress. A worker that stays stopped keeps
+        waiting, unless it is reconsidered (`anew`)."""
         if seen not in SEEN:
             raise IllegalLifecycleMove(f"{seen} can't be observed")
         return replace(self, seen=seen, waits=self.waits if seen is WorkerState.STOPPED and not anew else None)
 
     def wait(self, decision: RestartDecision) -> Lifecycle:
-        """It ended by itself, and this was decided: it waits for its next start, or rests."""
+        """Take the decision after an exit: wait for the next start, or rest."""
         self._must_be_stopped(f"wait ({decision.what})")
         if decision.what not in (Next.WAIT, Next.REST):
             raise IllegalLifecycleMove(f"{decision.what} isn't a decision to wait for")
         return replace(self, waits=decision)
 
     def give_up(self) -> Lifecycle:
-        """It is not started by itself any more, until a person says so. One that runs may go on."""
+        """Quarantine it until a person ends that. If it runs, it continues."""
         if self.in_hand:
             raise IllegalLifecycleMove(f"quarantine can't begin: {self.in_hand} is in progress")
         return replace(self, quarantined=True, waits=None)
 
     def release(self) -> Lifecycle:
-        """A person has ended its quarantine."""
+        """End its quarantine."""
         return replace(self, quarantined=False)
 
     def _must_be_stopped(self, what: str) -> None:

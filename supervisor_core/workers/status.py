@@ -1,4 +1,4 @@
-"""The condition of the workers: `WorkerStatus`, one worker as it was observed, and `Snapshot`, the picture of them all.
+"""The state of the workers: `WorkerStatus`, one observed worker, and `Snapshot`, all workers at one moment.
 
 All values are immutable. Planning, status output, alerts and explanations read the same `WorkerStatus`; a snapshot is
 replaced by one assignment, so any thread may read it.
@@ -24,7 +24,7 @@ from supervisor_core.workers.restarts.policy import RestartDecision
 
 
 class ProcessEnd(NamedTuple):
-    """The end of a worker's process; `words` are empty where its exit code is not known."""
+    """The end of a worker's process; `words` are empty if its exit code is unknown."""
 
     at: datetime
     words: str = ""
@@ -32,7 +32,7 @@ class ProcessEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One worker, observed once, and completed by the daemon with what its actor knows."""
+    """One observed worker. The daemon adds the facts that its actor knows."""
 
     worker: WorkerSettings
     at: datetime
@@ -41,16 +41,16 @@ class WorkerStatus:
     pause: Pause | None = None
     quarantine: Quarantine | None = None
     pause_differs: bool = False
-    """Somebody changed its pause flag by hand, so its actor must look at it."""
+    """True if somebody changed its pause flag by hand, so that its actor must check it."""
     rests: str = ""
-    """Why nobody wants it to run, in words; empty where somebody does."""
+    """Why it shouldn't run, in words; empty if it should."""
     stage: WorkerState | None = None
-    """Its state with what is being done about it; None without an actor."""
+    """Its state including the current activity; None without an actor."""
     decision: RestartDecision | None = None
     """The restart decision about its last end."""
     start_error: str = ""
     end: ProcessEnd | None = None
-    """The end of the process on its record, where somebody heard it."""
+    """The end of its recorded process, if it was noticed."""
     verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,14 +70,14 @@ class WorkerStatus:
 
     @property
     def died(self) -> bool:
-        """It was started, its process is gone, and the supervisor neither ended it nor tried it out."""
+        """True if it exited on its own: its process is gone, and the supervisor didn't stop it or try it out."""
         record = self.found.record
         started = record is not None and record.identity is not None
         return started and self.found.identity is None and not self.found.ordered
 
     @property
     def hangs(self) -> str:
-        """Why it counts as hung: alive, and doing nothing. Empty where it does not."""
+        """Why it counts as hung; empty if it doesn't."""
         return hangs(self.observation, self.at)
 
     @property
@@ -90,11 +90,11 @@ class WorkerStatus:
         return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
 
     def under_way(self, moving: WorkerState) -> WorkerStatus:
-        """The same worker while it is being started or stopped."""
+        """The status while the worker is being started or stopped."""
         return replace(self, observation=self.observation._replace(state=moving))
 
     def as_json(self) -> dict[str, Any]:
-        """For `status --json`."""
+        """The status for `status --json`."""
         started = self.observation.started_at
         return {
             "id": self.worker.id,
@@ -114,7 +114,7 @@ class WorkerStatus:
         }
 
     def _reason(self) -> str:
-        """The same as the verdict's, with who paused it."""
+        """The verdict's reason, with the person who paused it."""
         bare = self.verdict.reason.removeprefix("paused")
         return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
@@ -127,9 +127,9 @@ def brief(start_error: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """The state that the configuration and people want of a worker.
+    """The desired state of a worker, from the configuration and from people.
 
-    `spec_hash` covers all its settings that need a restart to take effect; empty where nobody knows.
+    `spec_hash` covers all settings that need a restart to take effect; empty if unknown.
     """
 
     spec_hash: str = ""
@@ -140,7 +140,7 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class ActualState:
-    """The state of a worker that a plan starts from, and that the snapshot shows."""
+    """The observed state of a worker, for plans and the snapshot."""
 
     state: WorkerState
     pid: int | None = None
@@ -151,11 +151,11 @@ class ActualState:
     pending: tuple[str, ...] = ()
     """The activity and the planned action, in words."""
     spec_hash: str = ""
-    """The settings that it was started with; empty where nobody knows, as of one that was started by hand."""
+    """The settings that it was started with; empty if unknown, as for a worker that was started by hand."""
     ended: bool = False
-    """It ended on its own, and its restart policy leaves it so."""
+    """True if it exited and its restart policy doesn't restart it."""
     hung: bool = False
-    """It is alive and does nothing, and its `restart.on_hang` is set."""
+    """True if it counts as hung and its `restart.on_hang` is set."""
 
     def __post_init__(self) -> None:
         _in_utc(self, "started_at", "last_seen")
@@ -174,7 +174,7 @@ class Reconciliation:
         _in_utc(self, "last_at")
 
     def next_round(self, version: int, now: datetime, *, applied: bool) -> Reconciliation:
-        """One more round; the version counts as applied once nothing is left to do for it."""
+        """The value after one more round. The version counts as applied once nothing is left to do."""
         return Reconciliation(version if applied else self.desired_version, now, self.count + 1)
 
 
@@ -224,7 +224,7 @@ class Snapshot:
         object.__setattr__(self, "workers", MappingProxyType(dict(sorted(self.workers.items()))))
 
     def changed(self, workers: Mapping[str, WorkerSnapshot], taken_at: datetime) -> Snapshot:
-        """The next version with these workers, all of them; this very snapshot where nothing differs."""
+        """The next snapshot with all these workers; this one if nothing differs."""
         if dict(workers) == self.workers:
             return self
         return Snapshot(self.version + 1, taken_at, workers)
@@ -239,7 +239,7 @@ class Snapshot:
 
 
 def _in_utc(value: object, *names: str) -> None:
-    """Have these times of a frozen value in UTC, or refuse them."""
+    """Convert these times of a frozen value to UTC, or refuse them."""
     for name in names:
         moment = getattr(value, name)
         if moment is not None:
@@ -251,7 +251,7 @@ def _as_json(part: DesiredState | ActualState | Reconciliation) -> dict[str, Any
 
 
 def _plain(value: object) -> object:
-    """The value as JSON has it."""
+    """The value as plain JSON."""
     if isinstance(value, datetime):
         return to_text(value)
     if isinstance(value, WorkerState | Health):

@@ -1,4 +1,4 @@
-"""A configured worker and its processes: find it, start it and see it live, stop it and see it gone."""
+"""A configured worker and its processes: finding, starting and stopping it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 
 MOST_COPIES = 3
-"""So many of one worker are stopped in one go; who starts them faster than that has to be found by a person."""
+"""The most copies of a worker that one stop ends. A person must find whatever starts more."""
 
 FRESH_SECONDS = 300.0
-"""The age at which a heartbeat stops counting for a worker of which none is expected."""
+"""The age up to which a heartbeat counts for a worker without an expected heartbeat."""
 
 PROFILE_SECONDS = 1.0
 """The time to resolve the worker's program and directory: `status` answers within two seconds."""
@@ -56,34 +56,34 @@ def worker_log(config: SupervisorConfig, worker: WorkerSettings) -> Path:
 
 
 def check_watcher_process(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
-    """True if this worker runs, by the exact identity of its process."""
+    """The worker by the exact identity of its recorded process; true if it runs."""
     return processes.find(worker.id)
 
 
 class Search(Enum):
-    """The time at which all processes are searched for one that claims to be a worker."""
+    """When to search all processes for one that claims to be a worker."""
 
     NEVER = "never"
-    """Those that its heartbeat names or that an earlier search has found are looked at all the same."""
+    """Never; but the process in its heartbeat and earlier findings are still checked."""
     IF_STOPPED = "if stopped"
-    """Only without a process on record."""
+    """Only if no process is on record."""
     ALWAYS = "always"
-    """Also for copies beside one that is."""
+    """Always, also for copies beside the recorded process."""
 
 
 class SearchResult(NamedTuple):
-    """A worker, looked for by its record and by its last beat."""
+    """A worker, found by its record and its last heartbeat."""
 
     found: FoundWorker
     beat: Heartbeat | None = None
     problem: str = ""
-    """Why its beat could not be read: one that was started by hand may then run without being seen."""
+    """Why its heartbeat couldn't be read; a worker that was started by hand may then be missed."""
 
 
 def find_watcher(
     processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings
 ) -> FoundWorker:
-    """The same, with the process that its heartbeat names where none is on record."""
+    """The worker by its record, or without a recorded process, by its heartbeat."""
     found = check_watcher_process(processes, worker)
     return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
 
@@ -95,8 +95,10 @@ def look_for_watcher(
     worker: WorkerSettings,
     search: Search = Search.NEVER,
 ) -> SearchResult:
-    """The same, for whoever must know whether that look was a whole one. Whoever is about to start or stop the worker
-    has all processes searched."""
+    """Find the worker by its record and its heartbeat, with the problem if the heartbeat can't be read.
+
+    Before a start or a stop, search all processes.
+    """
     beat, problem = _read_beat(drive, config, worker)
     return SearchResult(adopt_watcher(processes, drive, config, worker, beat, search), beat, problem)
 
@@ -109,8 +111,8 @@ def adopt_watcher(
     beat: Heartbeat | None,
     search: Search = Search.NEVER,
 ) -> FoundWorker:
-    """The worker as it is found. Where none is on record, the one process that claims to be it is adopted, if it surely
-    is the worker; with any other claim nobody can tell whether it runs. Claims beside a running worker are `others`."""
+    """Find the worker. Without a recorded process, adopt the one process that claims to be the worker and surely is;
+    with any other claim, it's unverifiable. Claims beside a running worker are `others`."""
     found = check_watcher_process(processes, worker)
     if found.identity is None and not is_stopped(found):
         return found
@@ -138,7 +140,7 @@ def adopt_watcher(
 
 
 def watcher_profile(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> ProcessProfile:
-    """The profile of this worker's process. Its program may lie on the drive, which may hang."""
+    """The profile of this worker's process. Its program may be on the drive, which may hang."""
     from supervisor_core.processes.claims import bare_profile, profile_of
 
     command, path = config.command_for(worker), config.environment_for(worker).get("PATH", os.defpath)
@@ -149,25 +151,25 @@ def watcher_profile(drive: Drive, config: SupervisorConfig, worker: WorkerSettin
 
 
 class StopResult(NamedTuple):
-    """A worker that was stopped, with the copies of it that somebody had started beside it."""
+    """A stopped worker, with the copies of it that others had started."""
 
     report: StopReport
-    """Of the last process that was stopped; `killed` are those of all."""
+    """The report of the last stopped process; `killed` has those of all."""
     copies: tuple[int, ...] = ()
     left: tuple[Claimant, ...] = ()
     """The processes that still claim to be the worker, so that it isn't certain to be stopped."""
     problem: str = ""
-    """Why its heartbeat could not be read, which may name somebody else."""
+    """Why its heartbeat couldn't be read, which may name another process."""
 
     def words(self, worker: WorkerSettings) -> str:
-        """Why it can't be said to be stopped; empty where it can."""
+        """Why it isn't certain to be stopped; empty if it is."""
         return _why(worker, self.left) if self.left else ""
 
 
 def end_watcher(
     processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
 ) -> StopResult:
-    """Stop the worker, and then each copy of it that can be adopted; whoever is left is told."""
+    """Stop the worker, and then each copy of it that can be adopted. The result names those that are left."""
     before, _ = _read_beat(drive, config, worker)
     copies: list[int] = []
     killed: tuple[WorkerProcess, ...] = ()
@@ -195,7 +197,7 @@ def host_name() -> str:
 
 
 def is_stopped(found: FoundWorker) -> bool:
-    """True if nothing of it is left, its descendants included."""
+    """True if none of its processes is left, descendants included."""
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
@@ -209,10 +211,10 @@ def start_watcher(
 ) -> ProcessIdentity:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
-    What an earlier life left behind is ended first. `LaunchError` with the end of its output where it did not live
-    so long. `RefusedError` where another process claims to be the worker. `looked` is what a search of all processes
-    has just told the caller; one that was adopted is on record, so that the launch refuses a second copy by itself.
-    `trial` names the command that tries it out and reports its end: within its grace period that is no trouble.
+    Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
+    grace period. `RefusedError` if another process claims to be the worker. `looked` is the result of a search of all
+    processes that the caller just made; an adopted process is on record, so the launch refuses a second copy.
+    `trial` names the command that tries it out and reports its end, which isn't a problem within the grace period.
     """
     found = looked
     if found is None:
@@ -284,7 +286,7 @@ def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings)
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
-    """The text without these values; the longest first, since one may be part of another."""
+    """The text with these values masked, longest first, since one may be part of another."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
@@ -298,7 +300,7 @@ def _read_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -
 
 
 def _last_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> Heartbeat | None:
-    """For the thread of a call to the drive."""
+    """Read the heartbeat, within a call to the drive."""
     drive.confirm()
     return last_beat(drive.root, config.folder("state"), worker.id)
 
@@ -306,7 +308,7 @@ def _last_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -
 def _claim(
     processes: ProcessManager, worker: WorkerSettings, beat: Heartbeat | None, found: FoundWorker | None
 ) -> tuple[Claim, ...]:
-    """The live process that a heartbeat of this host names, unless that is the worker as it was found."""
+    """The live process in a heartbeat of this host, unless it's the found worker."""
     if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
         return ()
     if found is not None and found.identity is not None and found.identity.pid == beat.pid:
@@ -346,7 +348,7 @@ def _claimants(
 
 
 def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
-    """Why nobody can tell whether the worker runs, and what a person should do about it."""
+    """Why it's unknown whether the worker runs, and what to do."""
     who = " and ".join(str(each) for each in claiming)
     if len(claiming) > 1:
         why = " ".join(f"{each}: {each.obstacle}." for each in claiming if each.obstacle)
@@ -361,7 +363,7 @@ def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
 
 
 def _last_words(log: Path, before: int) -> str:
-    """The end of what was captured since the file had this size."""
+    """The end of the output captured since the file had this size."""
     size = size_of(log)
     since = size - before if size >= before else TAIL_BYTES  # else its beginning was cut off meanwhile
     try:

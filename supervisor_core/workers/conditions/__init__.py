@@ -1,1 +1,1 @@
-"""Conditions: what is wrong with a worker or a part of its host, and since when."""
+"""Conditions of workers and of parts of the host, with their beginnings."""

@@ -25,19 +25,19 @@ from supervisor_core.workers.status import WorkerStatus
 GIB = 1024**3
 
 LOW_PERCENT, LOW_BYTES = 5.0, 20 * GIB
-"""Less than both is little: a twentieth of a large disk is room for months, and 20 GiB of a small one nearly all."""
+"""The disk is nearly full below both: 5 % of a large disk is room for months, and 20 GiB of a small one nearly all."""
 
 LEAST_BYTES = GIB // 2
-"""Less than this is little whatever the disk: one update with its packages, and a day of logs."""
+"""Any disk is nearly full below this: one update with its packages, and a day of logs."""
 
 ENOUGH_AGAIN = 1.25
-"""So much more must be free before it is enough again: else an alert comes and goes with each file."""
+"""The free space must exceed the limit by this factor to recover, so that an alert doesn't flap."""
 
 SKEWED_LEAST, SKEWED_SHARE = 2, 0.5
-"""One worker from the future has a wrong clock in its code; half of them share one, and that is the host's."""
+"""If one worker's heartbeat is in the future, its code is wrong; if half of them are, the host's clock is."""
 
 INTERRUPTED_FOR = timedelta(days=1)
-"""So long somebody is asked to look after a command that was cut off, unless they say that they do."""
+"""The time for which an interrupted command is reported, unless somebody acknowledges it."""
 
 
 class DiskSpace(NamedTuple):
@@ -48,7 +48,7 @@ class DiskSpace(NamedTuple):
 
 
 class Outage(NamedTuple):
-    """A problem in words, and its begin."""
+    """A problem in words, and its beginning."""
 
     words: str
     since: datetime
@@ -61,7 +61,7 @@ class InterruptedCommand(NamedTuple):
     words: str
     at: datetime
     seen_to: bool = False
-    """Somebody has acknowledged it, or its day is over already."""
+    """True if somebody has acknowledged it, or its day has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,15 @@ class HostFacts:
     disk: str = ""
     """The path of the disk."""
     shared_database: bool = False
-    """There is one."""
+    """True if one is configured."""
     database: Outage | None = None
     running: int = 0
-    """Workers that run and are heard."""
+    """The number of running workers with a heartbeat."""
     skewed: Collection[str] = ()
-    """Those of them whose heartbeats are in the future."""
+    """The running workers whose heartbeats are in the future."""
     cut_off: Collection[InterruptedCommand] = ()
     silent: Mapping[str, str] | None = None
-    """Other supervisors that are silent, each with words about it."""
+    """Other supervisors that are unresponsive, each with a description."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
     """The last conditions of the host's parts."""
 
@@ -112,7 +112,7 @@ def is_skewed(status: WorkerStatus) -> bool:
 
 
 def _drive(facts: HostFacts) -> Reading:
-    """That it can't be reached is worse than that it is full."""
+    """Being unreachable is worse than being full."""
     if facts.drive is not None:
         return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
     if facts.drive_room is None:
@@ -132,7 +132,7 @@ def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
 
 
 def _clock(facts: HostFacts) -> Reading:
-    """By the heartbeats of its workers, which have no other clock."""
+    """The host's clock, judged by the heartbeats of its workers."""
     skewed = len(facts.skewed)
     if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
         words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
@@ -141,7 +141,7 @@ def _clock(facts: HostFacts) -> Reading:
 
 
 def _commands(facts: HostFacts) -> list[TargetReading]:
-    """Those that nobody has seen to, and those that somebody has by now."""
+    """The interrupted commands, acknowledged or not."""
     readings = [TargetReading(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
     there = {answer.target for answer in readings}
     for target, condition in facts.known.items():
@@ -160,7 +160,7 @@ def _command(cut: InterruptedCommand, at: datetime) -> Reading:
 
 
 def _supervisors(facts: HostFacts) -> list[TargetReading]:
-    """Those that are silent, and those that were."""
+    """The supervisors that are or were unresponsive."""
     if facts.silent is None:
         return []
     readings = [

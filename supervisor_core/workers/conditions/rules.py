@@ -1,7 +1,7 @@
-"""The condition of a worker or of a part of its host, decided purely, with the time at which it truly began.
+"""The condition of a worker or of a part of its host, decided purely, with its true beginning.
 
-An observation that says nothing (a worker is started or stopped on purpose, the drive is away) gives no condition, and
-the one before it holds.
+An observation without information (a worker is started or stopped on purpose, the drive is away) gives no condition,
+and the previous one holds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from supervisor_core.workers.restarts.policy import Next, RestartReason
 from supervisor_core.workers.status import WorkerStatus, brief
 
 HEALING_SECONDS = 10.0
-"""A worker that its restart policy brings back within so long is waited for; one that takes longer is down."""
+"""A worker that its restart policy brings back within this time isn't reported as down."""
 
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""A later moment is no time for an observation: a clock was set wrong."""
+"""A later time isn't valid for an observation: a clock was wrong."""
 
 WORKER = "worker"
 DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
@@ -33,12 +33,12 @@ DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
     "supervisor",
     "link",
 )
-"""Other kinds of targets. A command that was cut off has the id of its worker, a supervisor its own; the rest are parts
-of the host, and have the host's."""
+"""Other kinds of targets. An interrupted command has its worker's id, a supervisor its own, and a part of the host the
+host's."""
 
 PARTS = (DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK)
 FLAPPING = "flapping"
-"""That a worker comes and goes is a trouble of its own, under the worker's name."""
+"""Flapping is a target of its own, under the worker's name."""
 
 
 class Target(NamedTuple):
@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
     @property
     def worker(self) -> str:
-        """The worker that it is about; empty for a part of the host."""
+        """The worker's id; empty for a part of the host."""
         return self.id if self.kind in (WORKER, FLAPPING) else ""
 
 
@@ -58,20 +58,20 @@ class Condition(StrEnum):
 
     WELL = "well"
     PAUSED = "paused"
-    """Nobody wants it to run: paused, not enabled, quarantined by a person, ended well, removed."""
+    """It shouldn't run: paused, not enabled, quarantined in the configuration, exited with code 0, or removed."""
     DEGRADED = "degraded"
     CLOCK_SKEW = "clock_skew"
     UNKNOWN = "unknown"
-    """Nobody can tell whether it runs; before the first look, nobody has told yet."""
+    """Unknown whether it runs, as before the first observation."""
     MISSING = "missing"
-    """It runs and has said nothing since it was started."""
+    """It runs without a heartbeat since its start."""
     STALE = "stale"
     FROZEN = "frozen"
     STUCK = "stuck"
-    """Processes of it could not be ended; or it is alive, says so, and gets nowhere."""
+    """Some of its processes can't be stopped, or it sends heartbeats without progress."""
     DOWN = "down"
     RESTART_LIMIT = "restart_limit"
-    """It was started too often, and was given up until a person says otherwise."""
+    """Quarantined after too many restarts, until a person ends it."""
     FLAPPING = "flapping"
     DISK_LOW = "disk_low"
     DRIVE_UNREACHABLE = "drive_unreachable"
@@ -80,7 +80,7 @@ class Condition(StrEnum):
     SUPERVISOR_SILENT = "supervisor_silent"
     DEAF = "deaf"
     STORM = "storm"
-    """Many are in trouble at once."""
+    """Many targets have a problem at once."""
 
     @property
     def word(self) -> str:
@@ -90,7 +90,7 @@ class Condition(StrEnum):
 
     @property
     def fine(self) -> bool:
-        """True if nobody need look."""
+        """True if it needs no attention."""
         return self in (Condition.WELL, Condition.PAUSED)
 
     @property
@@ -99,7 +99,7 @@ class Condition(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Which of two is worse: the one with the higher rank."""
+        """The rank; the worse of two conditions has the higher one."""
         return _RANKS[self]
 
 
@@ -127,18 +127,18 @@ _RANKS: Mapping[Condition, int] = {each: rank for rank, each in enumerate(Condit
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The condition of a target, as one look shows it."""
+    """The condition of a target in one observation."""
 
     condition: Condition
     reason: str
     since: datetime
-    """The time at which it truly began, as well as anybody can tell."""
+    """Its beginning, as precisely as it's known."""
     held_until: datetime | None = None
-    """Until then it is not held against it: it was just started, or is about to be started again."""
+    """The time until which it isn't reported, since the worker was just started or will be restarted soon."""
     healing: bool = False
-    """That is because its restart policy brings it back."""
+    """True if `held_until` waits for its restart policy."""
     severity: Severity | None = None
-    """Its severity, where the condition alone does not say."""
+    """Its severity, if it doesn't follow from the condition."""
 
 
 class TargetReading(NamedTuple):
@@ -149,8 +149,8 @@ class TargetReading(NamedTuple):
 
 
 def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
-    """The condition of this worker; None where the look says nothing new. `grace`: for so long after its start a
-    running worker is not accused."""
+    """The condition of this worker; None if the observation says nothing new. For `grace` after its start, a running
+    worker isn't reported."""
     if status.rests:
         return Reading(Condition.PAUSED, status.rests, status.at)
     seen = status.observation
@@ -165,9 +165,8 @@ def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Rea
 
 
 def changes_at(seen: Observation, at: datetime) -> datetime | None:
-    """When a worker that looks like this at that moment must be looked at again, because its condition may be another
-    one by then although nothing happens: its heartbeat turns stale, its last progress is too long ago, its stop by a
-    signal becomes a freeze."""
+    """The time at which this worker must be observed again, because its condition may change without an event: its
+    heartbeat becomes stale, its last progress is too long ago, or its stop by a signal counts as frozen."""
     if seen.state is not WorkerState.RUNNING:
         return None
     moments = []
@@ -201,7 +200,7 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
 
 
 def _by_health(status: WorkerStatus) -> Condition | None:
-    """The condition for a running worker's health; None where nobody can tell at the moment."""
+    """The condition for a running worker's health; None if it's unknown at the moment."""
     match status.verdict.health:
         case Health.HEALTHY:
             return Condition.WELL
@@ -218,7 +217,7 @@ def _by_health(status: WorkerStatus) -> Condition | None:
 
 
 def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
-    """The time at which it truly began, by what the worker and the kernel say."""
+    """The beginning of the condition, by the worker's and the kernel's times."""
     said = seen.heartbeat.at if seen.heartbeat else None
     limit, progressed = _limit(seen), progressed_at(seen)
     if condition is Condition.FROZEN:
@@ -235,7 +234,7 @@ def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
 
 
 def _in_words(condition: Condition, status: WorkerStatus) -> str:
-    """Why, without figures that are others at each look: people read it long after."""
+    """The reason, without numbers that change with each observation, since people read it long after."""
     seen = status.observation
     if condition is Condition.STALE:
         return f"no heartbeat for more than {format_span(seen.max_age_seconds)}"
@@ -251,7 +250,7 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
 
 
 def _not_running(status: WorkerStatus) -> Reading | None:
-    """Stopped, or on its way up or down."""
+    """The condition of a worker that is stopped, starting or stopping."""
     decision, at = status.decision, status.at
     if status.state is WorkerState.STOPPING:
         return None

@@ -1,7 +1,7 @@
-"""Heartbeat files on the drive, the worker's and the supervisor's, and the ages of a worker's heartbeats over a week.
+"""Heartbeat files on the drive, of workers and supervisors, and the ages of a worker's heartbeats over a week.
 
-The calls on the drive's files may hang with it: whoever must not wait calls through `Drive`. The ages are samples for a
-picture, the oldest of each five minutes, in a small local file; one that is lost in a crash is not missed.
+Calls on the drive's files may hang with it; call them through `Drive`. The ages are samples for a chart, the oldest of
+each five minutes, in a small local file; a crash may lose one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def worker_of(name: str) -> str | None:
 
 
 def known_workers(root: Path, state_folder: Path) -> set[str]:
-    """The workers, of any host, that have a heartbeat file on the drive, their own or their supervisor's."""
+    """The workers of any host with a heartbeat file on the drive, their own or their supervisor's."""
     found: set[str] = set()
     try:
         entries = drive_files.list_folder(root, state_folder, ".json")
@@ -70,7 +70,7 @@ def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float 
 
 
 def last_beat(root: Path, state_folder: Path, worker_id: str) -> Heartbeat | None:
-    """The worker's heartbeat as a value, with the time of its file where it says none itself."""
+    """The worker's heartbeat as a value, with the file's time if it has none itself."""
     path = heartbeat_path(state_folder, worker_id)
     document = drive_files.read_json(root, path, tolerant=True)
     return None if document is None else read_heartbeat(document, _written_at(root, path))
@@ -103,11 +103,11 @@ def _written_at(root: Path, path: Path) -> datetime | None:
 
 
 LONGEST_SUMMARY = 255
-"""Characters: what `status_summary` holds, and a MariaDB in its strict mode refuses one more."""
+"""The characters of `status_summary`. MariaDB in strict mode refuses more."""
 
 
 class SupervisorHeartbeat(NamedTuple):
-    """A pass, as it went. `state` is how its worker was at the end, in a word or two."""
+    """The result of a pass. `state` is the worker's state at its end, in a word or two."""
 
     supervisor_id: str
     worker_id: str
@@ -128,7 +128,7 @@ class SupervisorHeartbeat(NamedTuple):
         }
 
     def summary(self) -> str:
-        """The same in one line, cut to its column; of an error the middle goes and the state stays."""
+        """The result in one line, cut to its column. The middle of an error is cut, and the state stays."""
         if self.success:
             done = f" Actions: {', '.join(self.actions)}" if self.actions else " Actions: none"
             return one_line(f"Supervisor OK - {self.state}.{done}", LONGEST_SUMMARY)
@@ -159,22 +159,22 @@ SAMPLE = struct.Struct("<If")
 
 
 class HeartbeatAge(NamedTuple):
-    """At one moment."""
+    """The age at one moment."""
 
     at: datetime
     seconds: float
 
 
 class HeartbeatAges:
-    """Keeps samples of the workers of one host. For whoever looks at them regularly, in one thread at a time."""
+    """Keeps samples of the workers of one host. Used by one thread at a time."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._oldest: dict[str, tuple[int, float]] = {}
-        """For each worker the five minutes that are under way, and the oldest so far."""
+        """For each worker the current five minutes, and their oldest age."""
 
     def seen(self, worker_id: str, age_seconds: float, now: datetime) -> None:
-        """So old it is now. Nothing is raised: of what can't be written there is no picture."""
+        """Add the current age. It never raises; samples that can't be written are missing in the chart."""
         step, age = int(now.timestamp()) // STEP_SECONDS, max(age_seconds, 0.0)
         known = self._oldest.get(worker_id)
         if known is not None and known[0] == step:
@@ -188,7 +188,7 @@ class HeartbeatAges:
 
 
 def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime) -> list[HeartbeatAge]:
-    """The samples between these moments, oldest first; those that are damaged are left out."""
+    """The samples between these moments, oldest first, without damaged ones."""
     try:
         data = _path(state_dir, worker_id).read_bytes()
     except OSError:
@@ -200,7 +200,7 @@ def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime)
 
 
 def _in_order(found: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """A clock that was set back leaves some twice: the newer ones count."""
+    """Sort samples. After a clock was set back, the newer ones count."""
     return sorted(dict(found).items())
 
 

@@ -1,4 +1,4 @@
-"""The heartbeats of a supervisor and its workers: written again and again, to the drive and the ledger."""
+"""The regular heartbeats of a supervisor and its workers, to the drive and the ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GATHER_SECONDS = 0.5
 """Workers that start together change together; their heartbeats are written together."""
 
 LOOK_SECONDS = 15.0
-"""A look at the workers that takes longer has failed; the drive is not waited for so long."""
+"""The time limit for observing the workers; the drive has a shorter one."""
 
 log = logging.getLogger(__name__)
 
@@ -32,31 +32,31 @@ Told = tuple[SupervisorHeartbeat, WorkerStatus | None]
 
 
 RETRY_SECONDS = 5.0
-"""After an error; well within the three heartbeats of 30 s after which a supervisor counts as unresponsive."""
+"""The delay after an error, well within the three heartbeats of 30 s after which a supervisor is unresponsive."""
 
 LAST_SECONDS = 2.0
-"""The time for a write that is under way at the end; it takes milliseconds, unless the database hangs."""
+"""The time for a write that runs at the end. It takes milliseconds, unless the database hangs."""
 
 
 class HeartbeatLoop:
-    """Calls `beat` at once and then every so many seconds, 0 for never; where that fails, again after 5 s."""
+    """Calls `beat` immediately and then at an interval, never with 0. After a failure, it retries in 5 s."""
 
     def __init__(self, beat: Callable[[], Awaitable[None]], every_seconds: float) -> None:
         self.every_seconds = every_seconds
         self.problem = ""
-        """Why the last one was not written, in words."""
+        """Why the last heartbeat wasn't written, in words."""
         self._beat = beat
         self._task: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
 
     def begin(self) -> None:
-        """Beat from now on, unless it does already."""
+        """Start the loop, unless it runs."""
         if self.every_seconds > 0 and self._task is None:
             self._ending.clear()
             self._task = asyncio.create_task(self._for_ever(), name="supervisor heartbeat")
 
     async def end(self) -> None:
-        """Beat no more; no task is left. A write that hangs is left to its thread, and must be harmless when late."""
+        """Stop the loop. A write that hangs is left to its thread, and must be harmless when late."""
         task, self._task = self._task, None
         if task is not None:
             self._ending.set()
@@ -88,10 +88,10 @@ class HeartbeatLoop:
 
 
 class HeartbeatService(Service):
-    """Writes the heartbeats of all workers each `supervisor.heartbeat_seconds`, and that of one whose condition has
-    changed at once; with 0 it must not be made.
+    """Writes the heartbeats of all workers every `supervisor.heartbeat_seconds`, and immediately that of a worker whose
+    condition changed. With 0, it must not be created.
 
-    The rows come first, so that a drive that hangs keeps nobody from being told of; what it does is told in the rows.
+    The rows come first, so that a drive that hangs doesn't keep them from being written.
     """
 
     name = HEARTBEAT
@@ -110,14 +110,14 @@ class HeartbeatService(Service):
         """The workers whose condition has changed since the last write."""
         self._woken = asyncio.Event()
         self._troubles: dict[str, str] = {}
-        """By what it is about: the look, the drive, the ledger."""
+        """Problems by subject: the observation, the drive, the ledger."""
 
     def problem(self) -> str:
-        """Why the last ones were not all written, in words."""
+        """Why some of the last heartbeats weren't written, in words."""
         return "; ".join(self._troubles.values())
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
-        """Workers were just looked at; on the event loop."""
+        """Take new observations of workers; on the event loop."""
         for status in statuses:
             condition = status.state, status.verdict.health
             if self._conditions.get(status.worker_id) != condition:
@@ -126,7 +126,7 @@ class HeartbeatService(Service):
                 self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Write them at once, and then at fixed distances or when one has changed; until asked to stop."""
+        """Write all immediately, and then at fixed intervals or after a change, until asked to stop."""
         clock = asyncio.get_running_loop().time
         due = clock()
         while not stopping.is_set():
@@ -143,7 +143,7 @@ class HeartbeatService(Service):
             await self._sleep(stopping, due - clock())
 
     async def _written(self, stopping: asyncio.Event, only: Collection[str] | None) -> bool:
-        """Write them, or those of some workers; False where we were asked to stop before that was done."""
+        """Write the heartbeats of all or some workers; False if asked to stop before that was done."""
         work = asyncio.ensure_future(self._beat(only))
         try:
             await wait_until(work, stopping)
@@ -155,7 +155,7 @@ class HeartbeatService(Service):
             work.cancel()
 
     async def _sleep(self, stopping: asyncio.Event, seconds: float) -> None:
-        """Until all are due, or one has changed; then those that change with it are waited for."""
+        """Sleep until all are due or one has changed, and then for a moment, to gather further changes."""
         seconds = max(seconds, 0.0)
         self.pulse.beat(within=seconds)
         await wait_until(self._woken, stopping, seconds)
@@ -163,11 +163,11 @@ class HeartbeatService(Service):
             await wait_until(None, stopping, min(GATHER_SECONDS, seconds))
 
     async def shut_down(self) -> None:
-        """Begin anew next time."""
+        """Reset for the next start."""
         self._troubles.clear()
 
     async def _beat(self, only: Collection[str] | None) -> None:
-        """One heartbeat of each worker, or of some. What goes wrong in it is a trouble to be told, no error."""
+        """Write one heartbeat of each worker, or of some. Failures become reported problems, not errors."""
         host = self._parts.host  # this one throughout: a new configuration may replace it in the middle
         seen: dict[str, WorkerStatus] = {}
         with self._trouble("look", "the workers couldn't be checked"):
@@ -183,7 +183,7 @@ class HeartbeatService(Service):
             await self._rows(host, seen, only)
 
     def keep_ages(self, looked: Sequence[WorkerStatus]) -> None:
-        """Note how old the heartbeat of each running worker is, for the pictures of `history`."""
+        """Record the age of each running worker's heartbeat, for the charts of `history`."""
         for seen in looked:
             beat = seen.observation.heartbeat
             if beat is not None and beat.at is not None and seen.observation.pid is not None:
@@ -217,7 +217,7 @@ class HeartbeatService(Service):
         )
 
     def _write(self, all_told: Sequence[Told]) -> list[str]:
-        """All in one transaction; where that fails, each worker in its own. Those that can't be written are named."""
+        """Write all rows in one transaction; if that fails, one for each worker. Name those that can't be written."""
         ledger = self._parts.ledger
         try:
             ledger.write(partial(_put, told=all_told))
@@ -238,7 +238,7 @@ class HeartbeatService(Service):
 
     @contextlib.contextmanager
     def _trouble(self, what: str, words: str) -> Iterator[None]:
-        """The edge of one step: what it raises is kept as a trouble, which the next success takes away."""
+        """Run one step. Its error is kept as a problem until the next success."""
         try:
             yield
         except Exception as error:  # whatever it is, the next step and the next beat are tried
@@ -260,7 +260,7 @@ class HeartbeatService(Service):
 
 
 def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
-    """When the next one is written: at a fixed distance from the last, never two at once for what was missed."""
+    """The time of the next heartbeat, at a fixed distance from the last; missed ones aren't made up for."""
     if failed:
         return now + min(RETRY_SECONDS, every)
     return due + every if due + every > now else now + every

@@ -1,7 +1,7 @@
-"""Notices a new heartbeat or a changed pause flag at once, by events of the file system.
+"""Notices new heartbeats and changed pause flags immediately, by file system events.
 
-The kernel tells only of files that this host writes; on a shared drive, ticks and rounds find the rest. An event is a
-hint: an observation tells the truth.
+The kernel only reports files that this host writes; polling finds the rest on a shared drive. An event is a hint to
+observe.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from supervisor_core.workers.heartbeats.files import last_beat, worker_of
 from supervisor_core.workers.pauses import paused_by
 
 AGAIN_SECONDS, SOON_SECONDS = 30.0, 1.0
-"""Between two looks whether the folder is still the one that is watched; and between two tries while none is: at the
-beginning it may not have been made yet."""
+"""The intervals for checking that the watched folder is still in place, and for retries while there is none."""
 
 GATHER_SECONDS = 0.1
 """Changes within this time are read in one call to the drive."""
@@ -31,8 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class HeartbeatWatch(Service):
-    """A service of the daemon that works behind the others. `fine` says of each worker that runs whether it is well;
-    `look` has one looked at now. Both belong to the event loop."""
+    """A background service of the daemon. `fine` says whether each running worker is healthy; `look` observes a worker
+    now. Both run on the event loop."""
 
     name = "beats"
 
@@ -53,14 +52,14 @@ class HeartbeatWatch(Service):
         self._woken = asyncio.Event()
 
     async def initialise(self) -> None:
-        """Have the kernel tell of new files, where it can."""
+        """Ask the kernel to report new files, where it can."""
         self._watch = FolderWatch(every_change=True)
         descriptor = self._watch.fileno()
         if descriptor is not None:
             asyncio.get_running_loop().add_reader(descriptor, self._something_new)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Listen until asked to stop."""
+        """Watch until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat()
             seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
@@ -72,7 +71,7 @@ class HeartbeatWatch(Service):
                 await self._follow()
 
     async def shut_down(self) -> None:
-        """Listen no more."""
+        """Stop watching."""
         watch, self._watch = self._watch, None
         if watch is None:
             return
@@ -82,7 +81,7 @@ class HeartbeatWatch(Service):
         watch.close()
 
     async def _listen(self) -> bool:
-        """Have the folder watched; False where that may work soon."""
+        """Watch the folder; False if a retry may work soon."""
         watch, drive = self._watch, self._parts.host.drive
         folder = self._parts.host.config.folder("state")
         if watch is None or watch.fileno() is None:

@@ -1,7 +1,7 @@
-"""Writes the heartbeats of supervisors and workers: files on the drive, and rows of `workers_t`, one each, overwritten.
+"""Writes the heartbeats of supervisors and workers: one file on the drive and one row of `workers_t` each, overwritten.
 
-The rows are plain SQL that SQLite's own driver and SQLAlchemy both take: a pass with nothing to do writes its rows
-without the import of SQLAlchemy, which would cost more than all else that it does.
+The rows are plain SQL that SQLite's driver and SQLAlchemy both take: a pass with nothing to do writes its rows without
+importing SQLAlchemy, which would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import host_name
 
 HOSTNAME, STATUS = 255, 64
-"""Characters that the columns hold; a worker may write anything."""
+"""The characters of the columns; a worker may write anything."""
 
 Execute = Callable[[str, dict[str, Any]], object]
 """Runs a statement with named parameters: of a driver's connection, or SQLAlchemy's `exec_driver_sql`."""
@@ -53,7 +53,7 @@ class HeartbeatRow(NamedTuple):
 
 
 def row_of_worker(worker_id: str, beat: Heartbeat, summary: str) -> HeartbeatRow:
-    """The worker's own row, from its heartbeat file; the summary is what we think of it."""
+    """The worker's own row, from its heartbeat file. The summary is our verdict."""
     return HeartbeatRow(worker_id, beat.at, beat.pid, beat.hostname, beat.status, beat.poll_seconds, summary)
 
 
@@ -83,9 +83,9 @@ def _values(row: HeartbeatRow) -> dict[str, Any]:
 
 
 def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat]) -> None:
-    """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` where it does not answer.
+    """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` if the drive doesn't respond.
 
-    An `OSError` about one file is raised once all the others are written.
+    An `OSError` about one file is raised after the others are written.
     """
     folder = host.config.folder("state")
     write = partial(write_supervisor_heartbeat_file, mode=host.config.nas.file_mode, root=host.drive.root)
@@ -101,7 +101,7 @@ def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat
 
 
 def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None) -> None:
-    """The supervisor's row, and its worker's own with what that last said, in the caller's transaction."""
+    """Write the supervisor's row and the worker's row with its last heartbeat, in the caller's transaction."""
     report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
     beat = seen.observation.heartbeat if seen else None
     if seen is not None and beat is not None:

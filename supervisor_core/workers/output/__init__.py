@@ -1,1 +1,1 @@
-"""The output of workers on its way to the drive, piece by piece, as the daemon and passes deliver it."""
+"""Delivery of the workers' output to the drive, by the daemon and by passes."""

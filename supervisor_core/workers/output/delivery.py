@@ -1,4 +1,4 @@
-"""Captured output of one worker on its way to the drive, piece by piece. Call it through `Drive`: it may hang."""
+"""Delivers the captured output of one worker to the drive, in pieces. Call it through `Drive`: it may hang."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE_BYTES = 256 * 1024
 
 
 class DriveLog(NamedTuple):
-    """A file on the drive that output is brought to, and its limits."""
+    """A log file on the drive, and its limits."""
 
     root: Path
     path: Path
@@ -25,9 +25,9 @@ class DriveLog(NamedTuple):
 
 
 def deliver_piece(output: WorkerOutput, target: DriveLog) -> bool:
-    """Append the oldest piece that the drive lacks; False where it has everything.
+    """Append the oldest piece that the drive lacks; False if it has everything.
 
-    What is about to be appended is on record before, so that a crash repeats nothing and loses nothing.
+    Each piece is recorded before it's appended, so that a crash repeats nothing and loses nothing.
     """
     size, number = _facts(target)
     if output.attempted:
@@ -44,7 +44,7 @@ def deliver_piece(output: WorkerOutput, target: DriveLog) -> bool:
 
 
 def _facts(target: DriveLog) -> tuple[int, int]:
-    """The size and the number of the file; zeros where there is none."""
+    """The size and the inode number of the file; zeros without one."""
     try:
         facts = drive_files.stat(target.root, target.path)
     except FileNotFoundError:
@@ -53,14 +53,14 @@ def _facts(target: DriveLog) -> tuple[int, int]:
 
 
 PASS_SECONDS = 5.0
-"""For what waits for the drive, in a pass; the next one goes on."""
+"""The time for deliveries in a pass; the next pass continues."""
 
 PIECES_IN_A_ROW = 16
-"""Of one worker, before the others have their turn."""
+"""The pieces of one worker before the next worker's turn."""
 
 
 def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
-    """Bring what waits to the drive, if there is one; whether more waits than one worker may deliver in a row."""
+    """Deliver the waiting output to the drive, if there is one. Returns whether more waits than one turn allows."""
     if not output.waiting:
         return False
     config = host.config
@@ -79,7 +79,7 @@ def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
 
 
 def maintain_output(host: HostContext, worker_id: str) -> None:
-    """Keep one worker's output small and deliver what waits, once. For a pass, which has the worker to itself."""
+    """Bound one worker's output and deliver what waits, once. For a pass, which has the worker to itself."""
     path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
     if not path.exists():
         return

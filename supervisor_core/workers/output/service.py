@@ -1,4 +1,4 @@
-"""The output of all workers: kept small in the state folder, and brought to the drive when it is there."""
+"""The output of all workers: bounded in the state folder, and delivered to the drive when it's there."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from supervisor_core.workers.output.delivery import deliver
 log = logging.getLogger(__name__)
 
 FASTEST_BYTES_PER_SECOND = 50e6
-"""While a worker writes, the next look comes before one as fast as this could write twice `logging.max_bytes`."""
+"""The assumed fastest writer: the next check comes before it could write twice `logging.max_bytes`."""
 
 SHORTEST_NAP, LONGEST_NAP = 0.005, 0.5
 
 POLL_SECONDS = 1.0
-"""Between two looks where the system can't tell of writes."""
+"""The interval of checks if the system can't report writes."""
 
 ROUND_SECONDS = 60.0
-"""For one delivery of all output: each piece has the drive's deadline."""
+"""The time for one delivery of all output. Each piece has the drive's deadline."""
 
 DELIVER_SECONDS = 1.0
-"""Between two deliveries, so that many small writes make one append; sooner where much waits."""
+"""The interval of deliveries, so that many small writes make one append; shorter if much waits."""
 
 RETRY_SECONDS = 2.0
-"""Between two tries while the drive is away."""
+"""The delay between retries while the drive is away."""
 
 LAST_SECONDS = 3.0
-"""For what still waits when the daemon stops."""
+"""The time for waiting output when the daemon stops."""
 
 FORGET_SECONDS = 7 * 24 * 3600.0
-"""The output of a worker that isn't configured any more is kept for so long."""
+"""The time for which the output of an unconfigured worker is kept."""
 
 WATCHING, DELIVERING = "watching", "delivering"
 """The two loops."""
 
 
 class WorkerOutputs(Service):
-    """A service of the daemon that works behind the others. One thread keeps the files small, the other one delivers:
-    a drive that hangs must not let a file grow."""
+    """A background service of the daemon. One thread bounds the files, the other one delivers, so that files don't grow
+    while the drive hangs."""
 
     name = "outputs"
 
@@ -69,7 +69,7 @@ class WorkerOutputs(Service):
         self._threads = DaemonThreads("outputs", 3)
 
     async def initialise(self) -> None:
-        """Get ready."""
+        """Prepare the service."""
         self._stopped.clear()
         self._alarm = WriteAlarm()
 
@@ -91,11 +91,11 @@ class WorkerOutputs(Service):
                 each.result()
 
     async def shut_down(self) -> None:
-        """Let go of everything. The thread that waits for a drive is left to it."""
+        """Release everything. A thread that waits for the drive is left alone."""
         self._end()
 
     async def finish(self) -> None:
-        """Deliver what was written up to now, if the drive takes it at once."""
+        """Deliver what was written so far, if the drive responds immediately."""
         done = asyncio.wrap_future(self._threads.submit(self._finish))
         await asyncio.wait({done}, timeout=LAST_SECONDS)
         if done.done() and (error := done.exception()) is not None:
@@ -133,7 +133,7 @@ class WorkerOutputs(Service):
             alarm.close()
 
     def _look(self) -> int | None:
-        """Bound those that have grown; the smallest room that is left in one of them, None where none has grown."""
+        """Bound the files that have grown. Returns the smallest room left in one of them; None if none has grown."""
         limits, rooms = self._parts.host.config.logging, []
         for worker_id, size in self._sizes():
             try:
@@ -195,7 +195,7 @@ class WorkerOutputs(Service):
             self._much.wait(DELIVER_SECONDS)
 
     def _round(self) -> bool:
-        """Deliver what waits; False where the drive doesn't take it."""
+        """Deliver what waits; False if the drive is away."""
         well = True
         for worker_id, output in list(self._outputs.items()):
             try:

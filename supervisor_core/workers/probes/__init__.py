@@ -1,1 +1,1 @@
-"""Probes: one question to a worker from outside, and the service that asks again and again."""
+"""Probes: one request to a worker from outside, and the service that repeats them."""

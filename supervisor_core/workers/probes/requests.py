@@ -1,7 +1,7 @@
 """One probe of a worker: an HTTP request, a connection, or a program, and the response in words.
 
-Network probes run on the event loop and end with their timeout, whatever the other side does. What can't run there
-without blocking (a program, the resolver of names, the certificates of the system) is done off the loop.
+Network probes run on the event loop and end with their timeout, whatever the other side does. Blocking parts (a
+program, name resolution, loading certificates) run off the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MARGIN_SECONDS = 8.0
 
 LONGEST_WORDS = 200
 LONGEST_NAME = 80
-"""Characters of an answer, and of a program with its arguments, that people are shown."""
+"""The most characters shown of a response, and of a program with its arguments."""
 
 LONGEST_LINE = 16 * 1024
 MOST_LINES = 200
@@ -46,13 +46,13 @@ MOST_LINES = 200
 
 BODY_BYTES = 16 * 1024
 BODY_SECONDS = 0.5
-"""A body says nothing to us. A little of it is read for politeness: a server that is cut off short may log an error."""
+"""The time to read some of the body, which we ignore: a server that is cut off may log an error."""
 
 KEPT_BYTES = 8 * 1024
-"""Of what a program says, its last line is enough."""
+"""The bytes kept of a program's output; its last line is enough."""
 
 OffLoop = Callable[..., Awaitable[Any]]
-"""Calls its first argument with the others in a thread, and is awaited for what comes of it."""
+"""Calls its first argument with the others in a thread; awaiting it gives the result."""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
 _INFORMING = range(100, 200)
@@ -63,7 +63,7 @@ _UNQUOTED = "/%:=&?~+!$,;'@()*[]|"
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """All is well, and what was answered, in words without secrets: `it answered 500 Internal Server Error`."""
+    """Whether the probe passed, and the response in words without secrets: `it answered 500 Internal Server Error`."""
 
     ok: bool
     words: str
@@ -88,11 +88,11 @@ def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettin
 
 
 async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings, off_loop: OffLoop) -> ProbeAnswer:
-    """Ask once. An answer that comes too late is none; what a person may read of one has no secret in it.
+    """Run a probe once. A late response doesn't count; the words for people contain no secret.
 
-    A network question ends within its timeout, a program within `MARGIN_SECONDS` more: all of its group is ended.
-    Only a program that can't even be started, because its folder lies on a drive that hangs, may take longer; the
-    caller must not ask again before it has come back.
+    A network probe ends within its timeout, a program within `MARGIN_SECONDS` more, with its whole process group. Only
+    a program that can't be started, because its folder is on a drive that hangs, may take longer; the caller must not
+    run it again before it has returned.
     """
     try:
         if probe.exec is not None:
@@ -135,7 +135,7 @@ async def _reach(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
 
 
 async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
-    """A redirect is an answer like any other: where it leads is not asked."""
+    """The response to a GET. A redirect is a response; it isn't followed."""
     url = probe.http.get_secret_value() if probe.http else ""
     parts, proxy = urlsplit(url), urlsplit(network.proxy(url) or "")
     host = _ascii_host(parts)
@@ -205,7 +205,7 @@ def _ascii_host(parts: SplitResult) -> str:
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, str]:
-    """The status of the answer, once its head is whole; what only informs (100 Continue, 103 Early Hints) is passed."""
+    """The status of the response, once its head is complete. Informational responses (100, 103) are skipped."""
     status, phrase = 0, ""
     for _ in range(MOST_LINES):
         line = await _line(reader)
@@ -234,7 +234,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 async def _connected(
     host: str, port: int, seconds: float, off_loop: OffLoop, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection, to the first address of the host that takes one; it is cut off at the end, never waited for."""
+    """A connection to the first address of the host that accepts one. It's closed without waiting."""
     reader, writer = await _connect(host, port, seconds, off_loop, tls)
     try:
         yield reader, writer
@@ -262,7 +262,7 @@ async def _connect(
 
 
 async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
-    """The addresses of a host. The resolver of the loop would have a thread that the end of the program awaits."""
+    """The addresses of a host. The loop's own resolver would use a thread that the program waits for at its end."""
     with suppress(ValueError):
         return [str(ipaddress.ip_address(host))]
     try:

@@ -1,4 +1,4 @@
-"""Asking the probes of running workers again and again, and counting: each result is of one process and no other."""
+"""Repeats the probes of running workers and counts the results, which belong to exactly one process."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.probes.requests import MARGIN_SECONDS, ProbeAnswer, ask, name_of
 
 THREADS = 1024
-"""For the `Blocking` of a prober: a program whose folder hangs keeps its thread, one for each probe."""
+"""The threads of a prober's `Blocking`. A program whose folder hangs keeps its thread, one for each probe."""
 
 PROGRAMS_AT_ONCE, PROGRAMS_AGAIN_AT_ONCE = 24, 8
 CONNECTIONS_AT_ONCE, CONNECTIONS_AGAIN_AT_ONCE = 200, 100
-"""How many are asked at the same time: of those whose last answer was good, and of those whose last one was not. In
-a lane of their own, those that hang keep none waiting that do not."""
+"""The probes at the same time, of those that passed last and of those that failed. Separate limits keep probes that
+hang from delaying the others."""
 
 SPREAD = 0.25
-"""The part of an interval over which the first questions are spread, so that 500 workers are not asked at once."""
+"""The part of an interval over which the first probes are spread, so that 500 workers aren't probed at once."""
 
 EXCUSED = 0.5
-"""A failure doesn't count where nothing was scheduled here for this part of its timeout."""
+"""A failure doesn't count if nothing was scheduled here for this part of its timeout."""
 
 END_SECONDS = 2.0
 """The time at the end for programs under way; most take milliseconds."""
@@ -44,9 +44,9 @@ class ProbeResult:
 
     identity: ProcessIdentity
     failing: str = ""
-    """Which have failed often enough, and with which words; empty while all are fine."""
+    """The probes that failed often enough, in words; empty while all pass."""
     failures: int = 0
-    """The most failures in a row of one probe, be that enough to count or not."""
+    """The most failures in a row of one probe, enough or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class Tally:
 
     name: str
     needed: int
-    """After so many failures in a row it counts as failing."""
+    """The number of failures in a row after which it counts as failing."""
     failures: int = 0
     words: str = ""
 
     def counted(self, answer: ProbeAnswer) -> Tally:
-        """With one more answer; a good one forgets the failures."""
+        """The tally with one more result; a pass clears the failures."""
         failures = 0 if answer.ok else self.failures + 1
         return Tally(self.name, self.needed, failures, answer.words)
 
     def failing(self) -> str:
-        """Why it counts as failing, in words."""
+        """The failure in words; empty if it passes."""
         if self.failures < self.needed:
             return ""
         often = "failed" if self.failures == 1 else f"failed {self.failures} times in a row"
@@ -73,14 +73,14 @@ class Tally:
 
 
 def first_wait(worker_id: str, number: int, interval: float, age_seconds: float) -> float:
-    """Seconds to the first question: one interval after the process began, and a part of one that differs for each."""
+    """The seconds until the first probe: one interval after the process started, plus a different part for each."""
     own = crc32(f"{worker_id}/{number}".encode()) / 2**32
     return max(0.0, interval - max(0.0, age_seconds)) + own * SPREAD * interval
 
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """One process that is asked. Only `result` is read by other threads, and is replaced as a whole."""
+    """A probed process. Other threads only read `result`, which is replaced as a whole."""
 
     worker: WorkerSettings
     identity: ProcessIdentity
@@ -90,10 +90,10 @@ class _Watch:
 
 
 class Prober:
-    """Asks while `run` runs. All but `verdict` and `failing` belong to the event loop; these two to any thread.
+    """Probes while `run` runs. `verdict` and `failing` may be called from any thread; the others from the event loop.
 
-    `blocking` must be its own, with `THREADS` of them. `lag` says how long nothing was scheduled within so many
-    seconds: an answer that failed while we did not run ourselves is not counted.
+    `blocking` must be its own, with `THREADS` threads. `lag` returns the time in which nothing was scheduled within
+    some seconds: a failure while we didn't run ourselves isn't counted.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Prober:
         }
 
     def worker(self, worker_id: str, worker: WorkerSettings, identity: ProcessIdentity | None) -> None:
-        """Which process this worker has now, and how it is configured; None where it has none."""
+        """Take the worker's current process and settings; None without a process."""
         there = self._watches.get(worker_id)
         if there is not None and there.identity == identity and there.worker.probes == worker.probes:
             there.worker = worker
@@ -133,7 +133,7 @@ class Prober:
             self._begin(watch)
 
     def forget(self, worker_id: str) -> None:
-        """Ask it no more; what it answered is gone with it."""
+        """Stop probing the worker and forget its results."""
         watch = self._watches.pop(worker_id, None)
         for task in watch.tasks if watch else ():
             task.cancel()
@@ -145,12 +145,12 @@ class Prober:
         return result if result and result.identity == identity else None
 
     def failing(self, worker_id: str, identity: ProcessIdentity) -> str:
-        """The failure of exactly this process's probes, in words; empty where none is known."""
+        """The failure of exactly this process's probes, in words; empty if none is known."""
         result = self.verdict(worker_id, identity)
         return result.failing if result else ""
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Ask until told to stop. Nothing is left but programs that did not end in `END_SECONDS`, in their threads."""
+        """Probe until asked to stop. It only leaves programs, in their threads, that don't end within `END_SECONDS`."""
         self._running = True
         try:
             for watch in self._watches.values():
@@ -221,7 +221,7 @@ def _answer(asked: asyncio.Task[ProbeAnswer]) -> ProbeAnswer:
 
 
 async def _within(asked: asyncio.Task[ProbeAnswer], probe: ProbeSettings) -> None:
-    """Wait for the answer, but not longer, whatever it does: one that does not come back must not keep its lane."""
+    """Wait for the result up to its timeout; a probe that doesn't return must not keep its slot."""
     try:
         await asyncio.wait({asked}, timeout=probe.timeout + MARGIN_SECONDS)
     except asyncio.CancelledError:
@@ -231,7 +231,7 @@ async def _within(asked: asyncio.Task[ProbeAnswer], probe: ProbeSettings) -> Non
 
 
 async def _ended(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
-    """Let these end, for at most so long, and then end them."""
+    """Wait for these tasks up to a limit, and then cancel them."""
     left = set(tasks)
     if left:
         _, left = await asyncio.wait(left, timeout=seconds)

@@ -1,1 +1,1 @@
-"""Automatic restarts: the policy, its limits, and each worker's past lives."""
+"""Automatic restarts: the policy, its limits, and each worker's past runs."""

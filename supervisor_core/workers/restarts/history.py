@@ -27,11 +27,11 @@ from supervisor_core.workers.restarts.policy import (
 )
 
 MOST_LIVES = 64
-"""As many as the longest row of failures that makes a difference to a pause."""
+"""The longest series of failures that affects a pause."""
 
 
 class RestartHistory:
-    """For the actor of the worker, and in one thread at a time."""
+    """The history for the worker's actor, in one thread at a time."""
 
     def __init__(self, state_dir: Path, worker_id: str) -> None:
         self._path = state_dir / "workers" / f"{worker_id}.lives"
@@ -46,7 +46,7 @@ class RestartHistory:
         self._kills = _count(document.get("memory_kills"))
 
     def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
-        """It has been started; `asked`: because a person or a change of the configuration wanted it."""
+        """Note a start. `asked` means that a person or a change of the configuration requested it."""
         if record.generation == self._current:
             return
         self._current, self._asked, self.decision = record.generation, asked, None
@@ -57,10 +57,9 @@ class RestartHistory:
     def ended(
         self, record: WorkerRecord, exit_code: int | None, now: datetime, ago_seconds: float = 0.0
     ) -> WorkerRun | None:
-        """It has ended by itself, so long ago; None where that was counted before.
+        """Note an exit that was some seconds ago; None if it was counted before.
 
-        It is on the disk with what is decided about it, which follows: `decided`. Until then an end that is forgotten
-        is one that is found and counted again.
+        `decided` then writes it to disk with the decision. If that doesn't happen, the exit is found and counted again.
         """
         if record.generation == self._ended:
             return None
@@ -73,7 +72,7 @@ class RestartHistory:
         return self._add(life)
 
     def failed_to_start(self, now: datetime, *, asked: bool) -> WorkerRun:
-        """There is not even a process: a life without length."""
+        """Note a start without a process, as a run without length."""
         life = self._add(WorkerRun(now, now, None, start_asked=asked, lived_seconds=0.0))
         self._keep()
         return life
@@ -83,13 +82,13 @@ class RestartHistory:
         self._keep()
 
     def forget_decision(self) -> None:
-        """Somebody has stopped or started it since."""
+        """Forget the decision, since somebody stopped or started the worker."""
         if self.decision is not None:
             self.decision = None
             self._keep()
 
     def _killed_since(self) -> int | None:
-        """For lack of memory, since it was started. A count that is smaller now is another boot's."""
+        """The out-of-memory kills since its start; None if unknown, as after a reboot."""
         now = memory_kills()
         return now - self._kills if now is not None and self._kills is not None and now >= self._kills else None
 
@@ -112,13 +111,13 @@ class RestartHistory:
 
 
 def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], RestartDecision | None]:
-    """The same for whoever only looks: its lives, the newest last, and what was decided after that one."""
+    """The past runs, newest last, and the decision after the newest one, for observers."""
     found = RestartHistory(state_dir, worker_id)
     return found.lives, found.decision
 
 
 def _age(record: WorkerRecord, now: datetime) -> float:
-    """For how long a launch that is just told of has lived: its grace period, mostly. No clock is set within it."""
+    """The age of a launch that was just reported; mostly its grace period."""
     try:
         seconds = (now - from_text(record.started_at)).total_seconds()
     except ValueError:
@@ -127,7 +126,7 @@ def _age(record: WorkerRecord, now: datetime) -> float:
 
 
 LONGEST_GRACE_SECONDS = 3600.0
-"""An older process was not started just now, and its age by a clock that may have been set says nothing."""
+"""The longest age of a new launch. The clock may have been set since an older one, so its age is unknown."""
 
 
 def _life_document(life: WorkerRun) -> dict[str, Any]:
@@ -152,7 +151,7 @@ def _decision_document(decision: RestartDecision) -> dict[str, Any]:
 
 
 def _lives(found: object) -> list[WorkerRun]:
-    """Those that can be read: what a hand or a broken disk left there is no life."""
+    """The readable runs. Anything else in the file is skipped."""
     lives = []
     for each in found if isinstance(found, list) else []:
         try:

@@ -20,7 +20,7 @@ from supervisor_core.host.files import read_json, write_json
 
 
 def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
-    """Those that are on record; empty where there are none, or nothing that can be read."""
+    """The recorded starts; empty if there are none, or if the file can't be read."""
     found = (read_json(_path(state_dir, worker_id), tolerant=True) or {}).get("starts")
     times = []
     for text in found if isinstance(found, list) else []:
@@ -32,14 +32,14 @@ def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
 
 
 def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
-    """Have exactly these on record."""
+    """Record exactly these starts."""
     path = _path(state_dir, worker_id)
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     write_json(path, {"starts": [to_text(moment) for moment in times]})
 
 
 def forget_starts(state_dir: Path, worker_id: str) -> None:
-    """Begin to count anew: a person has taken the worker in hand."""
+    """Reset the count, after a person's command."""
     _path(state_dir, worker_id).unlink(missing_ok=True)
 
 
@@ -52,21 +52,21 @@ LONGEST = 500  # characters of its reason
 
 
 class Quarantine(NamedTuple):
-    """Since when, and why, in words for people."""
+    """The beginning of a quarantine, and its reason in words."""
 
     at: str
     words: str
 
 
 class Quarantines:
-    """The quarantines of one host's workers. What can't be read counts as one: it may say "rest", never "run"."""
+    """The quarantines of one host's workers. A file that can't be read counts as a quarantine."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._home = state_dir / HOME
 
     def read(self, worker_id: str) -> Quarantine | None:
-        """Why this worker may not be started by itself; None where it may."""
+        """The quarantine of this worker; None without one."""
         path = self._path(worker_id)
         try:
             document = read_json(path)
@@ -79,12 +79,12 @@ class Quarantines:
         return Quarantine(at if isinstance(at, str) else "", one_line(said, LONGEST))
 
     def begin(self, worker_id: str, words: str, now: datetime) -> None:
-        """From now on, until `end`."""
+        """Quarantine the worker until `end`."""
         self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(words, LONGEST)})
 
     def end(self, worker_id: str) -> bool:
-        """A person has taken it in hand: it may be started, and its starts are counted anew. Whether there was one."""
+        """End the quarantine and reset the count of starts. Returns whether there was one."""
         path = self._path(worker_id)
         there = path.exists()
         path.unlink(missing_ok=True)
@@ -99,7 +99,7 @@ WINDOW = timedelta(hours=1)
 
 
 class TooManyStarts(RefusedError):
-    """It has been started too often."""
+    """It was started too often."""
 
 
 def restarts_count(drive: Drive) -> bool:
@@ -112,10 +112,10 @@ def restarts_count(drive: Drive) -> bool:
 
 
 def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
-    """Note that this worker is about to be started by itself; `TooManyStarts`, and no note, where it was too often.
+    """Record an automatic start that is about to happen; `TooManyStarts`, without a record, if the limit is reached.
 
-    Before the start, so that one which fails counts as well. Where it can't be noted it is an `OSError`: what nobody
-    counts is not repeated.
+    It comes before the start, so that failed starts count too. If it can't be recorded, that's an `OSError`: an
+    uncounted start must not be repeated.
     """
     times, limit = recent(read_starts(state_dir, worker.id), now), worker.restart.max_per_hour
     if len(times) >= limit:
@@ -124,7 +124,7 @@ def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
 
 
 def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
-    """Those within the last hour. One from the future was noted by a clock that was wrong, and would count for ever."""
+    """The starts within the last hour. One in the future is from a wrong clock, and would count forever."""
     return [moment for moment in times if now - WINDOW < moment <= now]
 
 

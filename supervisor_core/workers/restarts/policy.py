@@ -1,7 +1,7 @@
-"""The next step after a worker has ended on its own, decided purely from its past runs, its policy and one `now`.
+"""The next step after a worker exited on its own, decided purely from its past runs, its policy and one `now`.
 
-Each end is decided once, and the decision is kept: `due_at` is for people and for the next daemon, while this one waits
-for `pause_seconds` on the monotonic clock. A failed start is a run without length.
+Each exit is decided once, and the decision is kept: `due_at` is for people and for the next daemon, while this one
+waits for `pause_seconds` on the monotonic clock. A failed start is a run without length.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Protocol
 from supervisor_core.common.times import format_span, require_aware
 
 HEALTHY_SECONDS = 60.0
-"""A life of at least so long shows that the worker can live: the restart after it does not wait."""
+"""The length of a run after which the restart is immediate."""
 
 LONGEST_PAUSE_SECONDS = 300.0
-"""A worker is back minutes after something elsewhere (a drive, a database) is repaired, and not an hour later."""
+"""The longest pause: a worker is back minutes after a drive or a database is repaired, not an hour later."""
 
 JITTER = 0.25
-"""The share by which a pause is shorter or longer, so that workers who died together do not come back together."""
+"""The share by which pauses vary, so that workers that crashed together don't restart together."""
 
 WINDOW = timedelta(hours=1)
 
@@ -33,15 +33,15 @@ UNCOUNTED_SECONDS = 1.0
 
 _SIGNAL = re.compile(r"\bcrashed \((SIG[A-Z0-9]+)\)")
 KILLED = (-9, 137)
-"""SIGKILL, as Python reports it and as a shell does that ran the worker."""
+"""SIGKILL, as Python reports it, and as a shell that ran the worker does."""
 
 _OUTSIDE = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
 _MOST_DOUBLINGS = 64
-"""By then every pause is at its longest; a larger exponent is more than a float holds."""
+"""Enough for the longest pause. A larger exponent doesn't fit into a float."""
 
 
 class Policy(StrEnum):
-    """`restart.policy`: after which end a worker is started again."""
+    """`restart.policy`: the exits after which a worker is restarted."""
 
     NEVER = "never"
     ON_FAILURE = "on-failure"
@@ -57,30 +57,30 @@ class RestartRules(Protocol):
 
     @property
     def max_per_hour(self) -> int:
-        """So many automatic starts within any hour; 0: none."""
+        """The most automatic starts within any hour; 0 for none."""
 
     @property
     def backoff_seconds(self) -> float:
-        """The first pause; 0: none."""
+        """The first pause; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
-    """From a start of a worker to its end. An `exit_code` of None is not known, and counts as a failure.
+    """A run of a worker, from its start to its end. An unknown `exit_code` (None) counts as a failure.
 
-    `lived_seconds` is its length by a clock that nobody sets; without it the two times tell, as well as they can.
+    `lived_seconds` is its length by the monotonic clock; without it, the two times decide.
     """
 
     started_at: datetime
     ended_at: datetime
     exit_code: int | None = None
     start_asked: bool = False
-    """Somebody asked for its start: a person, or a change of the configuration."""
+    """True if a person or a change of the configuration requested its start."""
     end_asked: bool = False
-    """Somebody asked for its end: it did not end by itself."""
+    """True if its end was requested: it didn't exit on its own."""
     lived_seconds: float | None = None
     memory_kills: int | None = None
-    """The processes that the kernel killed for lack of memory meanwhile; None where nobody knows."""
+    """The out-of-memory kills during the run; None if unknown."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "started_at", require_aware(self.started_at))
@@ -88,18 +88,18 @@ class WorkerRun:
 
     @property
     def seconds(self) -> float:
-        """Its length; 0 where a clock that was set back makes it less."""
+        """Its length; 0 if a clock that was set back makes it negative."""
         by_clock = (self.ended_at - self.started_at).total_seconds()
         return max(0.0, by_clock if self.lived_seconds is None else self.lived_seconds)
 
     @property
     def failed(self) -> bool:
-        """True if it ended by itself, and not well."""
+        """True if it exited on its own, with a failure."""
         return not self.end_asked and self.exit_code != 0
 
     @property
     def short(self) -> bool:
-        """True if it was too short to show that the worker can live."""
+        """True if it was shorter than `HEALTHY_SECONDS`."""
         return self.seconds < HEALTHY_SECONDS
 
 
@@ -113,7 +113,7 @@ class Next(StrEnum):
 
 
 class RestartReason(StrEnum):
-    """Why, as a name."""
+    """The name of a reason for a decision."""
 
     FIRST_LIFE = "first_life"
     LIVED_LONG = "lived_long"
@@ -127,7 +127,7 @@ class RestartReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
-    """The next step, its reason, and words for people. `due_at` is None where the worker is not started."""
+    """The next step, its reason, and words for people. `due_at` is None if the worker isn't started."""
 
     what: Next
     reason: RestartReason
@@ -136,7 +136,7 @@ class RestartDecision:
     pause_seconds: float = 0.0
 
     def at(self, now: datetime) -> RestartDecision:
-        """The same, read again later: never further off than its pause, wherever the clock has been set since."""
+        """The decision as read later: never further off than its pause, even if the clock was set since."""
         latest = require_aware(now) + timedelta(seconds=self.pause_seconds)
         return self if self.due_at is None or self.due_at <= latest else replace(self, due_at=latest)
 
@@ -145,10 +145,10 @@ UNCOUNTED = "not counted while the shared drive is away"
 
 
 def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
-    """The number of these starts within the hour before `now`, or within the hour after it.
+    """The number of these starts within an hour before or after `now`.
 
-    Those after it are from before the clock was set back. They count, since they were not long ago; one that lies
-    further off says nothing, and would count for ever.
+    Those after it are from before the clock was set back. They count, since they were recent. One that is further off
+    says nothing, and would count forever.
     """
     return sum(1 for moment in times if -WINDOW < now - moment < WINDOW)
 
@@ -188,7 +188,7 @@ def decide(
 
 
 def failures_in_a_row(lives: Sequence[WorkerRun]) -> int:
-    """The number of the last runs that were short and failed, without anybody having stopped or started it between."""
+    """The number of last runs that were short and failed, without a requested stop or start in between."""
     count = 0
     for life in reversed(lives):
         if not life.failed or not life.short:
@@ -207,7 +207,7 @@ def pause_seconds(backoff_seconds: float, failures: int, chance: float) -> float
 
 
 def _rests(policy: Policy, last: WorkerRun | None) -> RestartDecision | None:
-    """The decision to leave it alone, where nobody wants it started."""
+    """The decision to leave it stopped, if the policy or a person says so."""
     if last is None:
         return None
     if last.end_asked:
@@ -231,14 +231,14 @@ def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
 
 
 def run_in_words(run: WorkerRun) -> str:
-    """`exited (code 1) after 2 s`, `failed to start`."""
+    """The run in words: `exited (code 1) after 2 s`, `failed to start`."""
     if run.exit_code is None and not run.seconds:
         return "failed to start"
     return f"{exit_in_words(run.exit_code)} {f'after {format_span(run.seconds)}' if run.seconds else 'immediately'}"
 
 
 def exit_in_words(code: int | None) -> str:
-    """`exited (code 1)`, `crashed (SIGKILL)`. A negative code stands for a signal."""
+    """The exit in words: `exited (code 1)`, `crashed (SIGKILL)`. A negative code is a signal."""
     if code is None:
         return "exited (code unknown)"
     if code in KILLED:
@@ -247,12 +247,12 @@ def exit_in_words(code: int | None) -> str:
 
 
 def was_killed(run: WorkerRun) -> bool:
-    """True for SIGKILL, which no program sends itself by mistake, and none can catch."""
+    """True for SIGKILL, which no program sends itself by mistake."""
     return run.exit_code in KILLED
 
 
 def signal_name(number: int) -> str:
-    """`SIGTERM`; `signal 40` for one without a name."""
+    """The name of a signal, such as `SIGTERM`, or `signal 40` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -260,7 +260,7 @@ def signal_name(number: int) -> str:
 
 
 def from_outside(life: WorkerRun) -> bool:
-    """True if the end says nothing about the worker's code: a signal from elsewhere, or nobody saw the end."""
+    """True if the end says nothing about the worker's code: a signal from outside, or an end that nobody saw."""
     code = life.exit_code
     if code is None:
         return True
@@ -276,6 +276,6 @@ def signal_from_outside(number: int) -> bool:
 
 
 def signal_in(words: str) -> int | None:
-    """The signal in the words of `exit_in_words`; None where they name none."""
+    """The signal in the words of `exit_in_words`; None without one."""
     found = _SIGNAL.search(words)
     return getattr(signal, found[1], None) if found else None

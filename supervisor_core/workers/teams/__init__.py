@@ -1,1 +1,1 @@
-"""Teams and their members: rows in the ledger, and the manager that keeps them as the configuration says."""
+"""Teams and their members: rows in the ledger, and the manager that follows the configuration."""

@@ -1,6 +1,6 @@
 """The teams of one supervisor: changed by hand or by the configuration, and shown to people.
 
-Every call blocks for as long as the database takes.
+Every call blocks as long as the database does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class TeamError(SupervisorError, ValueError):
-    """The team or its member can't be as asked for."""
+    """The team can't be changed like that."""
 
 
 def _utc_now() -> datetime:
@@ -49,7 +49,7 @@ class TeamManager:
         config: Mapping[str, Any] | None = None,
         agent_ids: Iterable[str] | None = None,
     ) -> TeamRow:
-        """A new team, with these agents as its members. Where one of them can't join, there is no team either."""
+        """Create a team with these members. If one of them can't join, no team is created."""
         name = _checked(name, "name of a team", TEAM_NAME)
         agents = [_agent(agent_id) for agent_id in dict.fromkeys(agent_ids or ())]
         now = self._clock()
@@ -68,7 +68,7 @@ class TeamManager:
         return self._write(work)
 
     def get_teams(self) -> list[TeamRow]:
-        """The teams there are, by name; not those that vanished from the configuration."""
+        """The teams by name, without those that were removed from the configuration."""
         return self._database.read(lambda connection: teams.of_supervisor(connection, self.supervisor_id))
 
     def get_team_members(self, team_id: str) -> list[MemberRow]:
@@ -79,7 +79,7 @@ class TeamManager:
         return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id, left=True))
 
     def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:
-        """Have an agent join; a `ValueError` where it is in a team already, be it this one."""
+        """Add a member; `ValueError` if it's already in a team, this one included."""
         agent_id, wanted, now = _agent(agent_id), _role(role), self._clock()
 
         def work(connection: Connection) -> MemberRow:
@@ -93,16 +93,16 @@ class TeamManager:
         return self._write(work)
 
     def remove_agent_from_team(self, team_id: str, agent_id: str) -> bool:
-        """Have an agent leave, which it may join again; False where it is not in this team."""
+        """Remove a member, who may join again; False if it isn't in this team."""
         now = self._clock()
         return self._database.write(
             lambda connection: teams.remove(connection, self.supervisor_id, team_id, agent_id, now)
         )
 
     def get_team_status(self) -> dict[str, Any]:
-        """The supervisor's status as its row has it, None where it never ran, and its teams with their sizes.
+        """The supervisor's recorded status, None if it never ran, and its teams with their sizes.
 
-        `member_count` includes those who left; `active_members` and `total_members` do not.
+        `member_count` includes former members; `active_members` and `total_members` don't.
         """
 
         def look(connection: Connection) -> dict[str, Any]:
@@ -123,10 +123,10 @@ class TeamManager:
         return self._database.read(look)
 
     def sync_with(self, config: SupervisorConfig) -> list[str]:
-        """Have the teams be as the configuration says; what was changed, in words, nothing the second time.
+        """Update the teams to the configuration. Returns the changes in words; none the second time.
 
-        It decides about its own teams and about each worker for which it names a team. Teams made by hand stay, with
-        whom they have beside those. A team that is no longer in it ends: all leave, and its history is kept.
+        The configuration decides about its own teams and about each worker with a team. Teams made by hand stay, with
+        their other members. A team that is removed from the configuration ends: all leave, and its history is kept.
         """
         now = self._clock()
         wanted = {worker.id: worker.team for worker in config.workers.values() if worker.team}
@@ -143,7 +143,7 @@ class TeamManager:
     def _sync_teams(
         self, connection: Connection, objectives: Mapping[str, str], now: datetime, changes: list[str]
     ) -> dict[str, str]:
-        """Begin, change and end teams; the ids of those of the configuration, by name."""
+        """Create, change and end teams. Returns the ids of the configured ones, by name."""
         known = {team.name: team for team in teams.of_supervisor(connection, self.supervisor_id, ended=True)}
         ids = {}
         for name, objective in objectives.items():
@@ -202,7 +202,7 @@ class TeamManager:
         return teams.add(connection, self.supervisor_id, team_id, agent_id, role, now)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        """Somebody else may write the same thing between our look and our row; then the look is taken once more."""
+        """Write, and retry once if somebody else wrote the same between our read and our write."""
         try:
             return self._database.write(work)
         except IntegrityError:
@@ -237,12 +237,12 @@ def _role(role: str) -> MemberRole:
 
 
 LATELY = timedelta(days=7)
-"""So long it is shown that somebody left."""
+"""The time for which a former member is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamMember:
-    """Somebody who is in a team, or was."""
+    """A present or former member of a team."""
 
     agent_id: str
     role: str
@@ -251,17 +251,17 @@ class TeamMember:
 
 @dataclass(frozen=True, slots=True)
 class TeamPicture:
-    """One team."""
+    """A team with its members."""
 
     name: str
     objective: str
     members: tuple[TeamMember, ...]
     left: tuple[TeamMember, ...] = ()
-    """The members that left lately and aren't back, the last one first."""
+    """The members that left recently and aren't back, last one first."""
 
 
 def team_pictures(connection: Connection, config: SupervisorConfig, now: datetime) -> list[TeamPicture]:
-    """All teams: those of the configuration, in its order, then those made by hand."""
+    """All teams: the configured ones in their order, then those made by hand."""
     supervisor_id = config.supervisor.id
     recorded = {team.name: team for team in teams.of_supervisor(connection, supervisor_id)}
 

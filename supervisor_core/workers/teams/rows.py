@@ -20,7 +20,7 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.tables import team_members, teams
 
 _IDS = uuid.UUID("6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10")
-"""Sets the ids of teams apart from those that others make in the same way."""
+"""The namespace of the ids of teams."""
 
 
 class MemberRole(StrEnum):
@@ -42,11 +42,11 @@ class TeamRow:
     objective: str | None
     config: Mapping[str, Any]
     configured: bool
-    """It comes from the configuration, which also ends it."""
+    """True if it comes from the configuration, which also ends it."""
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
-    """The time at which it vanished from the configuration; its history is kept, and it may come back."""
+    """The time at which it was removed from the configuration. Its history is kept, and it may come back."""
 
     @property
     def id(self) -> str:
@@ -76,12 +76,12 @@ class TeamCounts:
     """The number of agents in a team."""
 
     ever: int
-    """Those who left included; one who came back is one."""
+    """All members ever, each counted once."""
     active: int
 
 
 def id_of(supervisor_id: str, name: str) -> str:
-    """Follows from its name, so that a ledger that is made anew has the same teams as the shared database."""
+    """The id of a team, from its name, so that a new ledger has the same ids as the shared database."""
     return str(uuid.uuid5(_IDS, f"{supervisor_id}\n{name}"))
 
 
@@ -96,7 +96,7 @@ def create(
     config: Mapping[str, Any] | None = None,
     configured: bool = False,
 ) -> str:
-    """A new team; its id. An `IntegrityError` where there is one of that name."""
+    """Create a team. Returns its id; `IntegrityError` if the name exists."""
     team_id = id_of(supervisor_id, name)
     row = {
         "team_id": team_id,
@@ -119,21 +119,21 @@ def change(connection: Connection, team_id: str, now: datetime, **values: Any) -
 
 
 def find(connection: Connection, supervisor_id: str, team_id: str) -> TeamRow | None:
-    """The team of this id."""
+    """The team with this id."""
     mine = (teams.c.supervisor_id == supervisor_id, teams.c.team_id == team_id)
     found = connection.execute(select(teams).where(*mine)).mappings().first()
     return _team(found) if found else None
 
 
 def named(connection: Connection, supervisor_id: str, name: str) -> TeamRow | None:
-    """The team of this name."""
+    """The team with this name."""
     mine = (teams.c.supervisor_id == supervisor_id, teams.c.name == name)
     found = connection.execute(select(teams).where(*mine)).mappings().first()
     return _team(found) if found else None
 
 
 def of_supervisor(connection: Connection, supervisor_id: str, *, ended: bool = False) -> list[TeamRow]:
-    """Its teams by name; those that have ended too where asked for."""
+    """The supervisor's teams by name, on request with the ended ones."""
     query = select(teams).where(teams.c.supervisor_id == supervisor_id).order_by(teams.c.name)
     if not ended:
         query = query.where(teams.c.ended_at.is_(None))
@@ -141,7 +141,7 @@ def of_supervisor(connection: Connection, supervisor_id: str, *, ended: bool = F
 
 
 def counts(connection: Connection, supervisor_id: str) -> dict[str, TeamCounts]:
-    """For each team that ever had an agent, how many."""
+    """The counts for each team that ever had a member."""
     agents = func.count(team_members.c.agent_id.distinct())
     query = select(team_members.c.team_id, agents, func.count(team_members.c.active_agent_id))
     query = query.where(team_members.c.supervisor_id == supervisor_id).group_by(team_members.c.team_id)
@@ -149,7 +149,7 @@ def counts(connection: Connection, supervisor_id: str) -> dict[str, TeamCounts]:
 
 
 def members(connection: Connection, supervisor_id: str, team_id: str, *, left: bool = False) -> list[MemberRow]:
-    """The members of a team in the order in which they joined; `left` includes past ones."""
+    """The members of a team in the order in which they joined; `left` includes former ones."""
     mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.team_id == team_id)
     query = select(team_members).where(*mine).order_by(team_members.c.joined_at, team_members.c.agent_id)
     if not left:
@@ -166,7 +166,7 @@ def active_in(connection: Connection, supervisor_id: str) -> dict[str, MemberRow
 def add(
     connection: Connection, supervisor_id: str, team_id: str, agent_id: str, role: MemberRole, now: datetime
 ) -> MemberRow:
-    """Have an agent join. An `IntegrityError` where it is in a team already."""
+    """Add a member; `IntegrityError` if it's already in a team."""
     row: dict[str, Any] = {
         "member_id": str(uuid.uuid4()),
         "team_id": team_id,
@@ -181,7 +181,7 @@ def add(
 
 
 def remove(connection: Connection, supervisor_id: str, team_id: str, agent_id: str, now: datetime) -> bool:
-    """Have an agent leave; False where it is not in this team."""
+    """Remove a member; False if it isn't in this team."""
     mine = (team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id == agent_id)
     gone = update(team_members).where(*mine, team_members.c.team_id == team_id)
     return connection.execute(gone.values(active_agent_id=None, left_at=now)).rowcount == 1
