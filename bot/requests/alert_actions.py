@@ -6,6 +6,7 @@ A repeated press changes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from functools import partial
 
 from sqlalchemy import Connection
@@ -20,12 +21,10 @@ from bot.requests.request import AlertAction
 from bot.views.answers import alerts as views
 from bot.views.blocks import Content, text_message
 from bot.views.buttons import ListPage, list_page, page_number
-from bot.views.cards.alert import AlertDetails
 from bot.views.text import error_text, escape, mention
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
 from supervisor_core.alerts.actions import AlertOver, AlertRequest, AlertService, NoSuchAlert
-from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING
 from supervisor_core.commands.command import Command, Issuer
@@ -39,6 +38,9 @@ from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 
 DOOR = "slack"
+
+RECENTLY, RECOVERED = timedelta(hours=24), 3
+"""Recovered alerts that are named where none is open: how old they may be, and how many."""
 
 CHOICES: Mapping[str, CommandDefinition] = {
     name: CommandDefinition(name, summary, target=TargetRule.WORKERS, risk=Risk.CHANGES, right=Right.OPERATOR)
@@ -127,17 +129,19 @@ class AlertCommands:
     async def _listed(self, query: Query) -> Content:
         now = query.request.at
 
-        def look(connection: Connection) -> tuple[ListPage[AlertDetails], int, dict[str, tuple[Uptime, ...]]]:
+        def look(connection: Connection) -> Content:
             found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
             part = list_page(found, views.SHOWN, page_number(query.request.page))
             details = [alert_details(connection, alert.alert_id, now) for alert in part.items]
             worked = uptimes.uptimes_of_workers(connection, self._ledger.supervisor_id, self._workers, now)
             shown = ListPage([each for each in details if each], part.number, part.pages, part.first)
-            return shown, len(found), worked
+            lately = rows.recovered_since(connection, self._ledger.supervisor_id, now - RECENTLY, RECOVERED)
+            return views.open_alerts(
+                shown, len(found), muted, now, nonce=query.request.nonce, worked=worked, recovered=lately
+            )
 
-        part, count, worked = await quick(self._ledger.read, look)
         muted = await quick(self._alerts.muted)
-        return views.open_alerts(part, count, muted, now, nonce=query.request.nonce, worked=worked)
+        return await quick(self._ledger.read, look)
 
     async def _mute(self, query: Query) -> Response:
         command, alert_request = query.command, _alert_request(query)

@@ -235,6 +235,14 @@ def begun_within(connection: Connection, supervisor_id: str, since: datetime, un
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
+def recovered_since(connection: Connection, supervisor_id: str, since: datetime, most: int) -> list[Alert]:
+    """The alerts that closed since then and were part of no other, newest first."""
+    mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.parent_id.is_(None), alerts.c.state == AlertState.CLOSED)
+    query = select(alerts).where(*mine, alerts.c.closed_at >= since)
+    found = connection.execute(query.order_by(alerts.c.closed_at.desc(), alerts.c.alert_id).limit(most)).mappings()
+    return [from_row(row) for row in found]
+
+
 def kept_for(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[Alert]:
     """Return the alerts that quiet hours suppressed since then, open and closed."""
     mine = (alerts.c.supervisor_id == supervisor_id, alerts.c.quieted == Reason.QUIET_HOURS, alerts.c.told.is_(None))

@@ -24,7 +24,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.jobs.model import new_task_id
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions.rules import shown_as
 
 DOOR = "cli"
 HEAD = ("STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "ALERT", "WHY")
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(document(alert, {})))
     else:
-        print(f"{alert.state.capitalize()}: {alert.target.id} is {condition_word(alert.condition)}: {alert.reason}")
+        print(f"{alert.state.capitalize()}: {alert.target.id} is {condition_word(alert)}: {alert.reason}")
     return 0
 
 
@@ -128,9 +128,9 @@ def _colour(alert: Alert) -> str:
     return DIM if alert.state != "open" else RED if alert.severity == "critical" else AMBER
 
 
-def condition_word(condition: Condition) -> str:
-    """A condition as people are shown it."""
-    return "quarantined" if condition is Condition.RESTART_LIMIT else str(condition).replace("_", " ")
+def condition_word(alert: Alert) -> str:
+    """The condition of an alert as people are shown it."""
+    return shown_as(alert.condition, alert.reason).word
 
 
 def _row(alert: Alert, now: datetime) -> list[str]:
@@ -140,7 +140,7 @@ def _row(alert: Alert, now: datetime) -> list[str]:
         f"{alert.state}{by if alert.state == 'acknowledged' else ''}",
         str(alert.severity),
         whose,
-        condition_word(alert.condition),
+        condition_word(alert),
         format_ago(alert.opened_at, now),
         alert.alert_id,
         alert.reason,

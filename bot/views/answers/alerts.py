@@ -7,13 +7,15 @@ from datetime import datetime
 
 from bot.views.blocks import Color, Content, Json, actions, card, context, section, text_message
 from bot.views.buttons import ListPage, command_button, list_page, page_buttons
-from bot.views.cards.alert import AlertDetails, alert_line
+from bot.views.cards.alert import AlertDetails, alert_line, reason_of, target_name
 from bot.views.cards.approval import ApprovalDetails, buttons, command_text
 from bot.views.cards.notices import uptime_lines
 from bot.views.text import ago, escape, first_lines, fit, inert, mention, requester, shorten, when
 from supervisor_core.alerts.flips import SPANS, Uptime
+from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.commands.command import Command
+from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.workers.conditions.rules import Severity
@@ -32,10 +34,12 @@ def open_alerts(
     *,
     nonce: str = "",
     worked: Mapping[str, Sequence[Uptime]] | None = None,
+    recovered: Sequence[Alert] = (),
 ) -> Content:
-    """One page of the open alerts, the muted workers, and the uptime of each worker."""
+    """One page of the open alerts, the muted workers, and the uptime of each worker. `recovered`: the last ones, for
+    when none is open."""
     quiet = [_muted(worker_id, each, now) for worker_id, each in sorted(muted.items())]
-    blocks = [section(alert_line(each, now)) for each in part.items]
+    blocks = [section(alert_line(each, now)) for each in part.items] or _recovered(recovered)
     if quiet:
         blocks.append(section("\n".join(first_lines(quiet, SHOWN))))
     if lines := uptime_lines(worked or {}):
@@ -50,6 +54,25 @@ def open_alerts(
     critical = any(each.alert.severity is Severity.CRITICAL for each in part.items)
     headline = f":rotating_light: *{count:,} open alert{'' if count == 1 else 's'}*"
     return card(headline, Color.CRITICAL if critical else Color.WARNING, blocks)
+
+
+def _recovered(alerts: Sequence[Alert]) -> list[Json]:
+    """The last alerts that recovered, and the command that explains them."""
+    if not alerts:
+        return []
+    lines = [_recovered_line(each) for each in alerts]
+    explained = next((each.target.worker for each in alerts if each.target.worker), "")
+    hint = f"What happened: `/supervisor why {explained}`" if explained else "What happened: `/supervisor why`"
+    return [section("\n".join(["*Recovered in the last 24 hours*", *lines])), context(hint)]
+
+
+def _recovered_line(alert: Alert) -> str:
+    """`North recovered 2 min ago after 1.2 s: crashed (SIGKILL)`."""
+    ended = alert.closed_at or alert.opened_at
+    lasted = format_span((ended - alert.opened_at).total_seconds())
+    happened, _ = reason_of(alert)
+    said = f": {happened[:1].lower()}{happened[1:]}" if happened else ""
+    return f"• *{target_name(alert)}* recovered {ago(ended)} after {lasted}{fit(said, REASON)}"
 
 
 def mute_answer(made: Sequence[Suppression], target: str, now: datetime, *, said: bool) -> Content:

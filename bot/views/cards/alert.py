@@ -33,7 +33,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import CLOCK, SUPERVISOR, Condition, Severity
+from supervisor_core.workers.conditions.rules import CLOCK, SUPERVISOR, Condition, Severity, shown_as
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
 
 PRESS = "alert:"
@@ -146,7 +146,7 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     if alert.target.kind == STORM:
         return _storm(details, now)
     happened, follows = reason_of(alert)
-    headline = f"{_sign(details)} *{target_name(alert)} {condition_words(alert)}*{happened and f': {happened}'}"
+    headline = f"{_sign(details)} {_title(alert, happened)}"
     blocks = [section(capitalize(follows))] if follows else []
     blocks += fields(_facts(details, now))
     if details.members.holding:
@@ -158,6 +158,14 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     else:
         blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
     return card(headline, _color(details), [*blocks, _footer(details, now)])
+
+
+def _title(alert: Alert, happened: str) -> str:
+    """The subject, its condition, and what happened. Of flapping, the number of changes says most."""
+    if alert.condition is Condition.FLAPPING:
+        changes, _, worst = happened.partition(", ")
+        return f"*Flapping: {changes}* · {target_name(alert)}{worst and f', {worst}'}"
+    return f"*{target_name(alert)} {condition_words(alert)}*{happened and f': {happened}'}"
 
 
 def _storm(details: AlertDetails, now: datetime) -> Content:
@@ -176,9 +184,9 @@ def _storm(details: AlertDetails, now: datetime) -> Content:
 
 def alert_reply(said: Mapping[str, Any], name: str) -> Content:
     """A reply in the alert's thread, for those whom an edit doesn't reach."""
-    reason, condition = Reason(said["reason"]), Condition(said["condition"])
+    reason, condition, words = Reason(said["reason"]), Condition(said["condition"]), str(said["words"])
     beginning = _REPLIES.get(reason, ":bell: Still open")
-    return text_message(f"{beginning}: *{name} {WORDS[condition]}*. {_sentence(str(said['words']), name)}")
+    return text_message(f"{beginning}: *{name} {WORDS[shown_as(condition, words)]}*. {_sentence(words, name)}")
 
 
 def restart_line(alert: Alert, count: int) -> Content:
@@ -307,7 +315,7 @@ def _sign(details: AlertDetails) -> str:
 
 def condition_words(alert: Alert) -> str:
     """The condition of the alert's target in words. A clock doesn't have a wrong clock."""
-    return "is wrong" if alert.target.kind == CLOCK else WORDS[alert.condition]
+    return "is wrong" if alert.target.kind == CLOCK else WORDS[shown_as(alert.condition, alert.reason)]
 
 
 def target_name(alert: Alert) -> str:

@@ -6,6 +6,7 @@ alert until it closes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -77,7 +78,8 @@ def _counts(flip: Flip) -> bool:
 
 
 def _words(counted: Sequence[Flip]) -> str:
-    lasted = format_span((counted[-1].at - counted[0].at).total_seconds())
+    minutes = math.ceil((counted[-1].at - counted[0].at) / timedelta(minutes=1))
+    lasted = format_span(max(minutes, 1) * 60)
     worst = max((flip.new for flip in counted), key=lambda each: each.rank)
     return f"{len(counted)} changes in {lasted}, worst: {worst.word}"
 

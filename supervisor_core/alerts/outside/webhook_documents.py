@@ -23,6 +23,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
 from supervisor_core.storage.tables import outbox as rows
+from supervisor_core.workers.conditions.rules import shown_as
 
 VERSION = 1
 """Rises when a key changes its meaning or is removed, not for a new key."""
@@ -98,7 +99,7 @@ def document(alert: Alert, reason: Reason, now: datetime) -> dict[str, Any]:
 def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
     """The same as a line for a person, for receivers that show nothing but text."""
     storm = alert.target.kind == STORM
-    what = "unhealthy" if storm else alert.condition.word
+    what = "unhealthy" if storm else shown_as(alert.condition, alert.reason).word
     said = _SAID.get(reason, "{what}").format(what=what, lasted=format_span(lasted))
     whose = alert.target.worker or ("many workers" if storm else f"{alert.target.kind} {alert.target.id}")
     place = "" if alert.target.id == alert.supervisor_id else f" on {alert.supervisor_id}"

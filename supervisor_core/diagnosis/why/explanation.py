@@ -21,6 +21,7 @@ from supervisor_core.diagnosis.why.model import (
 from supervisor_core.diagnosis.why.rules import find_cause
 from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
+from supervisor_core.workers.conditions.rules import shown_as
 from supervisor_core.workers.restarts.policy import run_in_words
 
 BEFORE = 5
@@ -136,4 +137,6 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            yield PastEvent(flip.at, (f"became {flip.new.word}: {one_line(flatten(flip.reason), ERROR)}",))
+            yield PastEvent(
+                flip.at, (f"became {shown_as(flip.new, flip.reason).word}: {one_line(flatten(flip.reason), ERROR)}",)
+            )

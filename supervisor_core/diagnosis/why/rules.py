@@ -282,7 +282,7 @@ RULES = (
     Rule(
         Cause.NO_PROGRESS,
         lambda s: s.progressed_at,
-        "{name} is stuck: it sends heartbeats and has work to do, but has made no progress since {progressed_at} "
+        "{name} is degraded: it sends heartbeats and has work to do, but has made no progress since {progressed_at} "
         "(limit {limit})",
         f"Its current work takes too long or never ends. {ALIVE}",
         RESTART,

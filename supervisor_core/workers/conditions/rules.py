@@ -233,6 +233,16 @@ def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
     return at if said is None or seen.probe_failing else said
 
 
+NO_PROGRESS = "no progress for"
+"""The beginning of the reason of a worker that is alive and gets nowhere."""
+
+
+def shown_as(condition: Condition, reason: str) -> Condition:
+    """The condition to name to people. A worker without progress is degraded, as in its status, although its alert is
+    as urgent as that of a stuck one."""
+    return Condition.DEGRADED if condition is Condition.STUCK and reason.startswith(NO_PROGRESS) else condition
+
+
 def _in_words(condition: Condition, status: WorkerStatus) -> str:
     """The reason, without numbers that change with each observation, since people read it long after."""
     seen = status.observation
@@ -241,7 +251,7 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
     if condition is Condition.MISSING:
         return f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
     if condition is Condition.STUCK:
-        return f"it sends heartbeats, but has made no progress for {format_span(seen.max_age_seconds)}"
+        return f"{NO_PROGRESS} {format_span(seen.max_age_seconds)}, although it sends heartbeats"
     if condition is Condition.FROZEN:
         return "stopped by a signal; SIGCONT continues it"
     if condition is Condition.CLOCK_SKEW:

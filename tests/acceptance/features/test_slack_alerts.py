@@ -110,6 +110,9 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     replies = [each for each in about if each.get("thread_ts") not in (None, each["ts"])]
     assert len(about) - len(replies) == 1, slack.story()
     assert "OrionMX restarted" in str(replies), "the restart has a card of its own, in the thread"
+    lately = await viewer.slash("/supervisor alerts")
+    for words in ("No open alerts", "OrionMX recovered", "crashed (SIGKILL)", "/supervisor why OrionMX"):
+        await lately.shows(words)
 
 
 async def all_tell_the_same_of_the_kill(home: SlackHome) -> None:
@@ -151,7 +154,7 @@ async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_
     assert from_text(row["seen_at"]) - from_text(row["at"]) < timedelta(seconds=LATE_SECONDS)
     said = beat(home, "Silent", idle=LIMIT_SECONDS - 1)
     await slack.channel("ops").shows("Silent recovered after")
-    card = await slack.channel("ops").shows("Silent is stuck")
+    card = await slack.channel("ops").shows("Silent is degraded: no progress for")
     (row,) = home.rows("select * from flips_t where target_id = 'Silent' and new = 'stuck'")
     due = said + timedelta(seconds=1)
     assert abs(from_text(row["at"]) - due) < timedelta(milliseconds=1), "when it truly happened"

@@ -46,7 +46,7 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.well("North")
     over, flapping = desk.heard()
     assert over.startswith("edit: North recovered after 1 min"), "what was told is ended"
-    assert flapping.startswith("post: North is flapping: 4 changes in 3 min, worst:")
+    assert flapping.startswith("post: Flapping: 4 changes in 3 min · North, worst:")
     assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
     desk.wait(MINUTE)
     desk.down("North")
@@ -55,8 +55,8 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.wait(MINUTE)
     desk.well("North")
     assert [each.split(" in ")[0] for each in desk.heard()] == [
-        "edit: North is flapping: 5 changes",
-        "edit: North is flapping: 6 changes",
+        "edit: Flapping: 5 changes",
+        "edit: Flapping: 6 changes",
     ]
     desk.wait(10 * MINUTE - 1)
     assert desk.heard() == []
@@ -85,7 +85,7 @@ def test_who_was_told_to_be_down_before_it_is_said_to_be_so_afterwards(desk: Ale
     desk.heard()
     desk.down("North")
     folded, flapping = desk.heard()
-    assert flapping.startswith("post: North is flapping")
+    assert flapping.startswith("post: Flapping: ")
     assert folded.startswith("edit: North is down")
     desk.wait(10 * MINUTE)
     kinds = [each.split(":")[0] for each in desk.heard()]
@@ -118,7 +118,7 @@ def test_a_restart_of_the_daemon_goes_on_with_it_and_ends_it_in_time(desk: Alert
     desk.well("North")
     desk.wait(MINUTE)
     desk.down("North")
-    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: North is flapping: 5 changes"]
+    assert [each.split(" in ")[0] for each in desk.heard()] == ["edit: Flapping: 5 changes"]
     desk.wait(MINUTE)
     desk.well("North")
     desk.restart()
@@ -135,7 +135,7 @@ def test_a_mute_of_the_worker_is_about_its_flapping_too(desk: AlertDesk) -> None
     assert of_flapping(desk)[0].decided == "muted"
     desk.alerts.unmute(["North"], desk.request(), desk.now)
     desk.work()
-    assert [each.split(":")[1] for each in desk.heard()] == [" North is flapping"]
+    assert [each.split(":")[1] for each in desk.heard()] == [" Flapping"]
 
 
 def test_a_warning_that_comes_and_goes_waits_for_the_morning(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ TROUBLES: dict[str, WorkerFacts] = {
         Health.DEGRADED,
         "made no progress for 412 s (limit 300 s)",
         seen={"heartbeat": Heartbeat("running", ago(1), progress=ago(412))},
-        flips=(flip(Condition.STUCK, 112, "it sends heartbeats, but has made no progress for 5 min"),),
+        flips=(flip(Condition.STUCK, 112, "no progress for 5 min, although it sends heartbeats"),),
         since=ago(112),
         lines=("2026-02-05T14:23:08Z ERROR archive 18 has no end",),
     ),

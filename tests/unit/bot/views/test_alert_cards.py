@@ -151,6 +151,9 @@ CASES: dict[str, Content] = {
         NOW,
     ),
     "list_of_none": open_alerts(list_page([], 10, 0), 0, {}, NOW),
+    "list_of_recovered": open_alerts(
+        list_page([], 10, 0), 0, {}, NOW, recovered=[replace(DOWN, closed_at=DOWN.opened_at + timedelta(seconds=75))]
+    ),
     "mute": mute_answer([hush(Hush.MUTE, "moving disks")], "North", NOW, said=False),
     "unmute": unmute_answer(["North"], ["North", "South"], "<@U0OPER>", NOW),
 }
