@@ -266,6 +266,9 @@ async def test_records_have_the_fields_of_slacks_examples(slack: Playground):
     person = slack.user("operator", real_name="Olive Operator")
     profile = (await client.users_info(user=person.id))["user"]["profile"]
     assert (profile["first_name"], profile["last_name"], profile["status_text"]) == ("Olive", "Operator", "")
+    posted = await client.chat_postMessage(channel="#ops", text="x")
+    about = posted["message"]["bot_profile"]
+    assert (about["team_id"], about["user_id"]) == (posted["message"]["team"], posted["message"]["user"])
     channel = (await client.conversations_info(channel=slack.channel("ops").id))["channel"]
     assert (channel["is_ext_shared"], channel["previous_names"], channel["unlinked"]) == (False, [], 0)
     slack.group("oncall", person)

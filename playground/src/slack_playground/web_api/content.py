@@ -92,7 +92,9 @@ def bot_fields(call: Call) -> Json:
     if app.has_scope("chat:write.customize"):
         looks = {name: call.text(name) for name in LOOKS if call.arguments.get(name)}
         fields |= looks | ({"subtype": "bot_message"} if looks else {})
-    return fields | {"bot_profile": {"id": app.bot_id, "app_id": app.app_id, "name": app.name, "deleted": False}}
+    profile: Json = {"id": app.bot_id, "app_id": app.app_id, "user_id": world.bot.id, "team_id": app.team_id}
+    profile |= {"name": app.name, "deleted": False, "updated": 0, "icons": {}}
+    return fields | {"bot_profile": profile}
 
 
 def check_message(payload: Json) -> None:
