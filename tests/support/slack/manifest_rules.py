@@ -1,7 +1,7 @@
 """What Slack accepts as the manifest of an app like ours: keys, lengths, patterns, and what goes with Socket Mode.
 
-Keys, lengths and patterns are those of Slack's published schemas for manifests, versions 1.0.0 and 2.0.0, which agree on
-these parts (github.com/slackapi/manifest-schema, July 2026). The rules about Socket Mode and optional scopes are from
+Keys, lengths and patterns are those of Slack's published schemas for manifests, versions 1.0.0 and 2.0.0, which agree
+on these parts (github.com/slackapi/manifest-schema, July 2026). Rules about Socket Mode and optional scopes are from
 Slack's documentation. Only the parts that such an app can use are here; other parts count as unknown.
 """
 

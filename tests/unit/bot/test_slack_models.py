@@ -17,7 +17,7 @@ from slack_sdk.models.attachments import BlockAttachment
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
 VIEWS = ("modal", "home")
 
