@@ -10,6 +10,7 @@ from bot.doctor.slack_queries import REACH, SlackQueries, SlackUnreachableError
 from bot.doctor.tokens import TokenResult, check_tokens, hide_secrets, secret_values
 from bot.inbound.connection import ConnectionCount
 from bot.inbound.notices import load_connections
+from bot.outbound.slack_api import one_session
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
@@ -93,7 +94,7 @@ class _SlackChecks:
     async def run(self) -> list[CheckResult]:
         """The results in the order in which they are shown."""
         try:
-            async with asyncio.timeout(LONGEST_SECONDS):
+            async with one_session(self._slack.client), asyncio.timeout(LONGEST_SECONDS):
                 await self._call_slack()
         except SlackUnreachableError as error:
             self._results.append(self._away(str(error), error.remedy))

@@ -12,7 +12,7 @@ from slack_playground import Playground
 from tests.support.slack.relay import Network
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
-COMMANDS = 12
+COMMANDS, PEOPLE = 12, 20
 MOST = 6
 """The socket, and as many for calls as are ever under way together."""
 
@@ -36,3 +36,14 @@ async def test_many_calls_share_a_few_connections_which_a_stop_closes(home: Slac
         daemon.terminate()
         assert await asyncio.to_thread(daemon.wait, 30) == 0
     assert "Unclosed" not in home.whole_log()
+
+
+async def test_doctor_shares_its_connections_too(tmp_path: Path, slack: Playground) -> None:
+    people = [slack.user(f"u{number}").id for number in range(PEOPLE)]
+    with a_slack_home(tmp_path / "home", access={"operators": people}) as home:
+        async with Network(slack) as network:
+            home.slack = slack.environment
+            told = await asyncio.to_thread(home.supervisor, "doctor")
+            assert len(slack.calls("users.info")) == PEOPLE, told.stdout
+            assert network.connections < PEOPLE
+    assert "Unclosed" not in told.stderr
