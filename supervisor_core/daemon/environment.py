@@ -100,6 +100,8 @@ class OwnHost:
 
     def release(self) -> None:
         """Close the ledger and leave the state folder to others. An adapter of ours isn't opened again."""
+        if self.context.opened is None:
+            return
         if self._ours:
             self.adapter.close()
         self.context.opened = None

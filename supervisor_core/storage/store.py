@@ -284,25 +284,18 @@ class SessionTransactions:
     def read(self, look: Callable[[Connection], T]) -> T:
         """Read one consistent snapshot."""
         with self._preparation.turn(self._engine), self._database.get_session() as session:
-            return look(_in_utc(session.connection()))
+            return look(session.connection())
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Write, and return once it is committed."""
         with self._preparation.turn(self._engine), self._database.get_session() as session:
-            done = work(_in_utc(session.connection()))
+            done = work(session.connection())
             session.commit()
             return done
 
     def _engine(self) -> Engine:
         with self._database.get_session() as session:
             return session.get_bind().engine
-
-
-def _in_utc(connection: Connection) -> Connection:
-    """Set the session's zone to UTC, as our own engines do, because MySQL converts times by it."""
-    if connection.dialect.name in ("mysql", "mariadb"):
-        connection.exec_driver_sql("SET time_zone = '+00:00'")
-    return connection
 
 
 def transactions(database: Database) -> Transactions:

@@ -15,8 +15,8 @@ import yaml
 from supervisor_core import ConfigService, FakeWorkerAdapter, Reconciler, load_supervisor_config
 from supervisor_core.commands.command import Issuer
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.ownership import AlreadyRunningError
+from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
+from supervisor_core.daemon.ownership import AlreadyRunningError, daemon_ownership
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -101,11 +101,14 @@ def test_a_second_owner_is_refused_and_a_next_one_is_not(tmp_path: Path) -> None
 
 def test_without_an_adapter_workers_are_processes_that_outlive_the_program(tmp_path: Path) -> None:
     config = configured(tmp_path, {"North": {}})
+    prepare_state_dir(config)
     adapter = ProcessWorkerAdapter.of(DaemonContext(open_doors(config)))
     adapter.add(config.worker("North"))
 
     async def story() -> None:
         reconciler = Reconciler(ConfigService(config))
+        with daemon_ownership(config.state_dir), pytest.raises(AlreadyRunningError):
+            await reconciler.start()
         await reconciler.start()
         await until(lambda: reconciler.current_snapshot().workers["North"].connected)
         await reconciler.stop()

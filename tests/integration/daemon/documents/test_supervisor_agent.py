@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Engine, StaticPool, create_engine
+from sqlalchemy import Engine, StaticPool, create_engine, event
 from sqlalchemy.orm import Session, sessionmaker
 
 from supervisor_core import EventBus, SupervisorAgent, TeamManager
@@ -53,14 +54,26 @@ class EventBusService:
         self.published.append(json.loads(json.dumps({name: getattr(event, name) for name in fields})))
 
 
+ZONES = {"mysql": "SET time_zone = '+05:00'", "postgresql": "SET TIME ZONE 'Asia/Karachi'"}
+
+
 @pytest.fixture
 def db(database_url: str) -> Iterator[DatabaseService]:
+    """The service of a program that lives five hours east."""
     service = DatabaseService(database_url)
+
+    @event.listens_for(service.engine, "connect")
+    def _move(connection: Any, _: object) -> None:
+        if zone := ZONES.get(service.engine.dialect.name):
+            with connection.cursor() as cursor:
+                cursor.execute(zone)
+            connection.commit()
+
     yield service
     service.engine.dispose()
 
 
-def test_the_life_of_the_document(db: DatabaseService) -> None:
+def test_the_life_of_the_document(db: DatabaseService, database_url: str) -> None:
     supervisor_id, event_bus = uuid4(), EventBusService()
 
     async def story() -> None:
@@ -95,14 +108,17 @@ def test_the_life_of_the_document(db: DatabaseService) -> None:
 
     asyncio.run(story())
     kinds = ["supervisor.started", "supervisor.paused", "supervisor.resumed", "supervisor.stopped"]
-    assert [event["event_type"] for event in event_bus.published] == kinds
-    assert {(event["entity_type"], event["entity_id"]) for event in event_bus.published} == {
+    assert [each["event_type"] for each in event_bus.published] == kinds
+    assert {(each["entity_type"], each["entity_id"]) for each in event_bus.published} == {
         ("supervisor", str(supervisor_id))
     }
-    assert all(event["payload"]["timestamp"] for event in event_bus.published)
-    row = row_of(transactions(db), str(supervisor_id))
+    assert all(each["payload"]["timestamp"] for each in event_bus.published)
+    engine = shared_engine(database_url)
+    row = row_of(transactions(engine), str(supervisor_id))
+    engine.dispose()
     assert (row.status, row.heartbeat_seconds) == ("TERMINATED", 30)
     assert row.last_heartbeat_at is not None
+    assert abs(datetime.now(UTC) - row.last_heartbeat_at) < timedelta(minutes=5)
 
 
 def test_our_own_bus_hears_every_event(tmp_path: Path) -> None:
