@@ -23,21 +23,21 @@ from supervisor_core.workers.worker import check_places, check_watcher_process, 
 
 SELF = "supervisor"
 SCHEDULED = "schedule:"
-"""What the ids of issuers look like who are no persons."""
+"""The prefix of issuer ids that aren't persons."""
 
 
 def is_person(issuer: Issuer) -> bool:
-    """Whether somebody asks for it here and now, and not a schedule or the supervisor itself."""
+    """True if a person requested it, and not a schedule or the supervisor."""
     return issuer.id != SELF and not issuer.id.startswith(SCHEDULED)
 
 
 def why_paused(worker: WorkerSettings, pause: Pause) -> str:
-    """Why a paused worker is not started, and how somebody ends that."""
+    """Why a paused worker isn't started, and how to resume it."""
     return f"{worker.id} is {pause}. To end the pause: resume {worker.id}."
 
 
 def start_objection(worker: WorkerSettings) -> str:
-    """Why not even a person may start this worker with a command, and what to do; empty where they may."""
+    """Why not even a person can start this worker, and what to do; empty if they can."""
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
         return f"{worker.id} is quarantined in the configuration. To run it again, set {key} to false."
@@ -48,7 +48,7 @@ def start_objection(worker: WorkerSettings) -> str:
 
 
 def start_objection_for(host: HostContext, worker: WorkerSettings, issuer: Issuer) -> str:
-    """The same for whoever asks: a quarantine that the supervisor began is a person's to end, and nobody else's."""
+    """The objection for this issuer: only a person can end a quarantine that the supervisor began."""
     if reason := start_objection(worker):
         return reason
     given_up = None if is_person(issuer) else host.quarantines.read(worker.id)
@@ -56,13 +56,13 @@ def start_objection_for(host: HostContext, worker: WorkerSettings, issuer: Issue
 
 
 def presence_text(host: HostContext, worker: WorkerSettings) -> str:
-    """What is left of a worker whose start has failed, in words."""
+    """The state of a worker after a failed start, in words."""
     gone = is_stopped(check_watcher_process(host.processes, worker))
     return "it's down" if gone else "some of its processes may still be running"
 
 
 def check_alone(found: FoundWorker) -> None:
-    """Raise where another process claims to be the worker: it is neither stopped, nor started, nor given other code.
+    """Raise if another process claims to be the worker: it isn't stopped, started, or given new code.
 
     `found` comes from a search of all processes.
     """
@@ -77,7 +77,7 @@ def check_alone(found: FoundWorker) -> None:
 
 
 def check_startable(host: HostContext, worker: WorkerSettings) -> None:
-    """Raise what a start would meet for sure. What only the worker itself finds out, nobody knows before."""
+    """Raise an error that a start would surely meet. Only the worker itself can find others."""
     make_output_folder(host.config.state_dir)
     log = worker_log(host.config, worker)
     if problem := _log_problem(log):
@@ -97,7 +97,7 @@ def check_startable(host: HostContext, worker: WorkerSettings) -> None:
 
 
 def _is_executable(program: str, cwd: Path, path: str) -> bool:
-    """Whether the worker's program is found as it will be: relative folders start at the worker's own."""
+    """True if the worker's program is found as at a start: relative folders begin at its working directory."""
     if os.path.dirname(program):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
         return shutil.which(str(cwd / program)) is not None
     folders = os.pathsep.join(str(cwd / folder) for folder in path.split(os.pathsep))
@@ -111,16 +111,16 @@ def _log_problem(log: Path) -> str:
 
 
 MOMENT_SECONDS = 5.0
-"""Most workers end within one; the slow are brought back by the plan, whenever they have ended."""
+"""The wait for a stop that was cut off. Most workers end within a second; the plan restarts slower ones later."""
 
 
 def stop_reason(job: Job) -> str:
-    """Which command a stop belongs to: it stays on record until the worker has ended."""
+    """The command of a stop, recorded until the worker has ended."""
     return f"{job.command} of {job.worker_id}, {job.task_id}"
 
 
 def find_stopped(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
-    """The worker by a fresh look; one whose stop a crash cut off is given a moment to end first."""
+    """Observe the worker. If a crash cut off its stop, give it a moment to end first."""
     found = check_watcher_process(processes, worker)
     if not found.stopping or found.identity is None:
         return found
@@ -129,7 +129,7 @@ def find_stopped(processes: ProcessManager, worker: WorkerSettings) -> FoundWork
 
 
 def stop_details(report: StopReport) -> dict[str, Any]:
-    """How the worker ended, for results and the audit trail."""
+    """The end of the worker, for results and the audit trail."""
     return {
         "ending": str(report.ending),
         "stopped_in_seconds": round(report.seconds, 3),
@@ -139,7 +139,7 @@ def stop_details(report: StopReport) -> dict[str, Any]:
 
 
 def stuck(report: StopReport, details: Mapping[str, Any], so: str = "") -> Outcome:
-    """Something of the worker survived: a failure that names it. `so` says what was not done because of it."""
+    """The failure if processes survived, with their names. `so` says what wasn't done because of that."""
     survivors = [str(member) for member in report.survivors]
     return Outcome.failed(
         f"{report.worker_id} is stuck: {', '.join(survivors)} can't be killed. {so}{' ' if so else ''}"

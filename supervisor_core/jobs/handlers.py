@@ -1,6 +1,6 @@
 """The handlers of pause, resume and restart.
 
-A pause succeeds when the worker has ended; a start, when the new process is seen alive.
+A pause succeeds when the worker has ended; a start, when the new process is alive after its grace period.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from supervisor_core.workers.worker import (
 def pause_watcher(host: HostContext, job: Job) -> Outcome:
     """Write the pause flag, then stop the worker and check that none of its processes is left.
 
-    The flag comes first: whatever happens after it, nothing starts the worker again by itself. Copies that somebody
-    started by hand are stopped as well, if they surely are the worker; any other process that claims to be it makes
-    this a failure. Where no heartbeat could be read, that is said.
+    The flag comes first, so that nothing restarts the worker automatically whatever happens next. Copies that somebody
+    started by hand are stopped too, if they surely are the worker; any other process that claims to be it makes this
+    a failure. If the heartbeat couldn't be read, the result says so.
     """
     worker = host.config.worker(job.worker_id)
     earlier = host.pauses.read(worker.id)
@@ -84,8 +84,7 @@ def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str
 def resume_watcher(host: HostContext, job: Job) -> Outcome:
     """Remove the pause flag and start the worker, unless it's running.
 
-    Where it may not be started, or may run without our knowing, the pause is not touched. A person ends the quarantine
-    of a worker that was given up, too.
+    If it can't be started, or may run unnoticed, the pause stays. A person's resume also ends its quarantine.
     """
     worker = host.config.worker(job.worker_id)
     found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED).found
@@ -120,17 +119,16 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
 
 
 BETWEEN_SECONDS = 2.0
-"""From the end of the old one to the start of the new: what the old one held elsewhere (a connection, a lock on the
-drive) is let go of a moment after its processes are gone."""
+"""The wait between stop and start. A connection or a lock on the drive may be released a moment after the processes are
+gone."""
 
 
 def restart_watcher(host: HostContext, job: Job) -> Outcome:
     """Stop the worker, wait two seconds, and start it. A stopped worker is started at once.
 
-    A person's restart starts a paused worker once and leaves the flag in place: a worker that knows it comes up
-    paused. Anybody else's (a schedule's) does not touch one, and a pause that is given while it stops is the newer
-    word. What is quarantined, not enabled, or could not be started again is left alone: what works badly is better
-    than nothing.
+    A person's restart starts a paused worker once and keeps the flag; a worker that knows the flag comes up paused.
+    Other restarts, such as a schedule's, don't touch a paused worker, and a pause during the stop counts. A worker that
+    is quarantined, disabled, or couldn't be started again keeps running: that's better than nothing.
     """
     worker = host.config.worker(job.worker_id)
     found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
@@ -178,7 +176,7 @@ def _not_begun(worker: WorkerSettings, pid: int | None, error: Exception) -> Out
 
 
 def _down(host: HostContext, worker: WorkerSettings, details: dict[str, Any], error: Exception) -> Outcome:
-    """Stopped and not started: what matters most comes first, for the error may be long."""
+    """The failure of a worker that was stopped and not started. The error, which may be long, comes last."""
     before = "was stopped, but" if details["was_running"] else "wasn't running and"
     return Outcome.failed(
         f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error, then: "

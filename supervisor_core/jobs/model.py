@@ -24,20 +24,20 @@ from supervisor_core.common.text import one_line, random_id
 from supervisor_core.common.times import require_aware, to_text
 
 TAIL = 7
-"""78 thousand million ids in each second; and the longest flag's name with such an id behind it has 255 letters."""
+"""The random letters: 78 billion ids in each second. The longest flag's name with such an id has 255 letters."""
 
 PROGRESS_WORDS = 200
-"""Characters of a step: one line on a card or a terminal."""
+"""The most characters of a step: one line on a card or a terminal."""
 
 MOST_PROGRESS = 50
-"""Steps of one job that are kept; more than anybody reads, and a handler that says too much fills no disk."""
+"""The steps kept of one job: more than anybody reads, and a limit for a handler that reports too much."""
 
 _RESERVED = re.compile(r"task_button_.*|task_\d{8}_\d{6}_[0-9a-f]{9}", re.ASCII)
-"""The ids that Slack commands (typed, pressed) and schedules derive, each of which somebody could know in advance."""
+"""The ids of Slack commands, buttons and schedules, which somebody could know in advance."""
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     CLAIMED = "claimed"
@@ -49,12 +49,12 @@ class JobState(StrEnum):
 FINAL = (JobState.DONE, JobState.INTERRUPTED)
 
 NOT_BEGUN = "not_begun"
-"""Among the details of an outcome: nothing was done, because the command failed on a worker before it."""
+"""The key in an outcome's details of a job that wasn't started, because its command failed on an earlier worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a handler said it was doing from a moment on. The words are data: one line, and no longer than a line."""
+    """A step of a handler, with its time. The words are one line of limited length."""
 
     at: datetime
     words: str
@@ -64,12 +64,12 @@ class Progress:
         object.__setattr__(self, "words", one_line(self.words, PROGRESS_WORDS))
 
     def as_json(self) -> dict[str, str]:
-        """As it is kept, and as result files and answers have it."""
+        """The step as stored, and as in result files and responses."""
         return {"at": to_text(self.at), "words": self.words}
 
 
 def add_progress(steps: tuple[Progress, ...], step: Progress) -> tuple[Progress, ...]:
-    """These steps and one more; once there are as many as are kept, the newest takes the place of the one before."""
+    """The steps with one more. Once the limit is reached, the new one replaces the last."""
     return (*steps[: MOST_PROGRESS - 1], step)
 
 
@@ -104,17 +104,17 @@ class Job:
 
     @property
     def audit_label(self) -> str:
-        """Who asked, then what they called it."""
+        """The requester, then the label."""
         return audit_label(self.issuer.name, self.issuer.id, self.label)
 
 
 def not_begun(job: Job) -> bool:
-    """Whether its command ended before it was this worker's turn: a failure of the command, and none of the worker."""
+    """True if its command ended before this worker's turn: a failure of the command, not of the worker."""
     return job.outcome is not None and job.outcome.details.get(NOT_BEGUN) is True
 
 
 def not_begun_after(job: Job, after: Job) -> Outcome:
-    """The outcome of a job whose turn never came, because the same command failed on a worker before it."""
+    """The outcome of a job that wasn't started, because its command failed on an earlier worker."""
     how = "was interrupted" if after.state is JobState.INTERRUPTED else "failed"
     return Outcome.failed(
         f"Skipped: {job.command} {how} on {after.worker_id}. Fix {after.worker_id}, then send the command again "
@@ -125,18 +125,18 @@ def not_begun_after(job: Job, after: Job) -> Outcome:
 
 
 def new_task_id(now: datetime) -> str:
-    """`task_20260205_143015_` and random letters: sorts by time, and two never meet."""
+    """A new id, such as `task_20260205_143015_` with random letters: it sorts by time and is unique."""
     return f"task_{require_aware(now):%Y%m%d_%H%M%S}_{random_id(TAIL)}"
 
 
 def is_reserved(task_id: str) -> bool:
-    """Whether only Slack and schedules make ids of this form. A flag may carry none of them."""
+    """True if only Slack and schedules make ids of this form. A flag can't have one."""
     return _RESERVED.fullmatch(task_id) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSummary:
-    """A command, and how far it is with its workers."""
+    """A command and its progress over its workers."""
 
     task_id: str
     handler: str
@@ -144,10 +144,10 @@ class CommandSummary:
     label: str | None
     filed_at: datetime
     workers: tuple[str, ...]
-    """The first few by name."""
+    """The names of the first few."""
     count: int
     ended: int = 0
     failed: int = 0
-    """Of those that have ended."""
+    """The failed ones of those that have ended."""
     interrupted: int = 0
-    """Of those that have failed."""
+    """The interrupted ones of those that have failed."""

@@ -1,6 +1,6 @@
-"""The steps of one job, as its handler says them: into the log, the ledger, its card, and to whoever waits for it.
+"""The steps of one job, reported by its handler to the log, the ledger, its card, and to waiting clients.
 
-Into the log: for which workers a command was not begun, because it failed on one before them.
+Also logs the workers for which a command wasn't started, because it failed on an earlier one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from supervisor_core.jobs.model import Job, Progress, not_begun
 from supervisor_core.storage.store import Ledger
 
 WRITE_SECONDS = 2.0
-"""How long a handler waits for a step to be on the disk, which takes milliseconds; what it does is more urgent. It
-waits once: for no other step while that one is not written."""
+"""The time that a handler waits for a step to be written, which usually takes milliseconds. It doesn't wait for further
+steps while one isn't written."""
 
 log = logging.getLogger(__name__)
 
 
 class ProgressReporter:
-    """`HostContext.progress` of one job. `heard` is called after each step that is kept, in the handler's thread."""
+    """`HostContext.progress` of one job. `heard` is called in the handler's thread after each stored step."""
 
     def __init__(self, job: Job, ledger: Ledger, heard: Callable[[Job], None]) -> None:
         self._job = job
@@ -37,7 +37,7 @@ class ProgressReporter:
         self._late: Future[bool] | None = None
 
     def __call__(self, words: str) -> None:
-        """Keep a step, as durably as all else, unless the ledger does not take it: no handler fails of that."""
+        """Store a step durably. If the ledger doesn't take it, the handler continues."""
         try:
             step = Progress(datetime.now(UTC), words)
             log.info("%s of %s: %s", self._job.command, self._job.worker_id, step.words)
@@ -61,7 +61,7 @@ class ProgressReporter:
 
 
 def log_passed_over(failed: Job, ledger: Ledger) -> None:
-    """After this job has failed: a line for each of the others, which ended with it."""
+    """Log a line for each job that ended with this failed one."""
     if not turns.stops_others(failed):
         return
     for job in ledger.read(lambda connection: jobs.of_task(connection, failed.task_id)):

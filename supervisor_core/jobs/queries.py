@@ -1,4 +1,4 @@
-"""Queries of jobs: whose turn it is, the newest commands, and the source that holds a command id.
+"""Queries of jobs: turns, the newest commands, and the holder of a command id.
 
 A job waits only for earlier rows of its own command, so no two wait for each other.
 """
@@ -18,37 +18,36 @@ from supervisor_core.storage.tables import approvals, jobs, schedules, suppressi
 IN_TURN = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN)
 
 FLAG = "flag"
-"""The door of flags. Each is a command for one worker, in whichever order they are found, also where somebody gave
-several the same task id."""
+"""The source of flags. Each is a command for one worker, in any order, even if several have the same command id."""
 
 _earlier = jobs.alias("earlier")
 
 
 def is_sequential(job: Job) -> bool:
-    """Whether its command goes from worker to worker."""
+    """True if its command runs on one worker after the other."""
     return job.handler in IN_TURN and job.door != FLAG
 
 
 def stops_others(job: Job) -> bool:
-    """Whether a failure of this job ends its command for the workers after it."""
+    """True if a failure of this job ends its command for the later workers."""
     return is_sequential(job) and job.params.get(KEEP_GOING.name) is not True
 
 
 def is_next() -> ColumnElement[bool]:
-    """Of a row of `jobs_t`: nobody of its command who comes before it is still to end."""
+    """The condition of a row of `jobs_t` whose earlier rows of the same command have all ended."""
     same = (_earlier.c[name] == jobs.c[name] for name in ("task_id", "handler", "door"))
     before = and_(*same, _earlier.c.job_id < jobs.c.job_id, _earlier.c.state.not_in(FINAL))
     return or_(jobs.c.handler.not_in(IN_TURN), jobs.c.door == FLAG, ~exists().where(before))
 
 
 def holds_up(one: Job, other: Job) -> bool:
-    """Whether the second can't be begun before the first has ended."""
+    """True if the second can't start before the first has ended."""
     same = (one.task_id, one.handler, one.door) == (other.task_id, other.handler, other.door)
     return same and is_sequential(other) and one.job_id < other.job_id and one.state not in FINAL
 
 
 def later_jobs(job: Job) -> ColumnElement[bool]:
-    """The rows of its command after this one that have not begun."""
+    """The later rows of its command that haven't started."""
     same = (jobs.c.task_id == job.task_id, jobs.c.handler == job.handler, jobs.c.door == job.door)
     return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
 
@@ -76,7 +75,7 @@ NAMED = 3  # workers of a command
 
 
 def recent(connection: Connection, most: int) -> list[CommandSummary]:
-    """The newest commands, newest first. A few looks into indexes: nothing here grows with the history."""
+    """The newest commands, newest first. A few index lookups, whose cost doesn't grow with the history."""
     found: list[str] = []
     while len(found) < most:
         newest = select(jobs.c.task_id).where(jobs.c.task_id.not_in(found)).order_by(jobs.c.job_id.desc()).limit(1)
@@ -109,7 +108,7 @@ def _of_task(connection: Connection, task_id: str) -> CommandSummary:
 
 
 def id_holder(connection: Connection, task_id: str, door: str) -> str:
-    """What holds this id beside the jobs of this door, in words; empty where nothing does."""
+    """The other holder of this id besides jobs from this source, in words; empty without one."""
     if connection.execute(select(approvals.c.approval_id).where(approvals.c.task_id == task_id)).first():
         return "an approval"
     job = connection.execute(select(jobs.c.door).where(jobs.c.task_id == task_id, jobs.c.door != door).limit(1)).first()

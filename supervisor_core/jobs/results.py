@@ -1,4 +1,4 @@
-"""Result files: what came of each job, written to the outbox folder of the drive from rows that wait until it is."""
+"""Result files: the outcome of each job, written to the outbox folder of the drive from waiting rows."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from supervisor_core.workers.context import HostContext
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-"""Result files that one call writes. Whoever calls goes on until one writes fewer."""
+"""The most result files that one call writes. Call again until it writes fewer."""
 
 
 def deliver(host: HostContext, ledger: Ledger) -> int:
-    """Write the result files that are due; how many were written. What fails waits for a later time."""
+    """Write the due result files. Returns their number. Failed ones are retried later."""
     written = 0
     now = datetime.now(UTC)
     for message in ledger.read(lambda connection: outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE)):
@@ -51,7 +51,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
 
 
 def result_document(job: Job) -> dict[str, Any]:
-    """What a result file says."""
+    """The content of a result file."""
     if job.outcome is None or job.finished_at is None:
         raise ValueError(f"{job.task_id} has no outcome yet")
     return {
@@ -70,16 +70,16 @@ def result_document(job: Job) -> dict[str, Any]:
 
 
 def progress_document(of: Sequence[Job]) -> list[dict[str, str]]:
-    """What the handlers of one command's jobs said they were doing, and for which worker, in the order of its time."""
+    """The steps of one command's jobs with their workers, in the order of time."""
     steps = [{"worker_id": job.worker_id, **step.as_json()} for job in of for step in job.progress]
     return sorted(steps, key=lambda step: step["at"])
 
 
 def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """What is to be written, and what its file's name ends with.
+    """The content of the file, and the end of its name.
 
-    A rejected flag's result is in its row; a job's is in the job. Of a command for several workers the first has the
-    name that all look for; the others carry their worker's id.
+    A rejected flag's result is in its row; a job's is in the job. For a command for several workers, the first file has
+    the usual name, and the others contain their worker's id.
     """
     if "document" in payload:
         return dict(payload["document"]), ""

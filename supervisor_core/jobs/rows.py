@@ -26,26 +26,26 @@ from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
 
 RESULT_FILE = "result_file"
-"""The kind of outbox row that becomes a file in the outbox folder of the drive."""
+"""The kind of an outbox row that becomes a file in the outbox folder."""
 
 CARD = replies.CARD
 
 UNDO = "undo_code"
 
 SOON_SECONDS = 0.25
-"""How long a card waits for its command to begin, so that its first words are not already old. Each step is told at
-once."""
+"""The time that a card waits for its command to start, so that its first text isn't outdated. Steps update it
+immediately."""
 
 ISSUER_NAME = 255
 
 
 class IdTaken(RefusedError):
-    """Another command has this id, so nothing was filed under it."""
+    """Another command has this id, so nothing was queued."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A command for one worker, about to be filed."""
+    """A new command for one worker."""
 
     task_id: str
     worker_id: str
@@ -57,13 +57,13 @@ class NewJob:
     filed_at: datetime
     approvals: Sequence[Mapping[str, Any]] = ()
     card: Mapping[str, Any] | None = None
-    """Where its command's one message belongs, as an address for whoever delivers it; None: it has none."""
+    """The address of the command's message; None without one."""
 
 
 def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
-    """Queue a job; None where one with this task id is there already for this worker, whatever became of it.
+    """Queue a job; None if this worker already has one with this command id, in any state.
 
-    Its card is ordered in the same transaction: a command has its card or there is no command.
+    Its card is added in the same transaction, so that no command is without its card.
     """
     if find(connection, new.task_id, new.worker_id) is not None:
         return None
@@ -91,9 +91,9 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
 
 
 def refuse_taken(connection: Connection, task_id: str, handler: str | None, door: str) -> None:
-    """Raise `IdTaken` where a job under this id is of another command, or came through another door.
+    """Raise `IdTaken` if a job with this id is of another command or from another source.
 
-    A job of the same command from the same door is a repeat, which is filed once and is no mistake.
+    A job of the same command from the same source is a repeat, which is queued once and isn't an error.
     """
     for job in of_task(connection, task_id):
         if (job.handler, job.door) != (handler, door):
@@ -104,7 +104,7 @@ def refuse_taken(connection: Connection, task_id: str, handler: str | None, door
 
 
 def tier_of(handler: str) -> int:
-    """Which jobs go first: the catalog says."""
+    """The tier of a handler's jobs, by the catalog; lower tiers run first."""
     definition = by_handler(handler)
     if definition is None:
         raise ValueError(f"{handler} is no handler")
@@ -112,20 +112,20 @@ def tier_of(handler: str) -> int:
 
 
 def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
-    """The job with this task id for this worker."""
+    """The job with this command id for this worker."""
     query = select(jobs).where(jobs.c.task_id == task_id, jobs.c.worker_id == worker_id)
     row = connection.execute(query).mappings().first()
     return _job(row) if row else None
 
 
 def of_task(connection: Connection, task_id: str) -> list[Job]:
-    """All jobs of one command, in the order in which they were filed."""
+    """All jobs of one command, in the order in which they were queued."""
     query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
 def of_button(connection: Connection, button: str) -> Job | None:
-    """The first job of a command whose id is that of a press of this button. In an earlier version all had one id."""
+    """The first job of a press of this button. In earlier versions, all presses had one id."""
     of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
     query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
     row = connection.execute(query.limit(1)).mappings().first()
@@ -142,9 +142,9 @@ def waiting(
 
 
 def next_to_run(connection: Connection, worker_id: str) -> Job | None:
-    """What this worker must do next: what was claimed before a crash, else the first that is queued and has its turn.
+    """The next job of this worker: one that was claimed before a crash, else the first queued one whose turn it is.
 
-    What was asked of it later does not wait behind a command that is still with another worker.
+    Later commands don't wait for one that is still with another worker.
     """
     found = waiting(connection, [worker_id], (JobState.CLAIMED,), limit=1)
     if found:
@@ -156,13 +156,13 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
 
 
 def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
-    """How many commands from this door are queued for this worker."""
+    """The number of commands from this source that are queued for this worker."""
     mine = (jobs.c.state == JobState.QUEUED, jobs.c.worker_id == worker_id, jobs.c.door == door)
     return int(connection.execute(select(func.count()).select_from(jobs).where(*mine)).scalar_one())
 
 
 def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
-    """The jobs of this worker whose turn has not come, each with the one that is to end first."""
+    """The jobs of this worker that wait for their turn, each with the job that must end first."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
     found = connection.execute(select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)).mappings()
     held = [_job(row) for row in found]
@@ -172,7 +172,7 @@ def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]
 def ended(
     connection: Connection, worker_ids: Collection[str], handlers: Collection[str], most: int, start: int = 0
 ) -> list[Job]:
-    """The newest jobs of these workers and handlers that have come to their end, newest first; a page of them."""
+    """A page of the newest ended jobs of these workers and handlers, newest first."""
     query = (
         select(jobs)
         .where(jobs.c.state.in_(FINAL), jobs.c.worker_id.in_(tuple(worker_ids)), jobs.c.handler.in_(tuple(handlers)))
@@ -184,9 +184,9 @@ def ended(
 
 
 def recent_for(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
-    """The commands that affected this worker and ended since then, and what waits for it; the newest first.
+    """The commands that affected this worker and ended since then, and its waiting ones, newest first.
 
-    Found by the audit trail, which knows each end by its workers and its time."""
+    The audit trail finds them, because it indexes each end by worker and time."""
     told = (
         select(audit_log.c.task_id)
         .where(audit_log.c.target_id == worker_id, audit_log.c.created_at >= since, audit_log.c.task_id.is_not(None))
@@ -214,7 +214,7 @@ def as_sibling(connection: Connection, worker_id: str, since: datetime, most: in
 
 
 def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
-    """The newest jobs that were to take this command back, or did, newest first."""
+    """The newest undo jobs of this command, newest first."""
     asked, did = (
         func.json_extract(column, f"$.{name}")
         for column, name in ((jobs.c.params_json, "task_id"), (jobs.c.details_json, "undone_task_id"))
@@ -229,19 +229,19 @@ def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
 
 
 def resumed_by(connection: Connection, paused: Job) -> Job | None:
-    """The first command after this one that resumed its worker, if one did."""
+    """The first later command that resumed its worker, if any."""
     row = connection.execute(turns.first_resume_after(paused)).mappings().first()
     return _job(row) if row else None
 
 
 def ended_since(connection: Connection, handlers: Collection[str], since: datetime) -> list[int]:
-    """Which jobs of these handlers have come to their end after this moment. A look into an index."""
+    """The jobs of these handlers that ended after this time. One index lookup."""
     query = select(jobs.c.job_id).where(jobs.c.handler.in_(tuple(handlers)), jobs.c.finished_at > since)
     return list(connection.execute(query).scalars())
 
 
 def newest_interrupted(connection: Connection, since: datetime) -> list[Job]:
-    """The last job of each worker that was interrupted after this moment."""
+    """The last interrupted job of each worker since this time."""
     query = select(jobs).where(jobs.c.state == JobState.INTERRUPTED, jobs.c.finished_at > since)
     found = (_job(row) for row in connection.execute(query.order_by(jobs.c.finished_at, jobs.c.job_id)).mappings())
     return list({job.worker_id: job for job in found}.values())
@@ -254,7 +254,7 @@ def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
 
 
 def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
-    """The workers for whom something waits that can be begun; of one command where it is named."""
+    """The workers with a job that can start, of one command if it's given."""
     free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.is_next()))
     query = select(jobs.c.worker_id).where(free).distinct()
     if task_id is not None:
@@ -263,12 +263,12 @@ def workers_with_work(connection: Connection, task_id: str | None = None) -> set
 
 
 def claim(job: Job, now: datetime) -> Step:
-    """queued → claimed: from here on the job is this executor's."""
+    """queued → claimed: the job now belongs to this executor."""
     return Step(jobs, {"job_id": job.job_id}, (JobState.QUEUED,), JobState.CLAIMED, {"claimed_at": now})
 
 
 def begin(job: Job, now: datetime) -> Step:
-    """claimed → started: from here on it is never run again by itself."""
+    """claimed → started: from now on, it's never run again automatically."""
     values = {"started_at": now}
     return Step(
         jobs, {"job_id": job.job_id}, (JobState.CLAIMED,), JobState.STARTED, values, outbox=(refresh_card(job.task_id),)
@@ -276,7 +276,7 @@ def begin(job: Job, now: datetime) -> Step:
 
 
 def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
-    """Add a step to a job that is under way, and have its card told anew; False where it is not under way."""
+    """Add a step to a running job and update its card; False if it isn't running."""
     mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.STARTED)
     found = connection.execute(select(jobs.c.progress_json).where(*mine)).first()
     if found is None:
@@ -289,16 +289,16 @@ def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Pr
 
 
 def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
-    """started → done: the outcome, the audit row and the result file's row, or nothing of it.
+    """started → done, with the outcome, the audit row and the result file's row, all or none.
 
-    With a failure, or an interruption, ends what is left of a command that goes from worker to worker.
+    A failure or an interruption also ends the rest of a command that runs on one worker after the other.
     """
     word = "success" if outcome.success else "failure"
     return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
 
 
 def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
-    """started → interrupted: its executor died while the handler was at work."""
+    """started → interrupted: its executor ended while the handler ran."""
     return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
 
 
@@ -309,7 +309,7 @@ def _pass_over(job: Job, after: Job, now: datetime) -> Step:
 
 
 def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
-    """What one end brings with it: that of others, its report, and with the last of them what the thread tells."""
+    """The consequences of an end: the end of others, its report, and after the last one the replies in the thread."""
     outcome = ended.outcome or Outcome.done()
     if not outcome.success and turns.stops_others(ended):
         _stop_others(connection, supervisor_id, now, after=ended)
@@ -327,7 +327,7 @@ def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, end
 
 
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
-    """End what is left of a command, so that each of its workers is told of."""
+    """End the rest of a command, so that each of its workers is reported."""
     query = select(jobs).where(turns.later_jobs(after)).order_by(jobs.c.job_id)
     for row in connection.execute(query).mappings().all():
         take(connection, supervisor_id, _pass_over(_job(row), after, now), now)
@@ -370,18 +370,18 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
 
 
 def refresh_card(task_id: str) -> Message:
-    """The card of a command is told anew."""
+    """The update of a command's card."""
     return Message(CARD, task_id, None)
 
 
 def refresh_undone(params: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> tuple[Message, ...]:
-    """The card of the command that this one takes back is told anew: what became of the try stands there as well."""
+    """The update of the card of the undone command, which also shows the undo."""
     task_id = (details or {}).get("undone_task_id") or params.get("task_id")
     return (refresh_card(str(task_id)),) if task_id else ()
 
 
 def result_message(task_id: str, worker_id: str) -> Message:
-    """The order to write a job's result file; it says which, and what is in it is read when it is written."""
+    """The outbox message for a job's result file. Its content is read when it's written."""
     return Message(RESULT_FILE, f"{task_id}/{worker_id}", {"task_id": task_id, "worker_id": worker_id})
 
 

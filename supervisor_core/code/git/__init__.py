@@ -1,1 +1,1 @@
-"""The door to git: history through GitPython, changes through our own runner."""
+"""Git: history through GitPython, changes through our own runner."""

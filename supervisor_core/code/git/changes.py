@@ -22,22 +22,22 @@ from supervisor_core.common.text import printable
 from supervisor_core.host.programs import ProgramResult
 
 OPERATION_SECONDS = 30.0
-"""For one operation, a fetch among them: what takes longer does not answer, or asks for what nobody is there to say."""
+"""The time limit of one operation, such as a fetch. A longer one has no response, or waits for input."""
 
 KEPT_REFS = "refs/supervisor/"
-"""Under which the head before each change stays, by the id of the command, so that nothing of it is ever lost."""
+"""The prefix of the refs that keep the head before each change, by command id, so that nothing is lost."""
 
 CHANGES = "-changes"
-"""What that is called, of the same command, which was changed and in no commit."""
+"""The suffix of the ref that keeps the same command's uncommitted changes."""
 
 IN_WORKTREE = "-in-"
-"""Before the name of the worktree, where a repository has several."""
+"""The separator before the name of a worktree, if a repository has several."""
 
 TIDY_SECONDS = 30.0
-"""For packing; what is not done by then is begun anew another time."""
+"""The time limit for packing, which is retried another time."""
 
 GC_AUTO = "6700"
-"""Loose objects, from which on git itself thinks it worth to pack them."""
+"""Git's own default number of loose objects from which it packs."""
 
 LONGEST_LOG = 2000  # characters of what git says
 NAMED_FILES = 5
@@ -47,20 +47,20 @@ STRANGER = ("Permission denied", "Host key verification failed")
 
 LOCKED = "cannot lock ref"
 AT_ONCE = re.compile(rf"{LOCKED}[^\n]*(?:File exists|but expected|reference already exists)")
-"""What git says where another one changes the same ref: a preview may fetch while an update does."""
+"""Git's message when another process changes the same ref: a preview may fetch during an update."""
 
 LOCK_FILE = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 LOCK_WAITS = (0.1, 0.3, 1.0, 2.0)
-"""Seconds before each further try; a fetch holds a ref for some thousandths of one."""
+"""The seconds before each retry. A fetch locks a ref for some milliseconds."""
 
 SUBMODULE = re.compile(r"submodule path '([^'\n]+)'")
-"""Where git says which one it is about; there are words of its remote all around."""
+"""Git's mention of a submodule, among the words of its remote."""
 
 log = logging.getLogger(__name__)
 
 
 class ConflictError(GitError):
-    """Two changes of the same lines do not fit together."""
+    """Two changes of the same lines conflict."""
 
 
 def keep_commit(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
@@ -73,54 +73,54 @@ def keep_commit(git: Git, task_id: str, commit: str, *, what: str = "") -> str:
 
 
 def kept_commit(git: Git, task_id: str) -> str:
-    """The head before the command with this id changed it; empty where it changed nothing here."""
+    """The head before the command with this id changed it; empty if it changed nothing here."""
     return resolve_commit(git, _kept_as(git, task_id))
 
 
 def keep_changes(git: Git, task_id: str) -> str:
-    """Keep what is changed and not committed, under the command's id; the ref's name, empty where nothing is."""
+    """Keep the uncommitted changes under the command's id. Returns the ref's name; empty without changes."""
     made = _must(git, "stash", "create", f"Before {task_id}").output.strip()
     return keep_commit(git, task_id, made, what=CHANGES) if made else ""
 
 
 def kept_changes(git: Git, task_id: str) -> str:
-    """The name under which the command with this id kept what was changed; empty where it kept nothing."""
+    """The ref with the uncommitted changes that the command with this id kept; empty without one."""
     name = _kept_as(git, task_id, CHANGES)
     return name if resolve_commit(git, name) else ""
 
 
 def restore_changes(git: Git, name: str) -> None:
-    """Have the changes again that were kept under this name."""
+    """Restore the changes that were kept under this name."""
     _must(git, "stash", "apply", "--quiet", "--index", name)
 
 
 def kept_refs(git: Git) -> list[str]:
-    """The names of everything that commands have kept in this repository."""
+    """The names of all refs that commands have kept in this repository."""
     ran = git.run("for-each-ref", "--format=%(refname)", KEPT_REFS)
     return ran.output.splitlines() if ran.ok else []
 
 
 def task_ids_of_ref(name: str) -> list[str]:
-    """The ids of the commands that may have kept this ref. An id may itself hold the words between the parts."""
+    """The ids of the commands that may have kept this ref. An id may itself contain the separators."""
     rest = name.removeprefix(KEPT_REFS).removesuffix(CHANGES)
     parts = rest.split(IN_WORKTREE)
     return [IN_WORKTREE.join(parts[:count]) for count in range(1, len(parts) + 1)] + [name.removeprefix(KEPT_REFS)]
 
 
 def delete_kept_ref(git: Git, name: str) -> bool:
-    """Delete a ref that a command kept; whether that was done."""
+    """Delete a ref that a command kept. Returns whether that worked."""
     return name.startswith(KEPT_REFS) and git.run("update-ref", "-d", name).ok
 
 
 def _kept_as(git: Git, task_id: str, what: str = "") -> str:
-    """The name of a ref. All worktrees of a repository share its refs, and one command may change several of them."""
+    """The name of a ref. All worktrees of a repository share its refs, and one command may change several worktrees."""
     place = git.places().own
     where = f"{IN_WORKTREE}{place.name}" if place.parent.name == "worktrees" else ""
     return f"{KEPT_REFS}{task_id}{where}{what}"
 
 
 def fetch(git: Git, remote: str, branch: str) -> str:
-    """Learn what the remote's branch holds; the hash of its newest commit."""
+    """Fetch the remote's branch. Returns the hash of its newest commit."""
     known = remotes(git)
     if remote not in known:
         there = f"only {', '.join(known)}" if known else "none at all"
@@ -205,12 +205,12 @@ def try_revert(git: Git, commit: Commit) -> None:
 
 
 def commit_tree(git: Git, tree: str, message: str) -> str:
-    """A new commit on top of the head, with exactly these files; its hash. The checkout itself is not touched."""
+    """Create a commit on top of the head with exactly these files. Returns its hash. The checkout isn't touched."""
     return _must(git, "commit-tree", tree, "-p", "HEAD", "-m", message).output.strip()
 
 
 def push(git: Git, remote: str, branch: str) -> None:
-    """Give the remote what is new here, by force never."""
+    """Push new commits to the remote, never by force."""
     words = ["push", "--no-verify", "--porcelain", "--", remote, f"HEAD:refs/heads/{branch}"]
     ran = _operation(_with_own_ssh(git), *words)
     if not ran.ok:
@@ -222,10 +222,9 @@ def push(git: Git, remote: str, branch: str) -> None:
 
 
 def tidy(git: Git) -> None:
-    """Have git pack its objects where there are many, and wait for that: else a checkout gets slower over the years.
+    """Let git pack its objects if there are many, and wait: otherwise a checkout gets slower over the years.
 
-    Nothing that a command kept is lost by it, for a ref holds it. A configured `gc.auto` counts, 0 as well. It fails
-    nothing: what went wrong is only in the log.
+    Refs protect everything that commands kept. A configured `gc.auto` counts, also 0. A failure is only logged.
     """
     try:
         configured = git.run("config", "--get-all", "gc.auto").output.split()[:-1]  # the last one is our own
@@ -259,7 +258,7 @@ class _Attempt:
         return cls(git, before, new, frozenset(find_blocking_files(git, new)))
 
     def take_back(self) -> None:
-        """Restore the checkout exactly as it was; a `GitError` says how, if that fails too."""
+        """Restore the checkout exactly as it was. If that fails, a `GitError` says how to do it."""
         git, before = self._git, self._before
         left = [path for path in find_blocking_files(git, self._new) if path not in self._lay]
         if not left and resolve_commit(git, "HEAD") == before and _is_clean(git):
@@ -274,7 +273,7 @@ class _Attempt:
             )
 
     def bring_submodules_along(self) -> None:
-        """Update the submodules to the new commit; if that fails, take everything back."""
+        """Update the submodules to the new commit; if that fails, restore everything."""
         ran = _submodules(self._git)
         if ran is not None and not ran.ok:
             self.take_back()
@@ -303,9 +302,9 @@ def _remove(git: Git, paths: list[str]) -> None:
 
 
 def _submodules(git: Git, *how: str) -> ProgramResult | None:
-    """Have the submodules that are set up here at the commits that the checkout names; None where there are none.
+    """Move the initialized submodules to the commits that the checkout names; None if there are none.
 
-    Not by force on the way forward: a file that a submodule does not know must not be overwritten.
+    Forward moves aren't forced: a file that a submodule doesn't know must not be overwritten.
     """
     if not has_submodules(git):
         return None
@@ -348,7 +347,7 @@ def _unreachable(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitE
 
 
 def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
-    """Its remote has answered, and what it has can't be written down."""
+    """The error for a fetch whose remote responded, but whose result can't be stored."""
     if there := LOCK_FILE.search(ran.errors):
         return GitError(
             f"Another git process is updating {remote}/{branch} in {git.folder}, or was killed: "
@@ -362,7 +361,7 @@ def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
 
 
 def _with_own_ssh(git: Git) -> Git:
-    """Where a way to speak SSH is configured (a deploy key, say), it is used; ours would take its place."""
+    """The git with the configured SSH command, such as one with a deploy key, in place of ours."""
     own = git.run("config", "--get", "core.sshCommand").output.strip()
     return git.at(git.folder, GIT_SSH_COMMAND=own) if own else git
 
@@ -381,7 +380,7 @@ def _why(ran: ProgramResult) -> str:
 
 
 def _patiently(git: Git, *words: str) -> ProgramResult:
-    """An operation, tried again where another git changes the same ref; all tries have the time of one."""
+    """Run an operation, and retry it while another git changes the same ref. All attempts share one time limit."""
     deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
     ran = _operation(git, *words)
     for wait in LOCK_WAITS:
@@ -394,7 +393,7 @@ def _patiently(git: Git, *words: str) -> ProgramResult:
 
 
 def _operation(git: Git, *words: str, seconds: float | None = None) -> ProgramResult:
-    """The one way in which anything is changed."""
+    """Run an operation. All changes go through here."""
     crashpoints.reach(f"git.{words[0]}:before")
     ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
     said = printable(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])

@@ -1,6 +1,6 @@
-"""Which commit is checked out, read from git's files without starting git: cheap enough for every look at a page.
+"""The checked-out commit, read from git's files without starting git: fast enough for every page view.
 
-Which commit each worker's checkout stands at, for whoever shows workers; the drive is not waited for.
+Also the commits of all workers' checkouts, without waiting for the drive.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from supervisor_core.workers.observation import DRIVE_SECONDS
 
 REF, POINTER = "ref: ", "gitdir: "
 DEEPEST = 5
-"""References that name another one, as git follows them."""
+"""The longest chain of symbolic references, as in git."""
 
 LARGEST = 4096  # bytes of HEAD, of a reference, of a pointer: they are one line
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def head_of(folder: Path) -> str:
-    """The full hash of the commit that this folder's checkout stands at; empty where there is none, or where its files
-    do not say (git may keep references in a table of its own). What can't be read is raised as an `OSError`."""
+    """The full hash of the checked-out commit of this folder; `OSError` if the files can't be read.
+
+    It's empty without a commit, or if the files don't have it: git may keep references in a table.
+    """
     own = _git_folder(top_of(folder))
     if own is None:
         return ""
@@ -42,7 +44,7 @@ def head_of(folder: Path) -> str:
 
 
 def _git_folder(top: Path) -> Path | None:
-    """Where git keeps what it knows of this checkout; that of a worktree or a submodule lies elsewhere."""
+    """Git's folder for this checkout; that of a worktree or a submodule is elsewhere."""
     here = top / ".git"
     if here.is_dir():
         return here
@@ -51,13 +53,13 @@ def _git_folder(top: Path) -> Path | None:
 
 
 def _common(own: Path) -> Path:
-    """What all worktrees of a repository have in common."""
+    """The folder that all worktrees of a repository share."""
     said = _line(own / "commondir")
     return own / said if said else own
 
 
 def _line(path: Path) -> str:
-    """What one of these files says; empty where there is none."""
+    """The line in one of these files; empty without the file."""
     try:
         with path.open("rb") as file:
             return file.read(LARGEST).decode("utf-8", "replace").strip()
@@ -66,7 +68,7 @@ def _line(path: Path) -> str:
 
 
 def _packed(common: Path, name: str) -> str:
-    """A reference that git has put together with others."""
+    """The hash of a packed reference."""
     wanted = f" {name}"
     try:
         with (common / "packed-refs").open(encoding="utf-8", errors="replace") as file:
@@ -78,7 +80,7 @@ def _packed(common: Path, name: str) -> str:
 
 
 def versions(host: HostContext, workers: Collection[WorkerSettings]) -> dict[str, str]:
-    """The full hash for each of these workers whose checkout says one; nobody where the drive is away. It blocks."""
+    """The full hash for each of these workers whose checkout has one; none if the drive is away. The call blocks."""
     folders = {worker.code.path for worker in workers}
     try:
         heads = host.drive.call(_heads, folders, timeout=DRIVE_SECONDS)
@@ -88,7 +90,7 @@ def versions(host: HostContext, workers: Collection[WorkerSettings]) -> dict[str
 
 
 def _heads(folders: Collection[Path]) -> Mapping[Path, str]:
-    """What each folder stands at; one that can't be read takes no other with it."""
+    """The commit of each folder; one that can't be read doesn't affect the others."""
     found = {}
     for folder in folders:
         try:

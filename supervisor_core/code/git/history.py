@@ -1,6 +1,6 @@
-"""The history of a checkout, read with GitPython: commits, how two differ, what one branch has and another lacks.
+"""The history of a checkout, read with GitPython: commits, their differences, and missing commits of branches.
 
-Whatever changes a checkout is in `changes`.
+`changes` has the operations that change a checkout.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _HEADER_LINES = 6
 
 
 def top_of(folder: Path) -> Path:
-    """The topmost folder of the checkout that a folder lies in, without links; the folder itself where it is in none.
+    """The top folder of the checkout of a folder, with links resolved; the folder itself if it isn't in one.
 
-    Looked for as git does it, and without git: it is asked before every start and stop of a worker.
+    It searches as git does, without starting git, because it runs before every start and stop of a worker.
     """
     folder = folder.resolve()
     return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
 
 
 def resolve_commit(git: Git, name: str) -> str:
-    """The full hash of the commit that this names; empty where it names none."""
+    """The full hash of the commit with this name; empty without one."""
     words = ("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
         return str(commands.rev_parse(*words, kill_after_timeout=GIT_SECONDS))
@@ -54,15 +54,15 @@ def resolve_commit(git: Git, name: str) -> str:
 
 
 def tree_of(git: Git, commit: str) -> str:
-    """The hash of all that is in a commit: two with the same one have the same files."""
+    """The hash of a commit's tree: two commits with the same one have the same files."""
     with _commands(git) as commands:
         return str(commands.rev_parse("--verify", "--end-of-options", f"{commit}^{{tree}}"))
 
 
 def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> list[Commit]:
-    """The newest commits of a range, newest first, at most so many; along first parents: as the branch went.
+    """The newest commits of a range, newest first, up to a limit, along first parents.
 
-    Git itself reads what GitPython can't: repositories with SHA-256 names, shallow clones, odd commits.
+    Git itself reads what GitPython can't: repositories with SHA-256 names, shallow clones, unusual commits.
     """
     from supervisor_core.code.git.repository import UnreadableCommitError, read_commits
 
@@ -79,15 +79,15 @@ def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> li
 
 
 def count_commits(git: Git, *which: str) -> int:
-    """How many commits a range has."""
+    """The number of commits in a range."""
     with _commands(git) as commands:
         return int(commands.rev_list(*which, "--", count=True))
 
 
 def files_between(git: Git, before: str, after: str) -> list[FileChange]:
-    """What becomes of which file on the way from one commit to another, renames recognised.
+    """The changes of files between two commits, with renames.
 
-    GitPython's `Diff` objects would lose files whose names have a line break or are no UTF-8.
+    GitPython's `Diff` objects would lose files whose names have a line break or aren't UTF-8.
     """
     words = ("-r", "-z", "-M", "--raw", "--no-ext-diff", "--no-textconv", before, after, "--")
     with _commands(git) as commands:
@@ -96,7 +96,7 @@ def files_between(git: Git, before: str, after: str) -> list[FileChange]:
 
 
 def count_lines(git: Git, before: str, after: str, changes: Sequence[FileChange]) -> list[FileChange]:
-    """The same changes with their added and removed lines, as far as git counts them in time."""
+    """The changes with their added and removed lines, if git counts them in time."""
     words = ("-r", "-z", "-M", "--numstat", "--no-ext-diff", "--no-textconv", before, after, "--")
     counted: dict[str, tuple[str, str]] = {}
     with contextlib.suppress(GitFailedError, GitLateError), _commands(git) as commands:
@@ -115,9 +115,9 @@ def _counted(change: FileChange, added: str, removed: str) -> FileChange:
 
 
 def find_blocking_files(git: Git, paths: Iterable[str]) -> list[str]:
-    """What git does not know, and lies where files of these paths are to be written.
+    """The untracked files in the way of files with these paths.
 
-    Ignored files count: git itself would overwrite them without a word.
+    Ignored files count: git itself would overwrite them silently.
     """
     places = {place for path in paths if (place := _occupied(git.folder, path))}
     found = [
@@ -129,7 +129,7 @@ def find_blocking_files(git: Git, paths: Iterable[str]) -> list[str]:
 
 
 def has_file(git: Git, commit: str, path: str) -> bool:
-    """Whether a commit has something at this path."""
+    """True if a commit has something at this path."""
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
         commands.cat_file("-e", f"{commit}:{path}")
         return True
@@ -137,15 +137,16 @@ def has_file(git: Git, commit: str, path: str) -> bool:
 
 
 def common_ancestor(git: Git, one: str, other: str) -> str:
-    """The newest commit that both hold; empty where they have nothing in common."""
+    """The newest common commit; empty without one."""
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
         return str(commands.merge_base(one, other))
     return ""
 
 
 def find_removed_commit(git: Git, upstream: str, head: str) -> str:
-    """The newest commit that the remote once had, that `head` still holds, and that the remote has taken out of its
-    branch since; empty where it took nothing out. What the remote once had is known for as long as git keeps its log.
+    """The newest commit of `head` that the remote's branch once had and has no longer; empty without one.
+
+    Git's reflog has the former commits of the branch, for as long as git keeps it.
     """
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
         forked = str(commands.merge_base(upstream, head, fork_point=True))
@@ -154,7 +155,7 @@ def find_removed_commit(git: Git, upstream: str, head: str) -> str:
 
 
 def is_ancestor(git: Git, older: str, newer: str) -> bool:
-    """Whether the newer commit holds the older one."""
+    """True if the newer commit contains the older one."""
     with contextlib.suppress(GitFailedError), _commands(git) as commands:
         commands.merge_base(older, newer, is_ancestor=True)
         return True
@@ -162,26 +163,26 @@ def is_ancestor(git: Git, older: str, newer: str) -> bool:
 
 
 def is_shallow(git: Git) -> bool:
-    """Whether the history was cut off when it was fetched."""
+    """True if the history is a shallow clone's."""
     with _commands(git) as commands:
         return bool(commands.rev_parse(is_shallow_repository=True, kill_after_timeout=GIT_SECONDS) == "true")
 
 
 def remotes(git: Git) -> list[str]:
-    """The names of the remotes that this checkout has."""
+    """The names of this checkout's remotes."""
     with _commands(git) as commands:
         return str(commands.remote(kill_after_timeout=GIT_SECONDS)).split()
 
 
 def has_submodules(git: Git) -> bool:
-    """Whether submodules are set up here, so that they must come along."""
+    """True if submodules are initialized here, so that they must be updated too."""
     if not (git.folder / ".gitmodules").exists():
         return False
     return bool(git.run("config", "--get-regexp", r"^submodule\..*\.(url|active)$").output.strip())
 
 
 def _commands(git: Git) -> AbstractContextManager[GitCommands]:
-    """Open GitPython's commands, which raise our own errors."""
+    """Open GitPython's commands, which raise our errors."""
     from supervisor_core.code.git.repository import open_commands
 
     return open_commands(git)
@@ -196,12 +197,12 @@ def _commit(record: str) -> Commit:
 
 
 def _moment(seconds: str) -> datetime:
-    """A commit's time. Git says nothing of one that it can't read; anybody may write any."""
+    """A commit's time. Anybody can write any time, and git leaves out one that it can't read."""
     return datetime.fromtimestamp(min(int(seconds), LATEST) if seconds.isdigit() else 0, UTC)
 
 
 def _file(header: str, fields: Iterable[str]) -> FileChange:
-    """`:100644 100755 1a2b… 3c4d… R087`, then the path; two of them where it is renamed."""
+    """Parse `:100644 100755 1a2b… 3c4d… R087` and the path, or two paths for a rename."""
     _, mode, _, _, kind = header.split(" ")
     rest = iter(fields)
     first = next(rest)
@@ -210,7 +211,7 @@ def _file(header: str, fields: Iterable[str]) -> FileChange:
 
 
 def _occupied(folder: Path, path: str) -> str:
-    """What lies there: the path itself, or a file where a folder of it must be; empty where the way is free."""
+    """The obstacle: the path itself, or a file in the place of one of its folders; empty without one."""
     parts = Path(path).parts
     for number in range(1, len(parts) + 1):
         place = folder.joinpath(*parts[:number])
@@ -223,7 +224,7 @@ def _occupied(folder: Path, path: str) -> str:
 
 
 def _listed(git: Git, paths: Sequence[str], which: str) -> list[str]:
-    """The files of this kind at or below these paths; asked in bites, for a command line has an end."""
+    """The files of this kind at or below these paths, queried in batches, since a command line has a limit."""
     found: list[str] = []
     for start in range(0, len(paths), BITE):
         bite = [f":(top,literal){path}" for path in paths[start : start + BITE]]

@@ -1,4 +1,4 @@
-"""The web addresses of commits, where the remote is on a hosting site whose addresses are known."""
+"""The web addresses of commits on known hosting sites."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PAGES: Mapping[str, str] = {
     "gitea": "/commit/",
     "codeberg": "/commit/",
 }
-"""Between a repository's address and the hash of a commit, by a label of the host's name."""
+"""The part between a repository's address and a commit's hash, by a label of the host's name."""
 
 _HTTPS = re.compile(r"https?://(?:[^@/]*@)?(?P<host>[\w.-]+(?::\d{1,5})?)/(?P<path>[\w./~-]+)", re.ASCII)
 _SSH = re.compile(r"(?:git\+)?ssh://(?:[^@/]*@)?(?P<host>[\w.-]+)(?::\d{1,5})?/(?P<path>[\w./~-]+)", re.ASCII)
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[\w.~-][\w./~-]*)", re.ASCII)
-"""The forms of a remote's address, of letters that a link needn't escape."""
+"""The forms of a remote's address, with characters that a link needn't escape."""
 
 
 class RepositoryAddress(NamedTuple):
@@ -32,7 +32,7 @@ class RepositoryAddress(NamedTuple):
 
 
 def commit_page(remote: str) -> str:
-    """The address of a commit's page up to its hash, for the address of a remote; empty where the site isn't known.
+    """The address of a commit's page up to its hash, for the address of a remote; empty for an unknown site.
 
     A user name, a password or a token in the remote's address is left out.
     """
@@ -44,7 +44,7 @@ def commit_page(remote: str) -> str:
 
 
 def commit_page_of(git: Git, remote: str) -> str:
-    """The same for a remote of a checkout. It's only for show, so no failure of git is one of the caller."""
+    """The address of a commit's page for a remote of a checkout; empty if git fails, since it's optional."""
     try:
         found = git.run("remote", "get-url", "--", remote)
     except SupervisorError:

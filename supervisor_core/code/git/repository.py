@@ -145,7 +145,7 @@ class CheckoutRepository(git.Repo):
 
     @property
     def is_cut(self) -> bool:
-        """Whether some commits don't have the parents that their objects name, as in a shallow clone."""
+        """True if some commits don't have the parents that their objects name, as in a shallow clone."""
         return any((Path(self.common_dir) / name).exists() for name in CUT)
 
 
@@ -186,7 +186,7 @@ def _commit(repository: CheckoutRepository, found: git.Commit) -> Commit:
 
 
 def subject_and_body(message: str) -> tuple[str, str]:
-    """A commit message as git divides it: the first paragraph as one line, and what follows it."""
+    """A commit message as git divides it: the first paragraph as one line, and the rest."""
     lines = message.partition("\0")[0].split("\n")
     first = _next(lines, 0, blank=False)
     end = _next(lines, first, blank=True)
@@ -195,6 +195,6 @@ def subject_and_body(message: str) -> tuple[str, str]:
 
 
 def _next(lines: Sequence[str], start: int, *, blank: bool) -> int:
-    """The next line that is blank, or that isn't; the end where there is none."""
+    """The number of the next blank or non-blank line; the end if there is none."""
     found = (number for number in range(start, len(lines)) if (not lines[number].strip(" \t\r")) == blank)
     return next(found, len(lines))

@@ -1,4 +1,4 @@
-"""The one door to git: one checkout, each call bounded, nobody asked, no hook run, nothing of our environment along."""
+"""Runs git in one checkout: with limits, without prompts and hooks, and without our environment."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.host.web import MASK, without_query
 
 GIT_SECONDS = 10.0
-"""For a look at a checkout, all calls together; a big one on a slow disk takes a second or two."""
+"""The time for inspecting a checkout, all calls together. A large one on a slow disk takes a second or two."""
 
 READING_SECONDS = 30.0
-"""For one look; the history of ten years, or a tree of a hundred thousand files, on a slow disk."""
+"""The time for one query, such as the history of ten years or a tree of 100,000 files on a slow disk."""
 
 READ_BYTES = 32 * 1024 * 1024
-"""Of what is to be read and not only shown: the names of some hundred thousand files."""
+"""The limit for output that is parsed: the names of some hundred thousand files."""
 
 NAMED_CHANGES = 20
 LONGEST_ERROR = 500  # characters of what git says
 LONGEST_SUBJECT = 500
-"""Characters, also of an author's name. What does not print is escaped: these words are anybody's, and terminals show
-them."""
+"""The most characters of a subject or an author's name. Unprintable ones are escaped, since terminals show them."""
 
 KEPT = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
-"""Beside what any program may have: the ways to a remote. The user's own git configuration counts, for it says which
-checkouts are trusted and how a remote is spoken to; what git's own variables say does not."""
+"""The variables that git gets besides the usual ones: those for reaching a remote. The user's git configuration counts,
+since it says which checkouts are trusted and how to reach a remote; git's own variables don't."""
 
 SCRUBBED = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -77,20 +76,20 @@ UNDER_WAY = {
     "sequencer": "revert or cherry-pick",
     "BISECT_LOG": "bisect",
 }
-"""What lies in git's folder while something was begun and not ended."""
+"""The files in git's folder during an unfinished operation."""
 
 LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
-"""What lies in git's folder while it changes something, or was cut off in the middle of that."""
+"""The lock files in git's folder during a change, or after one was cut off."""
 
 SHARED_LOCKS = ("refs/heads/{branch}.lock", "packed-refs.lock")
-"""The same, in the folder that all worktrees of a repository have in common."""
+"""The lock files in the folder that all worktrees of a repository share."""
 
 _CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
 _PATH_FIELD = {"1": 8, "u": 10}  # of a line of `status --porcelain=v2`, how many fields come before the path
 
 
 class GitError(SupervisorError):
-    """Git could not do what it was asked."""
+    """Git couldn't do it."""
 
 
 class GitFailedError(GitError):
@@ -111,9 +110,9 @@ class GitPlaces(NamedTuple):
     own: Path
     """Git's folder for this checkout alone."""
     shared: Path
-    """The one that all worktrees of the repository share."""
+    """The folder that all worktrees of the repository share."""
     top: Path
-    """The topmost folder of the checkout."""
+    """The top folder of the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class CodeState:
     """The state of a checkout, without its remote."""
 
     top: Path
-    """Its topmost folder, which may lie above the one that was asked about."""
+    """Its top folder, which may be above the requested one."""
     head: str
     """The full hash; empty before the first commit."""
     branch: str
@@ -152,8 +151,8 @@ class RemoteDistance(NamedTuple):
 
 
 class Git:
-    """One checkout; `extra` is what its git gets in its environment beside the usual. No call outlasts `deadline`, a
-    moment of the monotonic clock, whatever limit of its own it has."""
+    """One checkout. `extra` are further environment variables for git. No call outlasts `deadline`, a monotonic time,
+    whatever its own limit."""
 
     def __init__(
         self,
@@ -183,7 +182,7 @@ class Git:
         return other
 
     def seconds_left(self, most: float) -> float:
-        """The time that one more step may take, at most `most`; `GitLateError` once the deadline has passed."""
+        """The seconds for one more step, at most `most`; `GitLateError` once the deadline has passed."""
         if self.deadline is None:
             return most
         left = self.deadline - time.monotonic()
@@ -192,7 +191,7 @@ class Git:
         return min(most, left)
 
     def run(self, *words: str, timeout: float = GIT_SECONDS, given: bytes = b"") -> ProgramResult:
-        """Run git in the checkout, whatever comes of it. Its standard input is `given`."""
+        """Run git in the checkout and return its result, failed or not. Its standard input is `given`."""
         seconds = self.seconds_left(timeout)
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         command = ["git", "--no-pager", "-C", str(self.folder), *settings, *words]
@@ -208,11 +207,11 @@ class Git:
         )
 
     def ask(self, *words: str, timeout: float = GIT_SECONDS) -> str:
-        """What git answers; `GitError` with its own words where it fails or is late."""
+        """The output of a git command; `GitError` with git's words if it fails or is late."""
         return self.answer(words[0], self.run(*words, timeout=timeout), timeout)
 
     def answer(self, name: str, ran: ProgramResult, timeout: float) -> str:
-        """The output of a git command that was run; `GitError` where it failed or was late."""
+        """The output of a finished git command; `GitError` if it failed or was late."""
         if ran.timed_out:
             raise GitFailedError(f"`git {name}` timed out after {timeout:.3g} s.", remedy="Check the disk.")
         if not ran.ok:
@@ -222,7 +221,7 @@ class Git:
         return ran.output
 
     def state(self, seconds: float = GIT_SECONDS) -> CodeState:
-        """Read the state of the checkout, within so many seconds."""
+        """Read the state of the checkout, within a time limit."""
         deadline = time.monotonic() + seconds
         own, shared, top = self.places(seconds)
         left = max(deadline - time.monotonic(), 0.1)
@@ -243,7 +242,7 @@ class Git:
         )
 
     def places(self, timeout: float = GIT_SECONDS) -> GitPlaces:
-        """The folders of the checkout; git is asked once."""
+        """The folders of the checkout, from one call of git."""
         if self._places is None:
             self._places = self._find_places(timeout)
         return self._places
@@ -269,15 +268,15 @@ class Git:
 
 
 def git_version() -> str:
-    """Which git there is; `ProgramError` where there is none."""
+    """The version of git; `ProgramError` without git."""
     said = run_command(["git", "--version"], env=git_environment(os.environ), timeout=GIT_SECONDS).output
     return said.strip().removeprefix("git version ")
 
 
 def is_git_running(folder: Path) -> bool:
-    """Whether a git works in this folder or below that nobody sits in front of, as one that outlives its supervisor.
+    """True if a git without a terminal runs in this folder or below, such as one that outlives its supervisor.
 
-    Its lock does not tell: it is given back before the branch is moved, and stays where git is killed.
+    Its lock doesn't show that: git releases it before it moves the branch, and a killed git leaves it.
     """
     import psutil  # seldom needed
 
@@ -291,12 +290,12 @@ def is_git_running(folder: Path) -> bool:
 
 
 def git_message(ran: ProgramResult) -> str:
-    """Its own words and those of its remote, as one line that any terminal may show; no credentials in them."""
+    """Git's words and those of its remote as one line, safe for terminals and without credentials."""
     return safe_message(ran.errors or ran.output) or "No output."
 
 
 def safe_message(words: str) -> str:
-    """Words of git or its remote as one line without credentials. A remote may say anything, an escape sequence too."""
+    """Words of git or its remote as one line without credentials. A remote may send anything, escape sequences too."""
     return one_line(without_credentials(" ".join(words.split())), LONGEST_ERROR)
 
 
@@ -306,7 +305,7 @@ def without_credentials(text: str) -> str:
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What git runs with."""
+    """The environment for git."""
     ways = {name: value for name, value in environ.items() if name.upper() in KEPT}
     return {**safe_environment(environ), **ways, **SCRUBBED}
 
@@ -320,6 +319,6 @@ def _changed(line: str) -> str:
 
 
 def _within_submodule(line: str) -> bool:
-    """Whether this line of the status is of a submodule whose own files have changes."""
+    """True if this status line is about a submodule whose own files have changes."""
     words = line.split(" ", 3)
     return line[:1] in _PATH_FIELD and len(words) > 2 and words[2].startswith("S") and "M" in words[2]

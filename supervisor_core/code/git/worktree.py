@@ -1,4 +1,4 @@
-"""A temporary worktree, in which a change of the code is tried before anybody is stopped for it."""
+"""A temporary worktree, in which a code change is tried before workers are stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supervisor_core.host.programs import ProgramResult
 
 FOLDER = "trials"
 MOST_PATHS = 500
-"""Git compares each file with each path; beyond so many, writing all files is quicker."""
+"""The most paths of a sparse worktree. Git compares each file with each path, so with more, a full one is faster."""
 
 ALWAYS = (".gitattributes",)  # in every folder: which filters and merge drivers there are
 SPARSE = {
@@ -27,26 +27,26 @@ SPARSE = {
     "GIT_CONFIG_KEY_1": "core.sparseCheckoutCone",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""Only for our own calls: the configuration of the checkout is not touched."""
+"""Settings for our own calls. The configuration of the checkout isn't touched."""
 
 SECONDS = OPERATION_SECONDS  # for each of its steps
 LOCK_SECONDS = 60.0
-"""One trial at a time in one state folder; each takes as long as writing the checkout's files."""
+"""The wait for another dry run. Only one runs in a state folder, and each takes as long as a checkout."""
 
 log = logging.getLogger(__name__)
 
 
 class TrialError(GitError):
-    """It could not be tried; that says nothing of whether it would go through."""
+    """The dry run couldn't run, which says nothing about the change."""
 
 
 @contextlib.contextmanager
 def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection[str]) -> Iterator[Git]:
-    """These files of a commit, in a folder of their own that is gone afterwards. The checkout itself is not touched.
+    """A temporary worktree with these files of a commit, removed afterwards. The checkout itself isn't touched.
 
-    It shares the checkout's objects and its configuration, so its filters and merge drivers are the same. Git knows of
-    all the other files and does not write them: in a large checkout that would take most of the time. Large files that
-    live elsewhere (LFS) are not fetched, and submodules are left out.
+    It shares the checkout's objects and configuration, so filters and merge drivers are the same. Git knows the other
+    files but doesn't write them, which would take most of the time in a large checkout. LFS files aren't fetched, and
+    submodules are left out.
     """
     folder = state_dir / FOLDER
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
@@ -77,7 +77,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
 
 
 def remove_stale_trials(git: Git, state_dir: Path) -> None:
-    """Remove what programs left here that were killed, unless a trial is under way."""
+    """Remove what killed programs left here, unless a dry run is in progress."""
     folder = state_dir / FOLDER
     if not folder.is_dir():
         return
@@ -99,7 +99,7 @@ def _alone(folder: Path, seconds: float) -> FileLock:
 
 
 def _pattern(path: str) -> str:
-    """The line that means exactly this path to git, which reads patterns there."""
+    """The pattern that matches exactly this path."""
     escaped = "".join(f"\\{letter}" if letter in "\\*?[]!# " else letter for letter in path)
     return f"{'/' if path not in ALWAYS else ''}{escaped}\n"
 
