@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from supervisor_core.cli import main
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.imports.conversion import Conversion, leaves, quoted, word
 from supervisor_core.config.imports.formats import convert_file
+from supervisor_core.config.imports.running import RunningWorker
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 
 OLD = """\
@@ -169,6 +172,26 @@ class TestCornerstone:
         python.parent.mkdir(parents=True)
         python.symlink_to(sys.executable)
         assert place.convert().document["workers"]["OrionMX"]["python"] == str(python)
+
+    def test_a_running_watcher_in_a_virtual_environment_keeps_that_one(self, place: Place) -> None:
+        python = place.folder / "venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+        words = ("python", "-m", "scripts.watcher.spec_watcher", "--worker-id", "OrionMX", "--config", "{x}")
+        running = RunningWorker(4711, words, os.path.realpath(sys.executable), place.folder)
+        assert running.python == str(python)
+        assert running.command("OrionMX") == ["{python}", *words[1:4], "{worker_id}", "--config", "{{x}}"]
+
+    def test_a_heartbeat_counts_only_for_a_python_process_of_this_host_and_worker(self, place: Place) -> None:
+        state = place.drive / "00_STATE"
+        state.mkdir()
+        for worker_id, hostname in (("Here", socket.gethostname()), ("Elsewhere", "other.example.org")):
+            beat = {"watcher_id": worker_id, "pid": os.getpid(), "hostname": hostname}
+            (state / f"watcher_heartbeat_{worker_id}.json").write_text(json.dumps(beat))
+        (state / "watcher_heartbeat_Broken.json").write_text("{")
+        found = place.convert()
+        assert [*found.document["workers"]] == ["Here"]
+        assert not [note for note in found.notes if "runs as pid" in note], "this test isn't the worker"
 
     def test_without_a_root_there_is_nothing_to_convert(self, place: Place) -> None:
         place.write((OLD % {"root": "x"}).replace("  root: x\n", ""))
