@@ -162,7 +162,9 @@ class ActionCycle:
     def hand_out(self, actions: Mapping[str, Action]) -> None:
         """Note the newest actions of these workers. They replace older ones that haven't begun."""
         for worker_id, action in actions.items():
-            self._open.discard(worker_id)
+            if worker_id in self._open:
+                self._open.remove(worker_id)
+                del self._kinds[worker_id]
             if action.kind is not ActionKind.NONE:
                 self._open.add(worker_id)
                 self._kinds[worker_id] = str(action.kind)

@@ -238,7 +238,6 @@ class Reconciler(Service):
 
     def _let_go(self, worker_id: str) -> None:
         self._show([worker_id])
-        self._cycle.end(worker_id)
         del self.managed[worker_id]
         self._schedule.forget(worker_id)
         self.observer.forget(worker_id)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.common.events import Event, EventType, Subscription
+from supervisor_core.daemon.reconciliation.managed_worker import ActionCycle
+from supervisor_core.workers.planning import Action, ActionKind, Why
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
 OUTCOMES = (EventType.RECONCILE_COMPLETED, EventType.RECONCILE_FAILED)
@@ -77,14 +80,25 @@ def test_a_stop_that_fails_has_failed(world: World) -> None:
     world.run(story())
 
 
-def test_an_action_that_a_newer_plan_replaces_does_not_hold_up_the_outcome(world: World) -> None:
+def test_an_action_that_a_newer_plan_replaces_does_not_hold_up_the_outcome() -> None:
+    published: list[tuple[EventType, dict[str, str], str]] = []
+    cycle = ActionCycle(lambda *outcome: published.append(outcome))
+    now = datetime.now(UTC)
+    start, nothing = Action(ActionKind.START, Why.NOT_RUNNING, now), Action(ActionKind.NONE, Why.PAUSED, now)
+    cycle.hand_out({"North": start, "South": start})
+    cycle.end("South")
+    assert published == []
+    cycle.hand_out({"North": nothing})
+    assert published == [(EventType.RECONCILE_COMPLETED, {"South": "start"}, "")]
+    cycle.end("North", "too late")
+    assert len(published) == 1
+
+
+def test_a_worker_that_is_removed_is_told_of(world: World) -> None:
     async def story() -> None:
         await world.reconciler.start()
         await until(lambda: world.runs("North", "South"))
         heard = world.reconciler.subscribe(OUTCOMES)
-        world.configure(North={"env": {"A": "b"}}, South={"env": {"A": "b"}})
-        world.configure(North={}, South={})
-        await until(lambda: heard.waiting, "an outcome", 60)
         world.configure(South={})
         await until(lambda: any(each.payload["actions"] == {"North": "remove"} for each in waiting(heard)), "its end")
 
