@@ -131,7 +131,7 @@ async def test_a_direct_message_that_mentions_the_bot_is_dealt_with_once_and_an_
     said = await operator.says("@bot pause North", in_=operator.dm())
     await operator.dm().shows("North paused")
     again: dict[str, Any] = {"type": "app_mention", "channel": operator.dm().id, "user": operator.id, "ts": said.said}
-    heard = {"subscription": "app_mention", "channel": operator.dm().channel}
+    heard = {"subscription": "app_mention", "scopes": ["app_mentions:read"], "channel": operator.dm().channel}
     slack.server.world.send_event({**heard, "event": {**again, "text": f"<@{slack.server.world.bot.id}> pause North"}})
     slack.server.people.edit(operator.user, operator.dm().channel, said.said, "resume North")
     await operator.says("status North", in_=operator.dm())
