@@ -137,29 +137,27 @@ def without_password(proxy: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
 
 
-def certificate_problem(error: BaseException | None) -> str:
+def certificate_problem(error: BaseException) -> str:
     """Why a certificate was rejected and what to do, if that caused the error; else empty."""
-    found = _certificate_error(error)
-    if found is None:
-        return ""
-    remedy = OTHER_CAUSES.get(found.verify_code, ADD_ISSUER)
-    return f"certificate rejected: {found.verify_message.rstrip('.')}; {remedy}"
-
-
-def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
     import ssl
 
+    for found in causes_of(error):
+        if isinstance(found, ssl.SSLCertVerificationError) and hasattr(found, "verify_code"):
+            remedy = OTHER_CAUSES.get(found.verify_code, ADD_ISSUER)
+            return f"certificate rejected: {found.verify_message.rstrip('.')}; {remedy}"
+    return ""
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """The error and everything that caused it. Libraries keep causes in several places."""
     seen: set[int] = set()
     todo: list[object] = [error]
     while todo:
         found = todo.pop()
-        if not isinstance(found, BaseException) or id(found) in seen:
-            continue
-        seen.add(id(found))
-        if isinstance(found, ssl.SSLCertVerificationError) and hasattr(found, "verify_code"):
-            return found
-        todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]
-    return None
+        if isinstance(found, BaseException) and id(found) not in seen:
+            seen.add(id(found))
+            yield found
+            todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]
 
 
 def _checked_proxy(name: str, value: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from supervisor_core.host.network import Network, NetworkError, certificate_problem
+from supervisor_core.host.network import PORTS, Network, NetworkError, causes_of, certificate_problem
 from supervisor_core.version import __version__
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ USER_AGENT = f"supervisor-chatops/{__version__}"
 _KEEPING = frozenset({307, 308})
 """Redirects that a request with a body follows; one without a body follows all of `_MOVED`."""
 _MOVED = _KEEPING | {301, 302, 303}
-_PORTS = {"http": 80, "https": 443}
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b")
 
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addresses
 
@@ -110,7 +110,7 @@ def is_same_host(url: str, target: str) -> bool:
 
 
 def _door(parts: SplitResult) -> tuple[str, int | None]:
-    return parts.scheme, parts.port or _PORTS.get(parts.scheme)
+    return parts.scheme, parts.port or PORTS.get(parts.scheme)
 
 
 @contextlib.contextmanager
@@ -125,7 +125,9 @@ def _in_words() -> Iterator[None]:
     except requests.Timeout:
         raise NoHttpResponse("no response in time") from None
     except requests.exceptions.ProxyError as error:
-        raise NoHttpResponse(f"the proxy refuses the request{_cause(error)}") from None
+        status = _TUNNEL.search(str(error))
+        refused = f"the proxy responds with HTTP {status[1]}" if status else f"the proxy can't be used{_cause(error)}"
+        raise NoHttpResponse(certificate_problem(error) or refused) from None
     except requests.exceptions.SSLError as error:
         raise NoHttpResponse(certificate_problem(error) or f"no trusted connection{_cause(error)}") from None
     except requests.ConnectionError as error:
@@ -136,18 +138,11 @@ def _in_words() -> Iterator[None]:
 
 def _cause(error: BaseException) -> str:
     """The system's text for an error, without the address."""
-    seen: set[int] = set()
-    todo: list[object] = [error]
-    while todo:
-        found = todo.pop()
-        if not isinstance(found, BaseException) or id(found) in seen:
-            continue
-        seen.add(id(found))
+    for found in causes_of(error):
         if isinstance(found, socket.gaierror):
             return ": unknown hostname"
         if isinstance(found, OSError) and isinstance(found.errno, int) and not isinstance(found, ssl.SSLError):
             return f": {os.strerror(found.errno)}"
-        todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]
     return ""
 
 

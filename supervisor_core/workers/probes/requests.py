@@ -146,9 +146,9 @@ async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop, bound:
     async with _connected(*door, probe.timeout, off_loop, first_tls) as (reader, writer):
         if proxy.hostname and parts.scheme == "https":
             writer.write(_tunnel(parts, host, proxy))
-            status, phrase = await _head(reader)
+            status, _ = await _head(reader)
             if status not in _TUNNEL:
-                raise _BadAnswer(f"the proxy responded {status} {phrase}".rstrip())
+                raise _BadAnswer(f"the proxy responds with HTTP {status}")
             assert tls is not None  # noqa: S101 (the URL is one of https)
             await writer.start_tls(tls, server_hostname=host)
             writer.write(_request(parts, host))

@@ -94,6 +94,18 @@ async def test_everything_goes_through_the_proxy(home: SlackHome, slack: Playgro
         assert CREDENTIALS.partition(":")[2] not in home.whole_log()
 
 
+async def test_a_proxy_may_have_tls_itself(home: SlackHome, slack: Playground, tmp_path: Path) -> None:
+    with behind_a_proxy(tmp_path, slack) as network:
+        port = urlsplit(network.proxy_url).port or 0
+        with with_tls(network.authority.signed(), port) as outer:
+            write_env(home, {**network.environ, "HTTPS_PROXY": f"https://{CREDENTIALS}@localhost:{outer}"})
+            await started(home, slack)
+            card = await slack.user("operator").says("@bot pause hotfix")
+            await card.shows("paused")
+            await settled(home)
+        assert set(network.proxy.asked) == {f"CONNECT {SLACK}:443"}
+
+
 async def test_what_no_proxy_lists_and_this_host_go_without_it(
     home: SlackHome, slack: Playground, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -106,8 +107,17 @@ def test_the_password_of_a_proxy_is_sent_and_a_wrong_one_told(client: Client, pl
     for target in ("https://receiver.test/", "http://plain.invalid/"):
         assert client(place, {"ALL_PROXY": url, **place.trusted}, target) == "responded 200"
     words = client(place, place.environ(**place.trusted), "https://receiver.test/")
-    assert "proxy" in words
-    assert "p@ss" not in words
+    assert words == "the proxy responds with HTTP 407"
+
+
+@by_both
+def test_a_proxy_with_tls_is_spoken_to_with_tls(client: Client, place: Place) -> None:
+    with with_tls(place.authority.signed(), urlsplit(place.proxy_url).port or 0) as port:
+        environ = {"ALL_PROXY": f"https://localhost:{port}"}
+        for target in ("https://receiver.test/", "http://plain.invalid/"):
+            assert client(place, {**environ, **place.trusted}, target) == "responded 200"
+            assert client(place, environ, target).startswith(UNTRUSTED)
+    assert len(place.proxy.asked) == 2
 
 
 @by_both
