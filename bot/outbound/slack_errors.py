@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -38,14 +39,19 @@ def failure_text(error: Exception) -> str:
     if isinstance(error, ClientHttpProxyError):
         return f"the proxy responds with HTTP {error.status}"
     if isinstance(error, ClientProxyConnectionError):
-        return f"no connection to the proxy {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
+        return f"no connection to the proxy {error.host}:{error.port} ({_system_text(error.os_error)})"
     if isinstance(error, ClientConnectorError):
-        return f"no connection to {error.host}:{error.port} ({error.os_error.strerror or error.os_error})"
+        return f"no connection to {error.host}:{error.port} ({_system_text(error.os_error)})"
     if isinstance(error, ClientResponseError):  # its text contains the URL with a ticket
         return f"it responds with HTTP {error.status}"
     if isinstance(error, TimeoutError):
         return "no response in time"
     return describe(error)
+
+
+def _system_text(error: OSError) -> str:
+    """The system's text. That of asyncio repeats the address; an unknown hostname has a negative number."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 def explain(error: SlackApiError) -> str:

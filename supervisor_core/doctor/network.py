@@ -7,6 +7,7 @@ is asked for its front page over the same route, and any answer will do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from supervisor_core.config.fields import SecretUrl, mask_url
@@ -29,7 +30,9 @@ def check_network(config: SupervisorConfig) -> CheckResult:
     try:
         list(network.proxy_variables())
         ways = {host: network.proxy(url) or "" for host, url in _urls(config)}
-        files = [f"{path} ({name})" for name, path in network.certificate_files()]
+        named: dict[Path, list[str]] = {}
+        for name, path in network.certificate_files():
+            named.setdefault(path, []).append(name)
         network.tls()
     except NetworkError as error:
         return CheckResult(NETWORK, False, error.message.rstrip("."), error.remedy)
@@ -37,8 +40,8 @@ def check_network(config: SupervisorConfig) -> CheckResult:
     parts = [f"{_some(ways, proxy)} through {without_password(proxy)}" for proxy in proxies]
     direct = _some(ways, "")
     parts += [f"{direct} directly" if proxies else "no proxy"] if direct or not proxies else []
-    trusted = f"the system's certificates and {' and '.join(files)}" if files else "the system's certificates"
-    return CheckResult(NETWORK, True, f"{'; '.join(parts)}; trusts {trusted}")
+    trusted = ["the system's certificates", *(f"{path} ({', '.join(names)})" for path, names in named.items())]
+    return CheckResult(NETWORK, True, f"{'; '.join(parts)}; trusts {' and '.join(trusted)}")
 
 
 def _some(ways: dict[str, str], proxy: str) -> str:
