@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
+from enum import Enum
 
 import supervisor_core
 from supervisor_core import compatibility
@@ -28,8 +29,9 @@ def rows(module: object, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def arguments(thing: object) -> str:
-    """`(db, supervisor_id)` of a function; a class is described by its examples."""
-    if not inspect.isfunction(thing):
+    """`(db, supervisor_id)` of a function or a class that can be called."""
+    abstract = inspect.isclass(thing) and (issubclass(thing, Enum) or getattr(thing, "_is_protocol", False))
+    if abstract or not callable(thing):
         return ""
     parameters = inspect.signature(thing).parameters.values()
     return f"({', '.join(each.name for each in parameters if each.kind is not each.KEYWORD_ONLY)})"

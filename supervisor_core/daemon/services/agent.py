@@ -100,10 +100,11 @@ class SupervisorAgent:
             raise ValueError(f"heartbeat_seconds must be a number of seconds, or 0 for none, not {heartbeat_seconds!r}")
         self.supervisor_id = supervisor_id
         self._name = str(supervisor_id)
+        self.db = db
         self._database = transactions(db)
         self.team_manager = TeamManager(self._database, supervisor_id, clock=clock)
         """Its teams. Every call blocks for as long as the database takes."""
-        self._bus = event_bus
+        self.event_bus = event_bus
         self._clock = clock
         self._elsewhere = elsewhere or Blocking(THREADS)
         self._heartbeat = HeartbeatLoop(self._beat, heartbeat_seconds)
@@ -285,7 +286,7 @@ class SupervisorAgent:
         level = logging.ERROR if move is SupervisorMove.FAIL else logging.INFO
         log.log(level, "supervisor %s is %s (was %s)%s", self.supervisor_id, to, before, why)
         kind = EVENTS.get(move)
-        if self._bus is None or kind is None:
+        if self.event_bus is None or kind is None:
             return
         now = self._clock()
         payload = {
@@ -295,7 +296,7 @@ class SupervisorAgent:
             "reason": reason or None,
         }
         try:
-            taken = self._bus.publish(Event(kind, self._name, now, payload))
+            taken = self.event_bus.publish(Event(kind, self._name, now, payload))
             if isinstance(taken, Awaitable):
                 async with asyncio.timeout(PUBLISH_SECONDS):
                     await taken

@@ -78,7 +78,8 @@ def test_the_life_of_the_document(db: DatabaseService, database_url: str) -> Non
 
     async def story() -> None:
         agent = SupervisorAgent(supervisor_id, db, event_bus)
-        assert (agent.supervisor_id, agent.running, agent.status) == (supervisor_id, False, "SPAWNING")
+        assert (agent.supervisor_id, agent.db, agent.event_bus) == (supervisor_id, db, event_bus)
+        assert (agent.running, agent.status) == (False, "SPAWNING")
         await agent.start()
         assert (agent.running, agent.status) == (True, "ACTIVE")
         await agent.pause()
