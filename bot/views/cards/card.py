@@ -194,7 +194,8 @@ def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list
     said = [people]
     failed = tried(jobs)
     paused = has_ended(jobs) and not failed and first.handler == "pause"
-    if first.label and not paused:
+    resumed = len(jobs) == 1 and first.worker_id in about.resumed
+    if first.label and (resumed or not paused):  # the headline of a pause ends with it, until it names who resumed
         said.append(f"label: {inert(first.label, LINE)}")
     if note := first.params.get(NOTE_KEY):
         said.append(f"note: {inert(str(note), LINE)}")

@@ -200,6 +200,13 @@ def test_a_worker_that_rests_has_resume_until_somebody_has_resumed_it(paused: Jo
     assert "stays paused" not in json.dumps(done)
 
 
+def test_a_pause_keeps_its_label_once_somebody_has_resumed_it() -> None:
+    paused = job(outcome=PAUSED, label="disk swap")
+    assert json.dumps(command_card([paused], NOW)).count("disk swap") == 1
+    by = job(handler="resume", issuer=ANNA, outcome=Outcome.done())
+    assert "label: disk swap" in json.dumps(command_card([paused], NOW, CardContext(resumed={"OrionMX": by})))
+
+
 def test_of_several_paused_workers_those_still_paused_keep_their_button() -> None:
     both = [job("North", outcome=PAUSED), job("South", outcome=PAUSED)]
     by = job("North", handler="resume", issuer=ANNA, outcome=Outcome.done())
