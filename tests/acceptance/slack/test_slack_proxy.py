@@ -106,9 +106,7 @@ async def test_a_proxy_may_have_tls_itself(home: SlackHome, slack: Playground, t
         assert set(network.proxy.asked) == {f"CONNECT {SLACK}:443"}
 
 
-async def test_what_no_proxy_lists_and_this_host_go_without_it(
-    home: SlackHome, slack: Playground, tmp_path: Path
-) -> None:
+async def test_this_host_is_reached_without_the_proxy(home: SlackHome, slack: Playground, tmp_path: Path) -> None:
     with behind_a_proxy(tmp_path, slack) as network:
         slack.server.world.base_url = f"https://localhost:{network.tls_port}"
         write_env(home, network.environ)

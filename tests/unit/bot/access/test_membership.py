@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 import pytest
+from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.access.people import People
 from bot.access.rules import Person, membership
 from bot.doctor.people import user_problem
 from bot.views.answers.refusals import Membership
@@ -48,3 +51,25 @@ def test_an_id_by_which_slack_sends_nothing_gets_no_rights_and_doctor_names_the_
     assert found is not None
     assert "W0OLD (W0OLD) gets no rights: Slack calls this person U0NEW" in found.message
     assert found.remedy == "Write U0NEW instead of W0OLD."
+
+
+class OldOrganization:
+    """Slack for an organization whose user groups list people by their ids there."""
+
+    async def users_info(self, user: str) -> dict[str, Any]:
+        return {"user": {"id": user, "enterprise_user": {"id": user.replace("U", "W"), "teams": [HOME]}}}
+
+    async def usergroups_users_list(self, usergroup: str) -> dict[str, Any]:
+        return {"users": ["W0ANN"]}
+
+
+async def groups_of(user: str) -> frozenset[str]:
+    found = await People(cast("AsyncWebClient", OldOrganization()), {"S0OPS"}).person(user)
+    assert found is not None
+    assert found.id == user, "no right and no vote counts by the id in the organization"
+    return found.groups
+
+
+def test_a_user_group_may_list_people_by_their_id_in_the_organization() -> None:
+    assert asyncio.run(groups_of("U0ANN")) == {"S0OPS"}
+    assert asyncio.run(groups_of("U0BEN")) == set()
