@@ -25,7 +25,7 @@ from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.grammar import render
+from supervisor_core.commands.grammar import commit_word, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.errors import CommandText, SupervisorError, TemporaryError
@@ -33,7 +33,7 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitoring
 from supervisor_core.intake.approvals.service import NothingToDo
-from supervisor_core.intake.submission import Gateway
+from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
 from supervisor_core.storage.audit.chain import AuditEntry
 
 ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
@@ -154,12 +154,14 @@ class CommandRequests:
         self,
         config: SupervisorConfig,
         gateway: Gateway,
+        find: FindCommit,
         access: AccessChecks,
         handlers: Mapping[str, QueryHandler],
         submitted: Callable[[], None],
     ) -> None:
         self._config = config
         self._gateway = gateway
+        self._find = find
         self._access = access
         self._mistakes = Mistakes(config, access.rules)
         self._handlers = handlers
@@ -243,8 +245,12 @@ class CommandRequests:
         bound = replace(command, params={**command.params, STATE_PARAM: request.seen}) if request.seen else command
         submit = partial(self._gateway.submit, bound, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
+            if commit_word(request.text, command):
+                await previews(ask_if_commit, request.text, command, self._find)
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
             await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
+        except GrammarError as error:
+            return await self._mistaken(request, error)
         except NothingToDo as nothing:
             told = text_message(f":ballot_box_with_check: {escape(str(nothing))}")
             return Response(messages=(whisper(request, told, replace=_replaces_own(request)),))

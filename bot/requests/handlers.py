@@ -92,6 +92,7 @@ def build_handlers(
     commands = CommandRequests(
         config=config,
         gateway=Gateway(config, LocalCarrier(ledger), approvals),
+        find=context.code.find,
         access=access,
         handlers={**queries, **schedules.handlers()},
         submitted=context.filed,

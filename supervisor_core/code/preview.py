@@ -15,7 +15,7 @@ from typing import Any
 
 from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
 from supervisor_core.code.checkout import Checkout, checkout_of
-from supervisor_core.code.git.history import commits
+from supervisor_core.code.git.history import commits, resolve_commit
 from supervisor_core.code.git.hosting import commit_page_of
 from supervisor_core.code.planning import make_plan, preview_state, try_plan
 from supervisor_core.commands.catalog import CATALOG
@@ -235,11 +235,28 @@ def preview(host: HostContext, command: Command) -> list[Preview]:
 def recent_commits(host: HostContext, worker_ids: Sequence[str], most: int) -> list[Commit]:
     """The newest commits that a rollback of these workers can revert, newest first; none if they run from several
     checkouts."""
+    site = _only_checkout(host, worker_ids)
+    return _revertable(site, most) if site else []
+
+
+def find_commit(host: HostContext, worker_ids: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
+    """The commit of this hash in the checkout of these workers, and its place among the newest ones that a rollback can
+    revert: 1 for the newest, 0 if it isn't among them. None if there's no such commit, or several checkouts."""
+    site = _only_checkout(host, worker_ids)
+    found = resolve_commit(site.git, name) if site else ""
+    if site is None or not found.startswith(name.lower()):  # a branch may have such a name, too
+        return None
+    newest = [commit.hash for commit in _revertable(site, most)]
+    return commits(site.git, found, most=1, first_parents=True)[0], newest.index(found) + 1 if found in newest else 0
+
+
+def _only_checkout(host: HostContext, worker_ids: Sequence[str]) -> Checkout | None:
     host = replace(host, deadline=time.monotonic() + PREVIEW_SECONDS)
     sites = {site.top: site for site in (checkout_of(host, host.config.worker(each)) for each in worker_ids)}
-    if len(sites) != 1:
-        return []
-    (site,) = sites.values()
+    return next(iter(sites.values())) if len(sites) == 1 else None
+
+
+def _revertable(site: Checkout, most: int) -> list[Commit]:
     line = commits(site.git, "HEAD", most=most + 1, first_parents=True)
     return line[:most] if len(line) > most else line[:-1]  # the first commit can't be reverted
 

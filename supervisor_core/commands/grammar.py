@@ -21,6 +21,8 @@ ADDRESS = "/supervisor"
 _MENTIONED = re.compile(r"\s*<@[A-Za-z0-9]+(?:\|[^<>]*)?>[\s:;,.!]*")
 """`@supervisor`, `@supervisor:` or `@supervisor,` at the start of a message."""
 
+_HASH = re.compile(r"[0-9A-Fa-f]{4,40}")
+
 MAX_MENDED = 4  # mistakes in one line that a suggestion corrects; with more of them it would be a guess
 
 
@@ -39,6 +41,17 @@ def parse(text: str, context: GrammarContext) -> Command:
             label = error.label if isinstance(error, LabelError) else None
             error.suggest((f"Use “{label}”: " if label else "Did you mean: ", CommandText(error.suggestion)))
         raise
+
+
+def commit_word(text: str, command: Command) -> str:
+    """The label of a rollback without a number, if it may be the hash of a commit; empty otherwise. In quotes, or
+    after a number, it's a label."""
+    one = command.name == "rollback" and command.params.get("commits_back") == 1
+    if not one or not _HASH.fullmatch(command.label or ""):
+        return ""
+    words = [word for word in split_words(text) if not word.is_note]
+    numbered = any(word.text == "1" for word in words)
+    return "" if numbered or not words or words[-1].quoted else words[-1].text
 
 
 def render(command: Command) -> str:

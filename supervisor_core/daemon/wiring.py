@@ -30,6 +30,7 @@ from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
+from supervisor_core.intake.submission import FindCommit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext
 
@@ -55,6 +56,7 @@ class CodeReader:
     preview: Observe
     commits: Callable[[Sequence[str], int], Sequence[Commit]]
     """The newest commits of these workers' checkout that can be reverted, at most so many."""
+    find: FindCommit
 
 
 def build_code_reader(parts: DaemonContext) -> CodeReader:
@@ -68,7 +70,12 @@ def build_code_reader(parts: DaemonContext) -> CodeReader:
 
         return recent_commits(host(), worker_ids, most)
 
-    return CodeReader(observer(host), commits)
+    def find(worker_ids: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
+        from supervisor_core.code.preview import find_commit
+
+        return find_commit(host(), worker_ids, name, most)
+
+    return CodeReader(observer(host), commits, find)
 
 
 def build_scheduler(

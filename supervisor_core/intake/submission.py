@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.grammar import parse
-from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.grammar import commit_word, parse, render
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
 from supervisor_core.common.errors import RefusedError
@@ -47,6 +48,28 @@ class Submitted:
     def task_id(self) -> str:
         """The command id."""
         return self.command.task_id
+
+
+FindCommit = Callable[[Sequence[str], str, int], tuple[Commit, int] | None]
+"""Finds a commit by its hash in the checkout of these workers, with its place among so many newest ones, or 0."""
+
+
+def ask_if_commit(text: str, command: Command, find: FindCommit) -> None:
+    """Raise `NearMiss` for a rollback whose label is a commit of the checkout: it would revert the newest commit,
+    whichever was meant. It blocks."""
+    word = commit_word(text, command)
+    most = next(each.high for each in CATALOG["rollback"].parameters if each.name == "commits_back")
+    found = find(command.workers, word, most) if word else None
+    if found is None:
+        return
+    commit, place = found
+    where = {0: f"It isn't one of the {most} newest, which a rollback can revert.", 1: "It's the newest."}
+    said = where.get(place, f"It's number {place} from the newest.")
+    error = NearMiss(f"{excerpt(word)} is the commit {commit}. {said} A rollback takes a number.", (word,))
+    known = replace(command, label=None, params={**command.params, "commits_back": place or 1})
+    error.suggestion = render(known) if place else None
+    error.otherwise = render(command)
+    raise error
 
 
 class Gateway:

@@ -20,7 +20,7 @@ from bot.views.blocks import (
     section,
 )
 from bot.views.buttons import EFFECTS, command_button, confirm
-from bot.views.text import escape, fit, in_code
+from bot.views.text import escape, fit, in_code, phrase_markup
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk
@@ -86,7 +86,7 @@ def mistake(
 ) -> Content:
     """The message. `meant`: the nearest valid commands as they are typed; `offered`: those with a button, and whether
     each asks for an approval; `use`: the text of the first button, instead of its command."""
-    lines = [f":warning: {escape(fit(message, SAID))}"]
+    lines = [f":warning: {phrase_markup((fit(message, SAID),))}"]
     if meant:
         lines.append("Did you mean " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant) + "?")
     if choice is not None and choice.left:

@@ -10,9 +10,9 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.service import Blocking
-from supervisor_core.daemon.wiring import build_approvals
+from supervisor_core.daemon.wiring import build_approvals, build_code_reader
 from supervisor_core.intake.filing import LocalCarrier
-from supervisor_core.intake.submission import Gateway
+from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job
 from supervisor_core.jobs.results import progress_document, result_document
@@ -54,6 +54,7 @@ class CommandReceiver:
             command = gateway.parse(str(request["text"]))
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):
                 return {}
+            ask_if_commit(str(request["text"]), command, build_code_reader(context).find)
             issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, str(request["task_id"])).command
         except SupervisorError as error:
             return {"refused": str(error), "is_usage": isinstance(error, UsageError)}

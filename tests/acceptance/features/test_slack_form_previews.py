@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,27 @@ async def test_an_update_is_previewed_too_and_several_workers_have_their_option(
         await modal.becomes("Adds 1 commit")
         await modal.shows("data/more.txt +1 -0")
         await modal.shows("Keep going")
+
+
+async def test_a_rollback_to_a_commit_is_asked_about_and_a_label_that_is_none_stays_a_label(
+    tmp_path: Path, slack: Playground
+) -> None:
+    with a_code_home_in_slack(tmp_path, ("OrionMX", "Second")) as home:
+        await started(home, slack)
+        operator = slack.user("operator")
+        before = home.clones.checkout.git("rev-parse", "--short", "HEAD~1")
+        assert before[0].isalpha(), "one that starts like a number is refused as a number"
+        answer = await operator.slash(f"/supervisor rollback OrionMX {before}")
+        await answer.is_private()
+        for words in (f"is the commit {before}", "number 2 from the newest", "/supervisor rollback OrionMX 2"):
+            await answer.shows(words)
+        await answer.shows(f"/supervisor rollback OrionMX 1 {before}")
+        assert home.rows("select * from approvals_t") == []
+        refused = await asyncio.to_thread(home.supervisor, "rollback", "OrionMX", before)
+        assert (refused.returncode, f"is the commit {before}" in refused.stderr) == (2, True)
+        assert home.rows("select * from jobs_t") == []
+        await answer.button("rollback OrionMX 2").click(confirm=True)
+        await slack.channel("ops").shows("Roll back 2 commits on OrionMX")
+        await operator.slash("/supervisor rollback OrionMX deadbeef")
+        card = await slack.channel("ops").shows("Roll back 1 commit on OrionMX")
+        await card.shows("deadbeef")

@@ -51,5 +51,6 @@ def pages_of(
 
     judging = AccessChecks(People(client, ()), AccessRules(config.slack, config.teams, config.workers, team))
     heard = partial(EventBus().subscribe, name="home")
-    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain, CodeReader(nothing, nothing))
+    code = CodeReader(nothing, nothing, nothing)
+    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain, code)
     return HomePages(config, judging, AllowedCommands(config, judging), MessageComposer(), ledger, doors)

@@ -24,7 +24,7 @@ def no_previews(modals: Modals, config: SupervisorConfig) -> FormPreviews:
     async def objection(_user: str, _command: Command) -> str:
         return "Nobody may look."
 
-    return FormPreviews(modals, config, CodeReader(nothing, nothing), objection)
+    return FormPreviews(modals, config, CodeReader(nothing, nothing, nothing), objection)
 
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}

@@ -127,9 +127,10 @@ class SlackRoom:
         allowed = AllowedCommands(self.desk.config, access)
         pending = PendingApprovals(self._waiting, allowed.all_approvals)
         queries = {APPROVALS: reply_with(pending.answer)}
-        commands = CommandRequests(self.desk.config, self.desk.gateway, access, queries, lambda: None)
+        code = build_code_reader(self.desk.parts)
+        commands = CommandRequests(self.desk.config, self.desk.gateway, code.find, access, queries, lambda: None)
         modals = NotedModals(self.forms)
-        previews = FormPreviews(modals, self.desk.config, build_code_reader(self.desk.parts), access.objection)
+        previews = FormPreviews(modals, self.desk.config, code, access.objection)
         forms = FormActions(modals, self.desk.config, previews, self._offered, commands.handle)
         handlers = SimpleNamespace(
             commands=commands,

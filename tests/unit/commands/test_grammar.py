@@ -8,7 +8,7 @@ import pytest
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.grammar import parse, render
+from supervisor_core.commands.grammar import commit_word, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import CommandText, UsageError, as_in_shell
@@ -508,3 +508,25 @@ def test_every_command_is_rendered_with_its_target() -> None:
         for example in definition.examples:
             command = parse(example, DEFAULT)
             assert command.target in render(command)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("rollback OrionMX abc1234", "abc1234"),
+        ("rollback OrionMX ABC1234 -- note 1", "ABC1234"),
+        ("rollback OrionMX " + "a" * 40, "a" * 40),
+        ("rollback OrionMX 1 abc1234", ""),
+        ("rollback OrionMX 2 abc1234", ""),
+        ('rollback OrionMX "abc1234"', ""),
+        ("rollback OrionMX abc", ""),
+        ("rollback OrionMX " + "a" * 41, ""),
+        ("rollback OrionMX abc1234 hotfix", ""),
+        ("rollback OrionMX hotfix", ""),
+        ("pause OrionMX abc1234", ""),
+    ],
+)
+def test_a_label_that_may_be_a_commit_is_one_word_of_a_rollback_without_a_number(text: str, word: str) -> None:
+    command = parse(text, SEVERAL)
+    assert commit_word(text, command) == word
+    assert (command.label or "") in text, "the label stays legal"
