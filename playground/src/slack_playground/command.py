@@ -126,6 +126,7 @@ async def _serve(server: Server) -> int:
     lines |= {"SLACK_APP_TOKEN": world.app_token}
     if server.delivery.request_url:
         lines |= {"SLACK_SIGNING_SECRET": world.signing_secret}
+        lines |= {"SLACK_CLIENT_ID": world.client_id, "SLACK_CLIENT_SECRET": world.client_secret}
     for name, value in lines.items():
         print(f"{name}={value}")  # noqa: T201
     print(f"{world.base_url}/", flush=True)  # noqa: T201

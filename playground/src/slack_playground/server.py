@@ -21,6 +21,7 @@ from slack_playground.values import PlaygroundError, Timings
 from slack_playground.web_api.bot_endpoints import BotHttp
 from slack_playground.web_api.chat import post_what_is_due
 from slack_playground.web_api.dispatcher import Dispatcher
+from slack_playground.web_api.oauth import OAuthHttp
 from slack_playground.world.grants import Grants
 from slack_playground.world.manifest import App
 from slack_playground.world.world import World
@@ -66,6 +67,7 @@ class Server:
         application.add_routes(
             [
                 web.route("*", "/api/{method}", self._dispatcher.handle),
+                web.get("/oauth/v2/authorize", OAuthHttp(self.world, self.grants, self.delivery).authorize),
                 web.get("/link/", self.sockets.handle),
                 web.post("/commands/{team}/{key}", bot.response_url),
                 web.post("/actions/{team}/{key}", bot.response_url),

@@ -72,6 +72,19 @@ from slack_sdk import WebClient
 answer = WebClient(token=os.environ["SLACK_API_TOKEN"]).chat_postMessage(channel="#random", text="hello", ts="1.1")
 assert answer["warning"] == "superfluous_arg"
 """
+OAUTH_BOT = """
+import os
+from slack_bolt import App
+
+os.chdir(os.environ["HOME"])
+app = App()
+
+@app.event("app_mention")
+def called(say):
+    say("installed and here")
+
+app.start(3000)
+"""
 WRONG = SCRIPT.replace("#random", "#nowhere")
 MISSING = "import a_package_that_is_not_there"
 
@@ -79,6 +92,7 @@ BOTS = [
     (SOCKET_BOT, Example("", "bot.py", "", both(commanded("/beep"), mentioned), socket=True), PASSED),
     (ASYNC_BOT, Example("", "bot.py", "", scenarios.reacts_to_messages, socket=True), PASSED),
     (HTTP_BOT, Example("", "bot.py", "", scenarios.greets), PASSED),
+    (OAUTH_BOT, Example("", "bot.py", "", mentioned, oauth=True), PASSED),
     (SCRIPT, Example("", "bot.py", "", scenarios.finishes), PASSED),
     (WRONG, Example("", "bot.py", "", scenarios.finishes), FAILED),
     (MISSING, Example("", "bot.py", "", scenarios.finishes), NOT_RUN),
@@ -97,18 +111,19 @@ def test_a_bot_that_knows_nothing_of_the_playground_runs(
 
 
 def test_every_file_is_in_the_table_with_a_reason_if_it_is_not_run(tmp_path: Path) -> None:
-    for name in ("app.py", "oauth_app.py", "brand_new.py", "empty.py", "__init__.py"):
+    for name in ("app.py", "dialogs_app.py", "brand_new.py", "empty.py", "__init__.py"):
         path = tmp_path / "examples" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("" if name == "empty.py" else "x = 1\n")
     found = {each.path: each for each in catalog({"bolt-python": tmp_path})}
-    assert set(found) == {"examples/app.py", "examples/oauth_app.py", "examples/brand_new.py"}
+    assert set(found) == {"examples/app.py", "examples/dialogs_app.py", "examples/brand_new.py"}
     assert found["examples/app.py"].scenario
-    assert found["examples/oauth_app.py"].reason == REASONS["*oauth*"]
+    assert found["examples/dialogs_app.py"].reason == REASONS["*/dialogs_app.py"]
     assert found["examples/brand_new.py"].reason == "It isn't in the catalog yet."
-    result = run(found["examples/oauth_app.py"], tmp_path, sys.executable)
-    assert result == Result(found["examples/oauth_app.py"], NOT_RUN, REASONS["*oauth*"])
+    dialogs = found["examples/dialogs_app.py"]
+    result = run(dialogs, tmp_path, sys.executable)
+    assert result == Result(dialogs, NOT_RUN, REASONS["*/dialogs_app.py"])
     shown = table([result, replace(result, result=FAILED, reason="a | b")])
     assert "## bolt-python" in shown
-    assert "| examples/oauth_app.py |  | not run | The playground has no OAuth. |" in shown
+    assert "| examples/dialogs_app.py |  | not run | Dialogs came before modals;" in shown
     assert "a · b" in shown

@@ -21,8 +21,8 @@ PAGE = ROOT / "playground" / "docs" / "sdk-examples.md"
 CONSTRAINTS = ROOT / "constraints.txt"
 ADDRESS = "https://github.com/slackapi"
 FRAMEWORKS = (
-    "aiohttp aiohttp-devtools bottle cherrypy falcon fastapi flask gunicorn pyramid sanic setuptools<81 starlette"
-    " tornado uvicorn websocket-client websockets"
+    "aiohttp aiohttp-devtools aiosqlite bottle cherrypy databases falcon fastapi flask greenlet gunicorn pyramid sanic"
+    " setuptools<81 sqlalchemy starlette tornado uvicorn websocket-client websockets"
 )
 HEAD = """# The examples of Slack's Python SDKs
 

@@ -27,6 +27,7 @@ class Example:
     reason: str = ""
     socket: bool = False
     route: str = EVENTS
+    oauth: bool = False
 
     @property
     def is_script(self) -> bool:
@@ -111,6 +112,33 @@ def _bolt() -> Iterator[Example]:
     )
 
 
+def _oauth() -> Iterator[Example]:
+    def http(path: str, scenario: Scenario, client: str = "sync", start: str = "python {file}") -> Example:
+        place = f"examples/{path}"
+        return Example(BOLT, place, f"{client}, HTTP, OAuth", scenario, start, oauth=True)
+
+    yield http("oauth_app.py", both(mentioned, scenarios.command_opens_modal))
+    yield http("oauth_app_settings.py", both(mentioned, scenarios.command_opens_modal))
+    yield http("oauth_sqlite3_app.py", mentioned)
+    yield http("oauth_sqlite3_app_bot_only.py", mentioned)
+    yield http("oauth_sqlite3_app_org_level.py", both(mentioned, commanded("/org-level-command")))
+    yield http("sqlalchemy/oauth_app.py", mentioned, start=FLASK)
+    yield http("sqlalchemy/async_oauth_app.py", mentioned, "async")
+    yield http("flask/oauth_app.py", mentioned, start=FLASK)
+    yield http("wsgi/oauth_app.py", mentioned, start=GUNICORN)
+    yield http("falcon/oauth_app.py", mentioned, start=GUNICORN)
+    for name in ("asgi", "fastapi", "starlette"):
+        yield http(f"{name}/oauth_app.py", mentioned, start=UVICORN)
+        yield http(f"{name}/async_oauth_app.py", mentioned, "async", UVICORN)
+    for name in ("bottle", "cherrypy", "pyramid", "tornado"):
+        yield http(f"{name}/oauth_app.py", mentioned)
+    yield http("tornado/async_oauth_app.py", mentioned, "async")
+    yield http("sanic/async_oauth_app.py", mentioned, "async", UVICORN)
+    socket = both(SOCKET_HELLO, mentioned, scenarios.socket_modal)
+    client = "sync, Socket Mode, OAuth"
+    yield Example(BOLT, "examples/socket_mode_oauth.py", client, socket, socket=True, oauth=True)
+
+
 ADEV = "python -m aiohttp_devtools runserver --port {port} --app-factory app_factory {file}"
 
 
@@ -148,15 +176,25 @@ def _sdk() -> Iterator[Example]:
     yield socket("bolt_websockets_async_example.py", SDK_SOCKET, "async, websockets")
 
 
+def _sdk_oauth() -> Iterator[Example]:
+    samples = "integration_tests/samples"
+    for name, kind in (("builtin", "sync, built-in client"), ("websocket_client", "sync, websocket_client")):
+        path = f"{samples}/socket_mode/bolt_oauth_{name}_example.py"
+        yield Example(SDK, path, f"{kind}, Socket Mode, OAuth", SOCKET_HELLO, socket=True, oauth=True)
+    opened = scenarios.command_opens("/open-modal", "Awesome Modal", "Input label")
+    yield Example(SDK, f"{samples}/oauth/oauth_v2.py", "sync, HTTP, OAuth", opened, oauth=True)
+
+
 NOT_RUN = {
-    "*oauth*": "The playground has no OAuth.",
-    "*/token_rotation/*": "The playground has no OAuth.",
-    "*/sqlalchemy/*": "The playground has no OAuth.",
-    "*/openid_connect/*": "The playground has no OAuth.",
-    "*/falcon/async_app.py": "It imports a name that slack-bolt 1.30 doesn't have in this module.",
-    "*/django/*": "Its project contains an OAuth app, which the playground lacks.",
     "*/aws_*": "It runs in AWS Lambda.",
-    "*/google_cloud_functions/datastore.py": "Part of the example with OAuth.",
+    "*/google_cloud_functions/*": "It needs Google's data store.",
+    "*/django/*": "It needs a database that is migrated first.",
+    "*/token_rotation/*": "The playground has no token rotation.",
+    "*/openid_connect/*": "The playground has no OpenID Connect.",
+    "*/falcon/async_*.py": "It imports a name that slack-bolt 1.30 doesn't have in this module.",
+    "*/bolt_oauth_aiohttp_async_example.py": "It never connects: `app.start()` runs another event loop.",
+    "*/bolt_oauth_aiohttp_example.py": "It gives a sync App to an async handler, which fails.",
+    "*oauth*": "It needs a Sanic of 2020.",
     "*/workflow*": "Slack retired steps from apps in 2024.",
     "*/dialogs_app.py": "Dialogs came before modals; the playground has no dialog.open.",
     "*proxy*": "It needs a proxy.",
@@ -173,7 +211,7 @@ NOT_RUN = {
 
 def catalog(sources: dict[str, Path]) -> Iterator[Example]:
     """Every example in these checkouts."""
-    known = {(each.repository, each.path): each for each in (*_bolt(), *_sdk())}
+    known = {(each.repository, each.path): each for each in (*_bolt(), *_oauth(), *_sdk(), *_sdk_oauth())}
     places = {BOLT: ("examples",), SDK: ("integration_tests/samples", "tutorial")}
     for repository, root in sources.items():
         files = (path for place in places[repository] for path in sorted((root / place).rglob("*.py")))

@@ -9,6 +9,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+from playground.tests.support.apps import until
+
 Scenario = Callable[[Any], None]
 
 
@@ -71,6 +73,20 @@ def shortcut_opens_modal(callback_id: str, title: str, label: str) -> Scenario:
         modal = operator.modal(title)
         modal.fill(label, "words")
         modal.submit()
+
+    return scenario
+
+
+def command_opens(command: str, title: str, label: str) -> Scenario:
+    """A command opens a modal, which is submitted."""
+
+    def scenario(slack: Any) -> None:
+        operator = slack.user("operator")
+        operator.slash(command)
+        modal = operator.modal(title)
+        modal.fill(label, "words")
+        modal.submit()
+        modal.is_closed()
 
     return scenario
 
@@ -147,8 +163,9 @@ def assistant(slack: Any) -> None:
     thread.thread_shows("help-page-123")
     thread.shows("help page")
     operator.looks_at("general", beside=thread)
+    until(lambda: slack.calls("chat.update"))
     operator.says("What does SLACK stand for?", thread=thread)
-    thread.thread_shows("do you need help with the channel" if slack.calls("chat.update") else "")
+    thread.thread_shows("referring to #general! Do you need help with the channel?")
 
 
 def assistant_interaction(slack: Any) -> None:

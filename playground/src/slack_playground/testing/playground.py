@@ -107,6 +107,18 @@ class Playground:
         return self.server.world.signing_secret
 
     @property
+    def oauth_environment(self) -> dict[str, str]:
+        """The environment of an app that is installed with OAuth; its authorization URL is `authorize_url`."""
+        world = self.server.world
+        names = {name: value for name, value in self.environment.items() if name != "SLACK_BOT_TOKEN"}
+        return names | {"SLACK_CLIENT_ID": world.client_id, "SLACK_CLIENT_SECRET": world.client_secret}
+
+    @property
+    def authorize_url(self) -> str:
+        """The page where a person allows the app, instead of the one at slack.com."""
+        return f"{self.server.world.base_url}/oauth/v2/authorize"
+
+    @property
     def environment(self) -> dict[str, str]:
         """The same as environment variables, for a bot in another process."""
         names = {"SLACK_API_URL": self.api_url, "SLACK_BOT_TOKEN": self.bot_token}

@@ -3,7 +3,18 @@
 One module per family of methods; importing this package registers them all. People and the page don't belong here.
 """
 
-from slack_playground.web_api import assistants, channels, chat, conversations, files, items, streams, users, views
+from slack_playground.web_api import (
+    assistants,
+    channels,
+    chat,
+    conversations,
+    files,
+    items,
+    oauth,
+    streams,
+    users,
+    views,
+)
 from slack_playground.web_api.dispatcher import Dispatcher
 
 __all__ = [
@@ -14,6 +25,7 @@ __all__ = [
     "conversations",
     "files",
     "items",
+    "oauth",
     "streams",
     "users",
     "views",

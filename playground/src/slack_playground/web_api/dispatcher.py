@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import json
 import time
@@ -143,6 +144,8 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
     kind = request.content_type
     authorization = request.headers.get("Authorization", "")
     token = authorization.removeprefix("Bearer ").strip() if authorization.startswith("Bearer ") else ""
+    if authorization.startswith("Basic "):
+        arguments |= _client(authorization)
     if request.method == "POST" and kind == "application/json":
         try:
             text = await request.text()
@@ -159,6 +162,16 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
     if request.method == "POST":
         arguments |= {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
     return token or arguments.pop("token", ""), {k: v for k, v in arguments.items() if k != "token"}
+
+
+def _client(authorization: str) -> Json:
+    """The app's own id and secret, with which it asks for a token."""
+    try:
+        client = base64.b64decode(authorization.removeprefix("Basic "), validate=True).decode()
+    except ValueError:
+        raise SlackError("invalid_client_id") from None
+    client_id, _, secret = client.partition(":")
+    return {"client_id": client_id, "client_secret": secret}
 
 
 async def strike(request: web.Request, fault: Fault | None) -> web.Response | None:

@@ -107,6 +107,13 @@ METHODS = {
     ),
     "files.getUploadURLExternal": _method("files:write", "t4", "filename length", "snippet_type alt_txt", json=False),
     "files.info": _method("files:read", "t4", "file", f"count page {_PAGE}", json=False),
+    "oauth.v2.access": Method(
+        (),
+        "t5",
+        (),
+        ("client_id", "client_secret", "code", "redirect_uri", "grant_type", "refresh_token"),
+        any_token=True,
+    ),
     "pins.add": _method("pins:write", "t2", "channel", "timestamp"),
     "pins.list": _method("pins:read", "t2", "channel", json=False),
     "pins.remove": _method("pins:write", "t2", "channel", "timestamp"),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from slack_playground.values import SlackError
 from slack_playground.world.world import World
 
+CODE_SECONDS = 600
+
 
 @dataclass
 class Trigger:
@@ -36,6 +38,15 @@ class ResponseUrl:
     uses: int = 0
 
 
+@dataclass(frozen=True)
+class Code:
+    """Leave to get the bot's token, because a person allowed the app."""
+
+    redirect_uri: str
+    scope: str
+    granted: float
+
+
 class Grants:
     """All grants of one playground."""
 
@@ -44,6 +55,7 @@ class Grants:
         self._triggers: dict[str, Trigger] = {}
         self.urls: dict[str, ResponseUrl] = {}
         self._tickets: dict[str, float] = {}
+        self._codes: dict[str, Code] = {}
         self._n = 1000
 
     def trigger(self, user: str, view_id: str = "", channel: str = "") -> str:
@@ -81,6 +93,17 @@ class Grants:
         if url.uses >= self._world.timings.response_url_uses:
             raise SlackError("used_url")
         return url
+
+    def code(self, redirect_uri: str, scope: str) -> str:
+        """A code for oauth.v2.access."""
+        code = f"{self._n}.{secrets.token_hex(16)}"
+        self._codes[code] = Code(redirect_uri, scope, self._world.clock.now())
+        return code
+
+    def redeem_code(self, code: str) -> Code | None:
+        """Use a code, once and within ten minutes."""
+        grant = self._codes.pop(code, None)
+        return grant if grant and self._world.clock.now() - grant.granted <= CODE_SECONDS else None
 
     def ticket(self) -> str:
         """A ticket for one connection, soon."""

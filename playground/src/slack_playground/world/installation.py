@@ -54,6 +54,14 @@ class Installation:
             "enterprise_domain": ENTERPRISE_DOMAIN,
         }
 
+    def installed(self, team: Json) -> Json:
+        """The place of the installation, as oauth.v2.access tells it."""
+        return {
+            "team": None if self.org_wide else {"id": self.team_id, "name": team["name"]},
+            "enterprise": {"id": ENTERPRISE_ID, "name": ENTERPRISE_NAME} if self.enterprise else None,
+            "is_enterprise_install": self.org_wide,
+        }
+
     def event(self, bot_user: str) -> Json:
         """The fields around an event."""
         authorization = {

@@ -16,6 +16,7 @@ from slack_playground.world.manifest import App
 from slack_playground.world.workspace import Channel, User, UserGroup, Workspace
 
 BOT_TOKEN = "xoxb-playground-bot"  # noqa: S105 -- the playground's own, worth nothing elsewhere
+CLIENT_ID, CLIENT_SECRET = "1111.2222", "playground-client-secret"
 SIGNING_SECRET = "playground-signing-secret"  # noqa: S105
 APP_TOKEN = "xapp-1-A0PLAYGROUND-playground"  # noqa: S105
 
@@ -42,6 +43,7 @@ class World:
         self.faults = Faults(self.feed)
         self.rates = Rates(self.clock, on=rate_limits)
         self.bot_token, self.app_token, self.signing_secret = BOT_TOKEN, APP_TOKEN, SIGNING_SECRET
+        self.client_id, self.client_secret = CLIENT_ID, CLIENT_SECRET
         self.latency = latency
         """Seconds added to each call of the Web API, a response URL or an upload."""
         self.revoked = False

@@ -98,7 +98,7 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
 
 /** Moving closes a thread, but not one with the assistant: that learns what is looked at beside it. */
 function moveBeside(channel) {
-  if (!thread.assistant) thread.close();
+  if (!thread.assistant || matchMedia("(max-width: 799px)").matches) thread.close();
   if (store.isApp(channel)) return;
   if (thread.assistant && here.context !== channel.id) post("assistant_context", { as: store.acting, ts: thread.ts, channel: channel.id }).catch((error) => toast(error.message));
   here.context = channel.id;
