@@ -1,114 +1,264 @@
-"""Many workers under one daemon: how soon all run, what `status` and the end of all take, and what the daemon costs.
+"""One worker and many, under ours, supervisord and a bare Python program, in one run.
 
-The workers are `sleep`, so what is measured is the daemon. It is idle when its memory and its time on the processors
-are read: nobody asks it anything for as long.
+A worker is a shell that says through a pipe that it runs, so nothing here polls for a start. All settings that matter
+to both are the defaults: ours calls a worker started after 2 s, supervisord after 1 s. The bare program starts and
+signals processes and does nothing else: it's the floor. The machine should be quiet.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from supervisor_core.config.worker_settings import WorkerSettings
+from tests.benchmarks.fifo import Starts
 from tests.benchmarks.timing import milliseconds
 from tests.support.daemon.peers.ours import Ours
-from tests.support.daemon.peers.system import Setting
+from tests.support.daemon.peers.supervisord import Supervisord
+from tests.support.daemon.peers.system import Setting, System
 from tests.support.waiting import wait_until
 
-COUNTS = (1, 100, 500)
-IDLE_SECONDS = 10.0
-SETTLE_SECONDS = 2.0
-STATUS_ROUNDS = 5
-START_SECONDS = 120.0
-LOOK_SECONDS = 0.2
-"""How often it is asked whether all run: seldom enough not to be what takes its time."""
-
+COUNTS = (1, 100)
+KILLS = 20
+STATUS_ROUNDS = 20
+PATIENCE_SECONDS = 120.0
+SETTLE_SECONDS, IDLE_SECONDS = 20.0, 60.0
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
-HEADINGS = (
-    "workers",
-    "all run after, ms",
-    "a worker, ms",
-    "`status`, ms",
-    "`stop --workers`, ms",
-    "a worker, ms",
-    "RSS (PSS), MiB",
-    "a worker, KiB",
-    "threads",
-    "idle, ms of CPU a second",
-    "a worker, us a second",
-)
+
+Figures = dict[str, float]
+
+
+class Fleet(ABC):
+    """Workers under one system."""
+
+    name: str
+
+    def __init__(self, starts: Starts, workers: Sequence[str]) -> None:
+        self.starts = starts
+        self.workers = workers
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """The process that looks after the workers."""
+
+    @abstractmethod
+    def boot(self) -> None:
+        """Start that process, which starts the workers."""
+
+    @abstractmethod
+    def pids(self, worker: str) -> list[int]:
+        """The live processes of a worker."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Stop all workers."""
+
+    @abstractmethod
+    def resume(self, worker: str = "") -> None:
+        """Start a worker, or all of them."""
+
+    @abstractmethod
+    def status(self) -> float:
+        """The milliseconds of a look at all workers."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End everything."""
+
+
+class UnderDaemon(Fleet):
+    """Ours or a peer."""
+
+    def __init__(self, starts: Starts, workers: Sequence[str], kind: type[System], folder: Path) -> None:
+        super().__init__(starts, workers)
+        self.name = kind.name
+        grace = float(WorkerSettings.model_fields["start_grace_seconds"].default)
+        commands = {worker: starts.command(worker) for worker in workers}
+        setting = Setting(commands, start_grace_seconds=grace, policy="always", max_per_hour=3600, backoff_seconds=0.0)
+        self._system = kind(folder, setting)
+        self._is_ours = kind is Ours
+
+    @property
+    def pid(self) -> int:
+        return self._system.daemons[-1].pid
+
+    def boot(self) -> None:
+        self._system.launch()
+
+    def pids(self, worker: str) -> list[int]:
+        return self._system.living(worker)
+
+    def pause(self) -> None:
+        self._call(*(("pause", "all", "--wait") if self._is_ours else ("stop", "all")))
+
+    def resume(self, worker: str = "") -> None:
+        self._call("resume" if self._is_ours else "start", worker or "all")
+
+    def status(self) -> float:
+        return milliseconds([*self._system.control, "status"], self._system.environ, self._system.folder)
+
+    def end(self) -> None:
+        self._system.end()
+
+    def _call(self, *words: str) -> None:
+        done = self._system.call(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Bare(Fleet):
+    """A Python program that starts, signals and waits for processes: the floor."""
+
+    name = "bare Python"
+
+    def __init__(self, starts: Starts, workers: Sequence[str]) -> None:
+        super().__init__(starts, workers)
+        self._idle = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        self._running: dict[str, int] = {}
+
+    @property
+    def pid(self) -> int:
+        return self._idle.pid
+
+    def boot(self) -> None:
+        self.resume()
+
+    def pids(self, worker: str) -> list[int]:
+        return [self._running[worker]] if worker in self._running else []
+
+    def pause(self) -> None:
+        for pid in self._running.values():
+            os.kill(pid, signal.SIGTERM)
+        for pid in self._running.values():
+            os.waitpid(pid, 0)
+        self._running.clear()
+
+    def resume(self, worker: str = "") -> None:
+        for each in [worker] if worker else self.workers:
+            command = self.starts.command(each)
+            self._running[each] = os.posix_spawn(command[0], list(command), os.environ)
+
+    def kill(self, worker: str) -> None:
+        """Kill it, wait for its end and start it again, as the shortest loop would."""
+        pid = self._running[worker]
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.resume(worker)
+
+    def status(self) -> float:
+        return milliseconds([sys.executable, "-c", "pass"], os.environ, Path.cwd())
+
+    def end(self) -> None:
+        self.pause()
+        self._idle.kill()
+        self._idle.wait()
 
 
 def measure() -> str:
-    """A daemon for each count, one after the other."""
-    lines = [HEADINGS, ("---",) * len(HEADINGS)]
-    base = 0.0
+    """Each system with each number of workers, one after the other. Ten minutes."""
+    lines = ["| what | workers | ours | supervisord | bare Python |", "| --- | --- | --- | --- | --- |"]
     for count in COUNTS:
-        row, memory = _with(count, base)
-        base = base or memory
-        lines.append(row)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        found = [_measured(make, count) for make in (_ours, _supervisord, _bare)]
+        for what in found[0]:
+            values = " | ".join(f"{each[what]:,.3g}" for each in found)
+            lines.append(f"| {what} | {count} | {values} |")
+    return "\n".join(lines)
 
 
-def _with(count: int, base: float) -> tuple[tuple[str, ...], float]:
-    """The row, and the memory: what a worker costs is what comes on top of a daemon with one."""
-    workers = {f"W{number}": ("sleep", "100000") for number in range(count)}
+def _ours(starts: Starts, workers: Sequence[str], folder: Path) -> Fleet:
+    return UnderDaemon(starts, workers, Ours, folder / "o")
+
+
+def _supervisord(starts: Starts, workers: Sequence[str], folder: Path) -> Fleet:
+    return UnderDaemon(starts, workers, Supervisord, folder / "s")
+
+
+def _bare(starts: Starts, workers: Sequence[str], _folder: Path) -> Fleet:
+    return Bare(starts, workers)
+
+
+def _measured(make: Callable[[Starts, Sequence[str], Path], Fleet], count: int) -> Figures:
+    workers = [f"W{number}" for number in range(count)]
+    with _fleet(make, workers) as fleet:
+        figures = {"boot until all run, ms": _until_all_run(fleet, fleet.boot)}
+        time.sleep(SETTLE_SECONDS)
+        figures |= _idle(fleet.pid)
+        status = [fleet.status() for _ in range(STATUS_ROUNDS)]
+        figures["`status`, median ms"] = statistics.median(status)
+        kills = [_killed(fleet, random.Random(1)) for _ in range(KILLS)]
+        figures["`kill -9` until started again, median ms"] = statistics.median(kills)
+        figures["`kill -9` until started again, p95 ms"] = sorted(kills)[int(len(kills) * 0.95) - 1]
+        figures["`pause all` until all are gone, ms"] = _until_all_gone(fleet)
+        figures["`resume all` until all run, ms"] = _until_all_run(fleet, fleet.resume)
+        fleet.pause()
+        begun = time.perf_counter()
+        fleet.resume(workers[0])
+        figures["`resume` of one until the command returns, ms"] = (time.perf_counter() - begun) * 1000
+    return figures
+
+
+@contextmanager
+def _fleet(make: Callable[[Starts, Sequence[str], Path], Fleet], workers: Sequence[str]) -> Iterator[Fleet]:
     with tempfile.TemporaryDirectory(prefix="p-") as folder:
-        ours = Ours(Path(folder) / "d", Setting(workers))
+        starts = Starts(Path(folder))
+        fleet = make(starts, workers, Path(folder))
         try:
-            begun = time.monotonic()
-            daemon = ours.launch()
-            wait_until(_all_run(ours, daemon), START_SECONDS, "all of them to run")
-            started = (time.monotonic() - begun) * 1000
-            status = [milliseconds([*ours.control, "status"], ours.environ, ours.folder) for _ in range(STATUS_ROUNDS)]
-            time.sleep(SETTLE_SECONDS)
-            idle = _idle(daemon.pid)
-            memory, shared, threads = _memory(daemon.pid)
-            begun = time.monotonic()
-            done = ours.call("stop", "--workers")
-            stopped = (time.monotonic() - begun) * 1000
-            assert done.returncode == 0, done.stderr
-            assert not ours.living(""), "stopped is gone"
+            yield fleet
         finally:
-            ours.end()
-    row = (
-        str(count),
-        f"{started:.0f}",
-        f"{started / count:.1f}",
-        f"{statistics.median(status):.0f}",
-        f"{stopped:.0f}",
-        f"{stopped / count:.1f}",
-        f"{memory:.1f} ({shared:.1f})",
-        f"{(memory - base) * 1024 / (count - 1):.0f}" if count > 1 else "",
-        str(threads),
-        f"{idle:.2f}",
-        f"{idle * 1000 / count:.1f}",
-    )
-    return row, memory
+            fleet.end()
+            starts.close()
 
 
-def _all_run(ours: Ours, daemon: subprocess.Popen[bytes]) -> Callable[[], bool]:
-    def look() -> bool:
-        assert daemon.poll() is None, ours.log()
-        status = ours.status()
-        if status and all(worker["state"] == ours.running for worker in status["workers"]):
-            return True
-        time.sleep(LOOK_SECONDS)
-        return False
-
-    return look
+def _until_all_run(fleet: Fleet, start: Callable[[], None]) -> float:
+    begun = time.monotonic_ns()
+    start()
+    last = max(fleet.starts.after(worker, begun, PATIENCE_SECONDS) for worker in fleet.workers)
+    return (last - begun) / 1e6
 
 
-def _idle(pid: int) -> float:
-    """Milliseconds on a processor, in user and kernel mode, for each second of doing nothing."""
-    before, begun = _ticks(pid), time.monotonic()
+def _until_all_gone(fleet: Fleet) -> float:
+    begun = time.perf_counter()
+    fleet.pause()
+    wait_until(lambda: not any(map(fleet.pids, fleet.workers)), PATIENCE_SECONDS, "all are gone")
+    return (time.perf_counter() - begun) * 1000
+
+
+def _killed(fleet: Fleet, chance: random.Random) -> float:
+    time.sleep(1.5 + chance.random())  # before that, supervisord doesn't call the worker started
+    worker = fleet.workers[0]
+    pids = fleet.pids(worker)
+    begun = time.monotonic_ns()
+    if isinstance(fleet, Bare):
+        fleet.kill(worker)
+    else:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    return (fleet.starts.after(worker, begun, PATIENCE_SECONDS) - begun) / 1e6
+
+
+def _idle(pid: int) -> Figures:
+    """The costs of doing nothing for a minute."""
+    before, woken, begun = _ticks(pid), _switches(pid), time.monotonic()
     time.sleep(IDLE_SECONDS)
-    return (_ticks(pid) - before) * TICK_MS / (time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return {
+        "idle, ms of CPU a second": (_ticks(pid) - before) * TICK_MS / seconds,
+        "idle, wake-ups a second": (_switches(pid) - woken) / seconds,
+        "threads": len(list(Path(f"/proc/{pid}/task").iterdir())),
+        "memory (RSS), MiB": int(re.findall(r"^Rss:\s+(\d+)", rollup, re.MULTILINE)[0]) / 1024,
+    }
 
 
 def _ticks(pid: int) -> int:
@@ -116,8 +266,9 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _memory(pid: int) -> tuple[float, float, int]:
-    """Resident and proportional memory in MiB, and the number of threads."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    rss, pss = (int(re.findall(rf"^{name}:\s+(\d+)", rollup, re.MULTILINE)[0]) / 1024 for name in ("Rss", "Pss"))
-    return rss, pss, len(list(Path(f"/proc/{pid}/task").iterdir()))
+def _switches(pid: int) -> int:
+    """How often its threads gave up a processor; those of threads that ended are missing."""
+    statuses = (task / "status" for task in Path(f"/proc/{pid}/task").iterdir())
+    return sum(
+        int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", path.read_text(), re.MULTILINE)[0]) for path in statuses
+    )

@@ -36,7 +36,7 @@ class Ours(System):
                 "command": list(command),
                 "env": self.variables(worker),
                 "heartbeat_max_age_seconds": 0,
-                "start_grace_seconds": 0.1,
+                "start_grace_seconds": setting.start_grace_seconds,
                 "stop_timeout_seconds": setting.grace_seconds,
                 "restart": restart,
             }

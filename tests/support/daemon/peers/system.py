@@ -29,6 +29,7 @@ class Setting:
     workers: Mapping[str, Sequence[str]]
     grace_seconds: float = 1.0
     """Between asking a worker to end and killing it."""
+    start_grace_seconds: float = 0.1
     policy: str = "on-failure"
     """This and what follows is what ours is told; the peers' own rules are left as they come."""
     max_per_hour: int = 3
