@@ -39,6 +39,7 @@ from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
 from tests.support.intake.approval_states import LINK, NOW, TASK, approval
 from tests.support.sampling import examples
+from tests.unit.bot.test_slack_models import differences, reread
 from tests.unit.bot.views.test_views import worker
 
 PEOPLE = ("U0OPER", "U0ADA")
@@ -202,6 +203,7 @@ def mrkdwn(content: object) -> Iterator[str]:
 
 def is_harmless(content: Mapping[str, Any]) -> None:
     assert check_message(content, update=True) == []
+    assert list(differences(content, reread("message", content))) == []
     assert list(alive(content)) == []
 
 
@@ -214,6 +216,7 @@ def test_a_card_that_waits_for_people(asking: ApprovalDetails, clicker: Issuer) 
     asked = Request("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
     view = denial_form(asking.approval, asked)
     assert check_view(view) == []
+    assert list(differences(view, reread("view", view))) == []
     assert list(alive(view)) == []
 
 
