@@ -27,6 +27,8 @@ TRIGGER_SECONDS = 3.0
 QUICK_SECONDS = 0.25
 """A lookup that takes no longer needs no loading view."""
 
+NOT_LOADED = ":warning: This form couldn't be loaded. Close it and try again."
+
 View = Mapping[str, Any]
 """A modal as Slack returns it, with its id and its hash."""
 
@@ -67,7 +69,10 @@ class Modals:
             except Exception as error:
                 await self.replace(shown, not_loaded(title, _explanation(error)))
                 raise
-            return bool(await self.replace(shown, view))
+            if await self.replace(shown, view):
+                return True
+            await self.replace(shown, not_loaded(title, NOT_LOADED))
+            return False
         finally:
             composing.cancel()
 
@@ -100,4 +105,4 @@ def _explanation(error: Exception) -> str:
         return "There's nothing to fill in here. See the message from the bot."
     if isinstance(error, SupervisorError):
         return f":warning: {error_text(error)}"
-    return ":warning: This form couldn't be loaded. Close it and try again."
+    return NOT_LOADED

@@ -68,7 +68,7 @@ async def test_code_comes_and_goes_where_nobody_needs_to_be_asked(code: CodeInSl
     await operator.slash("/supervisor update new watcher")
     card = await ops.shows("OrionMX updated")
     await card.shows("Watch more closely")
-    await card.shows("2 files: requirements.txt, watcher.py")
+    await card.shows("2 files: requirements.txt +1 -0, watcher.py +1 -1")
     assert code.started_from() == watcher(4)
     await operator.slash("/supervisor rollback 1")
     await ops.shows("OrionMX rolled back")

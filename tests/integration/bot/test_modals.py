@@ -114,6 +114,16 @@ async def test_a_form_that_does_not_come_says_why_in_its_place(slack: Playground
     assert "secret" not in str(shown)
 
 
+async def test_a_form_that_slack_refuses_leaves_nobody_waiting(slack: Playground) -> None:
+    async def compose() -> Json:
+        await asyncio.sleep(SLOW_SECONDS)
+        return a_form()
+
+    slack.fault("error", "views.update", error="invalid_arguments")
+    assert not await modals(slack).show_when_ready(trigger(slack), "Ready", compose)
+    await slack.user("operator").modal("couldn't be loaded")
+
+
 async def test_who_closes_the_loading_view_is_left_alone(slack: Playground) -> None:
     may_go_on = asyncio.Event()
 
