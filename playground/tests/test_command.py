@@ -73,3 +73,25 @@ def test_a_latency_that_is_no_number_is_wrong_usage(capsys: pytest.CaptureFixtur
 def test_another_program_may_offer_fewer_options(capsys: pytest.CaptureFixture[str]):
     assert run(argparse.Namespace(manifest="nowhere.yml"), program="other") == 2
     assert capsys.readouterr().err.startswith("other: ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an interrupt is a signal here")
+def test_it_warns_on_stderr_and_prints_what_an_app_at_a_request_url_needs(tmp_path: Path):
+    code = "from slack_playground.command import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", code, "--request-url", "http://127.0.0.1:9/slack/events"]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert program.stdout
+    assert program.stderr
+    try:
+        lines = dict(program.stdout.readline().strip().split("=") for _ in range(6))
+        assert list(lines)[3:] == ["SLACK_SIGNING_SECRET", "SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"]
+        request = urllib.request.Request(f"{lines['SLACK_API_URL']}auth.test?song=1", method="POST")
+        request.add_header("Authorization", f"Bearer {lines['SLACK_BOT_TOKEN']}")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert json.load(answer)["warning"] == "superfluous_arg"
+        assert program.stderr.readline() == "warning: auth.test has no argument 'song'. Slack ignores it.\n"
+    finally:
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 130
+        program.stdout.close()
+        program.stderr.close()

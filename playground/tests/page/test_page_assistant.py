@@ -65,6 +65,20 @@ def test_an_assistant_is_asked_by_a_prompt_and_about_another_channel(page: Page,
     thread.get_by_text("You asked for Emma in #ops").wait_for()
 
 
+def test_on_a_phone_the_thread_gives_way_to_the_channel(page: Page, slack: Any) -> None:
+    page.locator("button.place").filter(has_text="app").last.click()
+    page.get_by_role("button", name="New chat").click()
+    thread = page.get_by_role("complementary", name="Thread")
+    thread.get_by_text("Which book?").wait_for()
+    page.set_viewport_size({"width": 390, "height": 800})
+    # The thread covers the page, so its reader leaves by the menu.
+    page.get_by_role("button", name="Channels and people").click()
+    page.locator("button.place").filter(has_text="ops").click()
+    page.get_by_role("heading", name="#ops").wait_for()
+    assert thread.count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_a_status_is_shown_until_the_answer_comes(page: Page, slack: Any) -> None:
     page.locator("button.place").filter(has_text="app").last.click()
     page.get_by_role("button", name="New chat").click()
