@@ -17,8 +17,8 @@ from supervisor_core.host import drive_files
 from supervisor_core.host.open_folder import OpenFolder
 
 # From <sys/inotify.h>
-_IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_IGNORED = 0x8, 0x80, 0x400, 0x8000
-_EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF
+_IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_DELETE_SELF, _IN_MOVE_SELF = 0x8, 0x80, 0x400, 0x800
+_EVENTS = _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_DELETE_SELF | _IN_MOVE_SELF
 _IN_ATTRIB, _IN_MOVED_FROM, _IN_DELETE = 0x4, 0x40, 0x200
 _GONE_OR_CLOSED = _IN_ATTRIB | _IN_MOVED_FROM | _IN_DELETE
 _IN_MODIFY, _IN_CREATE, _IN_ONESHOT = 0x2, 0x100, 0x80000000
@@ -37,7 +37,8 @@ class FolderWatch:
         self._events = _EVENTS | _GONE_OR_CLOSED if every_change else _EVENTS
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
         self._descriptor = -1
-        self._watched: Path | None = None
+        self._number = -1
+        """The kernel's number for the watched folder."""
         if self._libc is not None:
             self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -46,37 +47,31 @@ class FolderWatch:
         return self._descriptor if self._descriptor >= 0 else None
 
     def watch(self, folder: Path, root: Path | None = None) -> bool:
-        """Watch this folder from now on; False if that's impossible. A folder on the drive needs the drive's root; the
-        call may then hang as long as the drive does."""
+        """Watch this folder from now on; False if that's impossible. Call it again at each look: another folder may be
+        in its place. A folder on the drive needs the drive's root; the call may then hang as long as the drive does."""
         if self._libc is None or self._descriptor < 0:
-            return False
-        if self._watched != folder:
-            self._watched = folder if self._add(folder, root) else None
-        return self._watched is not None
-
-    def _add(self, folder: Path, root: Path | None) -> bool:
-        if self._libc is None:
             return False
         try:
             opened = OpenFolder.at(folder, shared=False) if root is None else drive_files.open_folder(root, folder)
         except OSError:
             return False
         with opened:
-            path = opened.path_by_descriptor()
-            return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._events) >= 0)
+            path = os.fsencode(opened.path_by_descriptor())
+            number = int(self._libc.inotify_add_watch(self._descriptor, path, self._events))
+        if number != self._number and self._number >= 0:
+            self._libc.inotify_rm_watch(self._descriptor, self._number)
+        self._number = number
+        return number >= 0
 
     def drain(self) -> list[str]:
-        """Read the waiting events, which clears the descriptor, and return the names of the files. A folder that was
-        removed is watched again later."""
+        """Read the waiting events, which clears the descriptor, and return the names of the files."""
         names: list[str] = []
         try:
             data = os.read(self._descriptor, _READ_AT_ONCE)
         except BlockingIOError:
             return names
         while data:
-            mask, length = (int.from_bytes(data[at : at + 4], sys.byteorder) for at in (4, 12))
-            if mask & (_IN_IGNORED | _IN_DELETE_SELF):
-                self._watched = None
+            length = int.from_bytes(data[12:16], sys.byteorder)
             names.append(os.fsdecode(data[16 : 16 + length].rstrip(b"\0")))
             data = data[16 + length :]
         return names

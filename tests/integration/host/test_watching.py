@@ -62,6 +62,37 @@ def test_a_folder_removed_and_made_anew_is_watched_again(watch: FolderWatch, tmp
         (folder / "x.flag").unlink()
 
 
+def test_a_folder_moved_away_is_reported_and_the_one_in_its_place_is_watched(
+    watch: FolderWatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    assert watch.watch(folder)
+    folder.rename(tmp_path / "inbox.old")
+    assert hears(watch)
+    watch.drain()
+    assert not watch.watch(folder), "there is none"
+    folder.mkdir()
+    assert watch.watch(folder)
+    watch.drain()
+    (tmp_path / "inbox.old" / "x.flag").touch()
+    assert not hears(watch, 0), "the old one no longer counts"
+    (folder / "x.flag").touch()
+    assert hears(watch)
+
+
+def test_a_folder_whose_parent_was_replaced_is_watched_by_its_path(watch: FolderWatch, tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "inbox"
+    folder.mkdir(parents=True)
+    assert watch.watch(folder)
+    (tmp_path / "state").rename(tmp_path / "old")
+    folder.mkdir(parents=True)
+    assert watch.watch(folder), "no event said so"
+    watch.drain()
+    (folder / "x.flag").touch()
+    assert hears(watch)
+
+
 def test_a_folder_that_is_not_there_can_not_be_watched_yet(watch: FolderWatch, tmp_path: Path) -> None:
     assert not watch.watch(tmp_path / "inbox")
     (tmp_path / "inbox").mkdir()
