@@ -36,13 +36,22 @@ class DaemonThreads:
         future: Future[T] = Future()
         context = contextvars.copy_context()
         with self._lock:
-            self._calls.put((future, lambda: context.run(work, *arguments)))
             if self._free > 0:
                 self._free -= 1
             elif self._threads < self._limit:
-                self._threads += 1
-                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+                self._add_thread()
+            self._calls.put((future, lambda: context.run(work, *arguments)))
         return future
+
+    def _add_thread(self) -> None:
+        """Start one more thread. If the system refuses, the call waits for another; `RuntimeError` if there is none."""
+        try:
+            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        except RuntimeError:
+            if self._threads == 0:
+                raise
+        else:
+            self._threads += 1
 
     def _serve(self) -> None:
         while True:
