@@ -24,7 +24,9 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.history import SPANS, History, histories
 from supervisor_core.storage.store import Ledger
 
-NO_CHARTS = "No picture: {host} has no matplotlib. Install it with `pip install 'supervisor-chatops[charts]'`."
+NO_CHARTS = (
+    "No chart: matplotlib isn't installed on {host}. Install it with `pip install 'supervisor-chatops[charts]'`."
+)
 NOT_DRAWN = "The chart couldn't be drawn. The supervisor's log on {host} has the reason."
 OLDEST = timedelta(days=7)
 """An older chart can't be shared, because its data may be gone."""

@@ -193,7 +193,7 @@ class Intake:
         try:
             await connection.acknowledge(envelope_id, payload)
         except (ClientError, OSError):
-            log.warning("the connection ended before %s was acknowledged; it's stored all the same", envelope_id)
+            log.warning("the connection ended before %s was acknowledged, but it's stored", envelope_id)
 
 
 def _is_answered_in_ack(kind: str, payload: Mapping[str, Any]) -> bool:

@@ -85,8 +85,8 @@ EMPTY, UNREADABLE = "empty", "unreadable"
 """In the place of Slack's word, where it was not even asked."""
 
 _WHY = {
-    UNREADABLE: "it can't be read from here now",
-    "file_uploads_disabled": "this workspace takes no files from apps",
+    UNREADABLE: "it can't be read on this host right now",
+    "file_uploads_disabled": "this workspace doesn't accept files from apps",
     "missing_scope": "the app lacks the scope `files:write`; `supervisor doctor` says how to add it",
 }
 
@@ -99,18 +99,18 @@ def file_text(file: Attachment, refused: str) -> Content:
     if file.text is None:
         return _with_words({"text": head, "blocks": [section(head)]}, f"It can't be shown: {why}.", file.rest)
     if refused == UNREADABLE:
-        return _with_words({"text": head, "blocks": [section(head)]}, f"The file is not here: {why}.", file.rest)
+        return _with_words({"text": head, "blocks": [section(head)]}, f"The file isn't attached: {why}.", file.rest)
     if not file.text.strip():
         return _with_words({"text": head, "blocks": [section(head)]}, "It is empty.", "")
     shown = code_message(file.text)
     blocks, was_cut = shown["blocks"], shown["blocks"][-1]["type"] == "context"
     blocks = [section(head), *(blocks[:-1] if was_cut else blocks)]
-    said = f"*It was cut*: {why}." if was_cut else f"Told as text: {why}."
+    said = f"*It was cut*: {why}." if was_cut else f"Shown as text: {why}."
     return _with_words({"text": f"{head}\n{shown['text']}", "blocks": blocks}, said, file.rest if was_cut else "")
 
 
 def _with_words(content: Content, said: str, rest: str) -> Content:
     """Add the reason, and the place of the rest where something is cut."""
-    words = f"{said} All of it: {fit(rest, REST)}" if rest else said
+    words = f"{said} In full: {fit(rest, REST)}" if rest else said
     text = fit(str(content["text"]), 2900 - len(words) - 1)
     return {"text": f"{text}\n{words}", "blocks": [*content["blocks"], context(words)]}

@@ -158,7 +158,7 @@ def input_place(*, informs: bool, chosen: str = "") -> Json:
         "placeholder": plain_text("Choose a channel"),
     }
     name = "Show the answer in (only to you)" if informs else "Post in"
-    return _input(WHERE, name, element, "Leave empty for our direct messages.", optional=True)
+    return _input(WHERE, name, element, "Leave empty for a direct message from the bot.", optional=True)
 
 
 def number_in(one: Parameter, filled: Command | None) -> int:

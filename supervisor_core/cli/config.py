@@ -60,7 +60,7 @@ def in_words(answer: dict[str, Any], path: str) -> Iterator[str]:
     diff = ConfigDiff.from_json(answer["difference"])
     version = f"version {answer['version']}, since {clock_time(from_text(answer['since']), datetime.now(UTC))}"
     if diff.empty:
-        yield f"The daemon already uses all of it ({version})."
+        yield f"The daemon already uses this configuration ({version})."
     else:
         yield f"Changes for the daemon (at {version}):"
         yield from (f"  {words}" for words in diff.in_words())

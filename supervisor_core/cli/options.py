@@ -289,7 +289,7 @@ SUBCOMMANDS = {
         "completion bash > ~/.local/share/bash-completion/completions/supervisor",
     ),
     "demo": Subcommand(
-        "run:run_demo", demo, "Run a supervisor, a worker and a local Slack, to try them in the browser.", "demo --tour"
+        "run:run_demo", demo, "Try a supervisor with a worker and a local Slack in the browser.", "demo --tour"
     ),
     "playground": Subcommand(
         "run:run_playground", playground, "Run a local Slack for testing any bot.", "playground --port 8080"

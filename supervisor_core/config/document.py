@@ -156,7 +156,7 @@ class _Builder:
             return
         if key in frame.container:
             first = self.document.lines[path]
-            self.document.problems.append((line, path, f"is set twice; it's also in line {first}"))
+            self.document.problems.append((line, path, f"is set twice; the first is on line {first}"))
         self.document.lines.setdefault(path, line)
 
     def _begin(self, event: Any) -> None:  # noqa: ANN401

@@ -35,7 +35,7 @@ class SchemaError(SupervisorError):
 
 
 class ForeignTables(SchemaError):
-    """The database has another program's tables with the same names."""
+    """Another program has tables with the same names in the database."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

@@ -152,11 +152,11 @@ class Unresponsive:
         said = (
             f"its last heartbeat was at {to_text(row.last_heartbeat_at)}"
             if row.last_heartbeat_at
-            else f"none since it started at {to_text(row.started_at)}"
+            else f"and sent none since it started at {to_text(row.started_at)}"
         )
         return (
             f"Supervisor {row.supervisor_id} on {row.hostname} (pid {row.pid}) is unresponsive: "
-            f"{self.missed} heartbeats are missing, {said}."
+            f"it missed {self.missed} heartbeats, {said}."
         )
 
 

@@ -191,7 +191,7 @@ def _copies(seen: Observation) -> str:
 def _running(seen: Observation, now: datetime) -> Verdict:
     frozen = seen.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
-        reason = f"stopped by a signal for {frozen:.0f} s; SIGCONT continues it"
+        reason = f"stopped by a signal for {frozen:.0f} s; SIGCONT resumes it"
         return Verdict(Health.FROZEN, reason, False)
     if seen.max_age_seconds == 0:
         verdict = Verdict(Health.HEALTHY, "running", True)

@@ -41,7 +41,7 @@ def test_the_move_keeps_the_watcher_running_and_takes_the_flags_that_waited(arch
 
     imported = archive.supervisor("import", "config/config.dev.yaml")
     assert imported.returncode == 0, imported.stderr
-    assert f"{WORKER} runs as pid {pid}. Its command line is taken over as it is." in imported.stderr
+    assert f"{WORKER} runs as pid {pid}. Its command line is copied unchanged." in imported.stderr
     assert "secret-of-the-archive" not in imported.stdout + imported.stderr + archive.config.read_text()
     checked = archive.supervisor("config", "check")
     assert (checked.returncode, checked.stderr, "Warning" in checked.stdout) == (0, "", False)

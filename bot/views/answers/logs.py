@@ -38,7 +38,7 @@ def logs(found: Sequence[WorkerLog], *, filed: bool) -> Content:
     if len(found) > len(shown):
         blocks.append(context(f"… and {len(found) - len(shown)} more workers"))
     if filed:
-        blocks.append(context("All requested lines are in a file in our direct messages."))
+        blocks.append(context("All requested lines are in a file in your direct messages with the bot."))
     return {"text": fit("\n".join(text), TEXT), "blocks": blocks}
 
 

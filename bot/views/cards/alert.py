@@ -211,7 +211,7 @@ def buttons(details: AlertDetails) -> list[dict[str, Any]]:
         elements.append(command_button(Command("unmute", worker, workers), nonce, "Unmute"))
     if worker and alert.condition in RESTARTABLE:
         ends = alert.condition not in STOPPED
-        effect = "" if ends else f"{worker} starts again, and the count of its restarts begins anew."
+        effect = "" if ends else f"{worker} starts again, and its restart count is reset."
         elements.append(command_button(Command("restart", worker, workers), nonce, "Restart", effect=effect))
     if change := _suspect(details):
         command = Command.for_worker("undo", worker, {"task_id": change.task_id})

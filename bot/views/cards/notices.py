@@ -208,8 +208,8 @@ def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], 
     ]
     what = f"*The supervisor on {escape(host)} {'was not running' if away else 'was disconnected from Slack'}*"
     advice = (
-        "Slash commands and clicks from that time were not received; Slack showed an error to whoever sent them. "
-        "A mention may still be carried out now, so check the channel before you repeat it."
+        "Slash commands and clicks from that time weren't received, and Slack showed their senders an error. A mention "
+        "may still run now, so check the channel before you repeat it."
     )
     return text_message("\n".join([f":warning: {what}", *lines, advice]))
 

@@ -197,7 +197,7 @@ def _packed(head: str, lines: Sequence[str], rest: str) -> Content:
         else:
             break
         left.pop(0)
-    words = f"{count(len(left), 'more line')}. To see all of it: {rest}." if left else ""
+    words = f"{count(len(left), 'more line')}. To see all of them: {rest}." if left else ""
     blocks = [section(piece) for piece in pieces]
     text = "\n".join(pieces)
     return {

@@ -183,7 +183,7 @@ class Webhook(Service):
 
     def _well(self) -> None:
         if self._problem:
-            log.info("alerts to %s are delivered again", self._shown, extra=LogEvent.WEBHOOK_BACK.extra())
+            log.info("alerts are being delivered to %s again", self._shown, extra=LogEvent.WEBHOOK_BACK.extra())
         self._failures, self._problem, self._lost = 0, "", ""
 
     def _pause(self, judged: WebhookResult) -> None:

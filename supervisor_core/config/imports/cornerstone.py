@@ -158,7 +158,7 @@ class _Converter:
         return {**section, "restart": {"policy": "always"}, "code": {"path": section["cwd"]}}
 
     def _running(self, worker_id: str, running: RunningWorker) -> dict[str, Any]:
-        self._notes.append(f"{worker_id} runs as pid {running.pid}. Its command line is taken over as it is.")
+        self._notes.append(f"{worker_id} runs as pid {running.pid}. Its command line is copied unchanged.")
         return {
             "python": quoted(running.python),
             "command": running.command(worker_id),

@@ -250,7 +250,7 @@ class Approvals:
             raise RequestRefused(f"Not requested, because it would fail. {' '.join(against)}")
         seen = command.params.get(STATE_PARAM)
         if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
-            raise RequestRefused("The state has changed since the preview. Nothing was done. Look at a new preview.")
+            raise RequestRefused("The state has changed since the preview. Nothing was done. Request a new preview.")
         if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
             raise NothingToDo(already)
         if command.issuer is None:

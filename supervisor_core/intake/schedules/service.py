@@ -149,7 +149,7 @@ def _add_once(connection: Connection, schedule: Schedule, place: Mapping[str, An
     taken = rows.named(connection, schedule.supervisor_id, schedule.name)
     if taken is not None:
         raise NameTaken(
-            f"There's already a schedule {taken.name}. It runs {taken.command} {when(taken)}.",
+            f"A schedule named {taken.name} already exists. It runs {taken.command} {when(taken)}.",
             remedy=("Use another name, or remove it first: ", CommandText(f"schedule remove {taken.name}")),
         )
     if len(rows.waiting(connection)) >= MOST:

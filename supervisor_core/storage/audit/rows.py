@@ -183,7 +183,7 @@ class Walk:
             self._fault(number, "is out of place: the rows before it have higher numbers")
             return False
         if number > self._expected:
-            self._fault(self._expected, f"is missing: row {number} comes next")
+            self._fault(self._expected, f"is missing; the next row is {number}")
         elif self._previous not in (None, row["previous_hash"]):
             # This row matches its hash, so the one before it was written anew, with a hash to match.
             self._fault(max(number - 1, 1), "was altered: the next row has a different hash for it")

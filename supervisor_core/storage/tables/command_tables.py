@@ -82,7 +82,11 @@ approvals = table(
     required("door", String(16), _DOOR),
     optional("card_json", LongText, "The place of the Slack message."),
     required("preview_json", LongText, "The [previews](command-line.md#supervisor-send) that people approve."),
-    required("fingerprint", String(64), "SHA-256 of the command and its previews. If it differs later: `stale`."),
+    required(
+        "fingerprint",
+        String(64),
+        "SHA-256 of the command and its previews. If it differs later, the approval is `stale`.",
+    ),
     required("state", String(STATE), "The progress. Each change is a compare-and-set with an audit row."),
     required("votes_needed", Integer, "`slack.approvals.votes` at the time of the request."),
     required("self_approval", Boolean, "`slack.approvals.self_approval` at the time of the request."),

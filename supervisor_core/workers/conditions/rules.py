@@ -253,7 +253,7 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
     if condition is Condition.STUCK:
         return f"{NO_PROGRESS} {format_span(seen.max_age_seconds)}, although it sends heartbeats"
     if condition is Condition.FROZEN:
-        return "stopped by a signal; SIGCONT continues it"
+        return "stopped by a signal; SIGCONT resumes it"
     if condition is Condition.CLOCK_SKEW:
         return "its heartbeat is in the future; check the clock of the host that writes it"
     return status.verdict.reason

@@ -48,7 +48,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await card.shows("restart OrionMX nightly")
     await card.shows("with their current rights")
     await operator.slash('/supervisor schedule add Nightly "hourly" status all')
-    await operator.sees("There's already a schedule nightly")
+    await operator.sees("A schedule named nightly already exists")
     await operator.slash('/supervisor schedule add db "hourly" verify-db OrionMX')
     await operator.sees("verify-db is limited to")
     await viewer.slash("/supervisor schedule list")

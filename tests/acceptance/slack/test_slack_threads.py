@@ -112,7 +112,7 @@ async def test_reports_come_as_files_or_as_text_and_a_plain_command_has_no_threa
         (words,) = await replies(ops, verified)
         (path,) = (home.nas / "05_LOGS" / "diagnostics").glob("db_verification_OrionMX_*.json")
         assert "table jobs_t" in words["text"]
-        assert "this workspace takes no files from apps" in words["text"]
+        assert "this workspace doesn't accept files from apps" in words["text"]
         assert "files" not in words
         assert json.loads(path.read_text())["task_id"] in str(ops.messages())
 

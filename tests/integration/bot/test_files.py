@@ -250,9 +250,9 @@ async def test_what_fits_is_not_said_to_be_cut_and_a_picture_says_that_it_is_non
     await outbox.goes(file_to_person(asked_in(ops), CSV), file_to_person(asked_in(ops), PICTURE, "/picture"))
     whole, picture = (message["text"] for message in direct(slack))
     assert "cut" not in whole
-    assert whole.endswith("Told as text: this workspace takes no files from apps.")
+    assert whole.endswith("Shown as text: this workspace doesn't accept files from apps.")
     assert picture.startswith("A good week.")
-    assert "It can't be shown: this workspace takes no files from apps. All of it: `/supervisor history`" in picture
+    assert "It can't be shown: this workspace doesn't accept files from apps. In full: `/supervisor history`" in picture
 
 
 async def test_without_the_right_to_open_direct_messages_it_is_told_as_text(slack: Playground, outbox: Outbox) -> None:

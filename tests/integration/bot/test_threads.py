@@ -140,7 +140,7 @@ async def test_a_report_that_can_not_be_read_is_told_in_words_with_its_place(sla
     await road.goes()
     (told,) = below(slack, ops)
     assert "it is healthy" in told["text"]
-    assert f"it can't be read from here now. All of it: `{road.folder}/North.json` on Host" in told["text"]
+    assert f"it can't be read on this host right now. In full: `{road.folder}/North.json` on Host" in told["text"]
     assert slack.calls("files.getUploadURLExternal") == []
 
 

@@ -58,7 +58,7 @@ def test_without_a_daemon_it_says_what_the_start_would_bring(path: Path, capsys:
 
 def test_a_daemon_that_has_it_all_in_force_says_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with a_daemon(path):
-        assert re.search(r"already uses all of it \(version 1, since \d\d:\d\d UTC\)", check(path, capsys))
+        assert re.search(r"already uses this configuration \(version 1, since \d\d:\d\d UTC\)", check(path, capsys))
 
 
 def test_a_daemon_says_what_it_would_do_and_shows_no_secret(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_a_draft_is_judged_as_if_it_took_the_place_of_the_file(path: Path, capsy
     with a_daemon(path):
         said = check(draft, capsys)
     assert f"The daemon uses {path}. If this file replaced it:" in said
-    assert "already uses all of it" in said
+    assert "already uses this configuration" in said
 
 
 def test_what_only_this_shell_can_use_is_told_line_by_line(path: Path) -> None:

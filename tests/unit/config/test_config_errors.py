@@ -54,7 +54,7 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
             "alerts:\n  quiet_hours:\n    - {from: '1:00', till: '2:00', to: '2:00'}",
             "line 3: alerts.quiet_hours[0].till isn't a setting; expected days, from, to, zone",
         ),
-        ("git:\n  author_name: a\n  author_name: b", "line 3: git.author_name is set twice; it's also in line 2"),
+        ("git:\n  author_name: a\n  author_name: b", "line 3: git.author_name is set twice; the first is on line 2"),
         # Kinds of values.
         ("slack: [1]", "line 1: slack must be a section with settings, but is a list"),
         ("workers: [a]", "line 1: workers must be a section with settings, but is a list"),

@@ -181,7 +181,7 @@ class TestDocument:
 
     def test_a_key_that_is_there_twice_is_a_problem_with_both_lines(self, tmp_path: Path) -> None:
         raw = read(tmp_path, "a:\n  b: 1\n  c: 2\n  b: 3\n")
-        assert raw.problems == [(4, ("a", "b"), "is set twice; it's also in line 2")]
+        assert raw.problems == [(4, ("a", "b"), "is set twice; the first is on line 2")]
         assert raw.data == {"a": {"b": 1, "c": 2}}
 
     def test_every_setting_knows_its_line_and_a_missing_one_that_of_its_section(self, tmp_path: Path) -> None:

@@ -572,8 +572,8 @@ def test_the_others_that_are_silent_are_found_and_said_in_words(world: World) ->
 
     words = run(story())
     assert set(words) == {names["silent"], names["never"]}
-    assert "on elsewhere (pid 4711) is unresponsive: 3 heartbeats are missing" in words[names["silent"]]
-    assert "missing, none since it started" in words[names["never"]]
+    assert "on elsewhere (pid 4711) is unresponsive: it missed 3 heartbeats" in words[names["silent"]]
+    assert "it missed 3 heartbeats, and sent none since it started" in words[names["never"]]
 
 
 def test_it_does_not_accuse_itself(world: World) -> None:

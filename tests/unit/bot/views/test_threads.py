@@ -227,7 +227,7 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
     made = outcome_reply(most, None)
     assert made is not None
     assert check_message(made, update=True) == []
-    assert "more lines. To see all of it: `supervisor audit --command update --json` on Host" in made["text"]
+    assert "more lines. To see all of them: `supervisor audit --command update --json` on Host" in made["text"]
     assert blocks_of(made)[-1]["elements"][0]["text"] in made["text"]
 
 
