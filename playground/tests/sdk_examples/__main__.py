@@ -83,11 +83,13 @@ def table(results: Sequence[Result]) -> str:
 def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m playground.tests.sdk_examples", description=__doc__)
     parser.add_argument("--work", type=Path, default=Path(".sdk-examples"), help="folder for checkouts and packages")
-    parser.add_argument("--bolt", default=f"{ADDRESS}/{BOLT}", help="repository of slack-bolt")
-    parser.add_argument("--sdk", default=f"{ADDRESS}/{SDK}", help="repository of slack_sdk")
-    parser.add_argument("--sdk-tag", default=f"v{version('slack-sdk')}", help="another revision of its examples")
+    parser.add_argument("--bolt", default=f"{ADDRESS}/{BOLT}", help="where to clone the examples of slack-bolt from")
+    parser.add_argument("--sdk", default=f"{ADDRESS}/{SDK}", help="where to clone the examples of slack_sdk from")
+    parser.add_argument(
+        "--sdk-tag", default=f"v{version('slack-sdk')}", help="tag or branch of the examples of slack_sdk"
+    )
     parser.add_argument("--only", default="", help="examples with this in their path")
-    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=3, help="examples at a time")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)} too")
     options = parser.parse_args(args)
     work = options.work.resolve()
@@ -120,4 +122,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:  # it has said why
+        sys.exit(f"sdk_examples: {' '.join(map(str, error.cmd))} failed.")
