@@ -237,8 +237,8 @@ async def test_where_slack_takes_no_file_it_is_told_as_text(
     said = str(blocks_of(told))
     assert "anna,pause" in said
     assert "It was cut" in said
-    assert "All of it: `supervisor audit --csv` on Host" in said
-    assert "All of it: `supervisor audit --csv` on Host" in told["text"]
+    assert "In full: `supervisor audit --csv` on Host" in said
+    assert "In full: `supervisor audit --csv` on Host" in told["text"]
     assert outbox.rows() == [("sent", "")]
 
 
