@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -93,7 +94,8 @@ def _read_any_moment(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a dr
 def _create_private(path: Path) -> None:
     """Make the file ours alone before SQLite does; its companions (-wal, -shm) take the same mode."""
     path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+    with contextlib.suppress(FileExistsError):  # closing an existing file would drop this process's locks on it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
 
 
 def _pin_sqlite(engine: Engine) -> None:

@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -501,3 +503,26 @@ def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_the
         ledger.audit(entry())
     ledger.order([Message("card", "t1", None)])
     assert heard == ["any", "any", "cards"]
+
+
+WRITE_ELSEWHERE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+row = ("Other", 1, "x", "2026")
+connection.execute("INSERT INTO audit_anchors_t (supervisor_id, audit_id, hash, archived_at) VALUES (?, ?, ?, ?)", row)
+connection.commit()
+connection.close()
+"""
+
+
+def test_a_ledger_that_is_opened_twice_in_one_process_sees_what_others_write(folder: Path, ledger: Ledger) -> None:
+    """Closing any descriptor of the file would drop this process's locks on it, and the next program to close the
+    ledger would take the write-ahead log away from under us."""
+    ledger.write(lambda connection: audit.append(connection, HOST, entry(), NOW))
+    with opened(folder):
+        pass
+    subprocess.run([sys.executable, "-c", WRITE_ELSEWHERE, str(folder / LEDGER_FILE)], check=True)
+    assert [each.supervisor_id for each in ledger.read(audit.anchors)] == ["Other"]
+    ledger.write(lambda connection: audit.append(connection, HOST, entry(1), NOW))
+    with opened(folder) as again:
+        assert len(again.read(lambda connection: connection.execute(select(audit_log.c.audit_id)).all())) == 2
