@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -143,6 +144,8 @@ USED = ":information_source: {who} has already used this button. To run it again
 
 DOOR = "slack"
 
+log = logging.getLogger(__name__)
+
 MOMENT_SECONDS = 1.0
 """After this time, the requester is told that a preview is running."""
 
@@ -176,7 +179,7 @@ class CommandRequests:
         try:
             command = self._gateway.parse(request.text, request.target)
         except GrammarError as error:
-            return await self._mistaken(request, error)
+            return await self._mistaken(request, await self._named_commit(request) or error)
         definition = CATALOG[command.name]
         person, refused = await self._access.of_command(request, definition, command)
         if person is None or refused is not None:
@@ -188,6 +191,19 @@ class CommandRequests:
     async def _told(self, request: Request, command: Command) -> Response:
         tell = self._handlers[command.name]
         return await tell(Query(request, command, await self._access.person(request)))
+
+    async def _named_commit(self, request: Request) -> GrammarError | None:
+        """The better answer for a rollback that has a commit for its number, if the person may give it."""
+        command = self._gateway.commit_as_number(request.text)
+        if command is None or await self._access.objection(request.user, command):
+            return None
+        try:
+            await previews(ask_if_commit, command.label or "", command, self._find)
+        except GrammarError as error:
+            return error
+        except SupervisorError as error:  # the code can't be read: the number is wrong in any case
+            log.info("%s can't be looked up: %s", command.label, error)
+        return None
 
     async def _mistaken(self, request: Request, error: GrammarError) -> Response:
         """Answer a mistake. The answer names workers, so it's for viewers only, as the list of workers is."""
@@ -245,8 +261,8 @@ class CommandRequests:
         bound = replace(command, params={**command.params, STATE_PARAM: request.seen}) if request.seen else command
         submit = partial(self._gateway.submit, bound, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
-            if commit_word(request.text, command):
-                await previews(ask_if_commit, request.text, command, self._find)
+            if word := commit_word(request.text, command):
+                await previews(ask_if_commit, word, command, self._find)
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
             await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
         except GrammarError as error:

@@ -54,6 +54,21 @@ def commit_word(text: str, command: Command) -> str:
     return "" if numbered or not words or words[-1].quoted else words[-1].text
 
 
+def commit_as_number(text: str, context: GrammarContext) -> Command | None:
+    """The rollback in a text that has the hash of a commit for its number, such as 85c0522, with the hash as its label.
+    None for any other text."""
+    try:
+        words = list(split_words(text))
+        place = len(words) - (2 if words and words[-1].is_note else 1)
+        word = words[place] if place >= 0 else None
+        if word is None or word.quoted or word.text.isdigit() or not _HASH.fullmatch(word.text):
+            return None
+        command = _line(join_words([*words[:place], Word(word.text, quote(word.text)), *words[place + 1 :]]), context)
+    except GrammarError:
+        return None
+    return command if command.name == "rollback" and command.label == word.text else None
+
+
 def render(command: Command) -> str:
     """The canonical text of a command with all its defaults; it parses to the same command."""
     if command.name == OVERVIEW:

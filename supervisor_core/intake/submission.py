@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.grammar import commit_word, parse, render
+from supervisor_core.commands.grammar import commit_as_number, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
@@ -54,10 +54,9 @@ FindCommit = Callable[[Sequence[str], str, int], tuple[Commit, int] | None]
 """Finds a commit by its hash in the checkout of these workers, with its place among so many newest ones, or 0."""
 
 
-def ask_if_commit(text: str, command: Command, find: FindCommit) -> None:
+def ask_if_commit(word: str, command: Command, find: FindCommit) -> None:
     """Raise `NearMiss` for a rollback whose label is a commit of the checkout: it would revert the newest commit,
-    whichever was meant. It blocks."""
-    word = commit_word(text, command)
+    whichever was meant. `word`: the label, if it may be a commit. It blocks."""
     most = next(each.high for each in CATALOG["rollback"].parameters if each.name == "commits_back")
     found = find(command.workers, word, most) if word else None
     if found is None:
@@ -90,6 +89,10 @@ class Gateway:
         if named and resolve(named, context) is None:
             raise GrammarError(f"{excerpt(named)} is no longer a worker on this host. Nothing was done.")
         return parse(text, context)
+
+    def commit_as_number(self, text: str) -> Command | None:
+        """The rollback in a text that has a commit for its number, with the commit as its label."""
+        return commit_as_number(text, grammar_context(self._config))
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
         """The approval of an earlier submission of a command, or its jobs."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.grammar import commit_word
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.wiring import build_approvals, build_code_reader
@@ -54,7 +55,7 @@ class CommandReceiver:
             command = gateway.parse(str(request["text"]))
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):
                 return {}
-            ask_if_commit(str(request["text"]), command, build_code_reader(context).find)
+            ask_if_commit(commit_word(str(request["text"]), command), command, build_code_reader(context).find)
             issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, str(request["task_id"])).command
         except SupervisorError as error:
             return {"refused": str(error), "is_usage": isinstance(error, UsageError)}

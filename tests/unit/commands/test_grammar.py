@@ -8,7 +8,7 @@ import pytest
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.grammar import commit_word, parse, render
+from supervisor_core.commands.grammar import commit_as_number, commit_word, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import CommandText, UsageError, as_in_shell
@@ -530,3 +530,23 @@ def test_a_label_that_may_be_a_commit_is_one_word_of_a_rollback_without_a_number
     command = parse(text, SEVERAL)
     assert commit_word(text, command) == word
     assert (command.label or "") in text, "the label stays legal"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("rollback OrionMX 85c0522", "85c0522"),
+        ("rollback OrionMX 85c0522 -- since noon", "85c0522"),
+        ("/supervisor rollback OrionMX 1e10", "1e10"),
+        ("rollback OrionMX 8500522", None),
+        ("rollback OrionMX 85c", None),
+        ("rollback OrionMX 85c0522 hotfix", None),
+        ("rollback Nobody2 85c0522", None),
+        ("logs OrionMX 85c0522", None),
+        ("", None),
+    ],
+)
+def test_a_commit_in_the_place_of_a_number_is_known(text: str, label: str | None) -> None:
+    command = commit_as_number(text, SEVERAL)
+    assert (command.label if command else None) == label
+    assert command is None or parse(render(command), SEVERAL) == command
