@@ -242,6 +242,7 @@ def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home:
     with following(home, "--worker", "OrionMX") as follower:
         assert next_line(follower).rstrip().endswith(f"OrionMX started (pid {pid})")
         assert home.supervisor("send", "pause OrionMX hotfix", "--wait").returncode == 0
+        assert "pause of OrionMX received" in next_line(follower)
         assert "pause of OrionMX started" in next_line(follower)
     home.supervisor("stop")
     wait_until(lambda: "pause of OrionMX succeeded" in home.supervisor("logs", "--worker", "OrionMX").stdout)
@@ -250,7 +251,7 @@ def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home:
     about = {event["event"]: event for event in events}
     assert about["worker.started"]["pid"] == pid
     assert (about["command.started"]["command"], about["command.started"]["source"]) == ("pause", "cli")
-    assert {"daemon.started", "worker.stopped", "command.done", "daemon.stopped"} <= set(about)
+    assert {"daemon.started", "command.received", "worker.stopped", "command.done", "daemon.stopped"} <= set(about)
 
 
 def test_it_imports_nothing_slow() -> None:
