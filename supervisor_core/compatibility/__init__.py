@@ -4,8 +4,8 @@
 default configuration. `db` is a `Database` of this module, a `Ledger`, or any object, which then stays unused: rows go
 to the ledger, and from there to `database.url`.
 
-A handler files a command and carries it out at once. So it's audited, needs the same approvals as in the shell, and
-runs once for each task id. Beside a daemon, or a pass for the same worker, it's refused.
+A handler queues a command and carries it out at once; beside a daemon, the daemon does. So it's audited, needs the same
+approvals as in the shell, and runs once for each task id. Beside a pass for the same worker it's refused.
 """
 
 from __future__ import annotations

@@ -1,26 +1,34 @@
-"""The handlers. Each files a command and carries it out at once."""
+"""The handlers. Each queues a command and carries it out at once, or has the daemon do it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from supervisor_core.cli.host import approvals_of, shell_issuer
+from supervisor_core.cli.host import approvals_of, is_awake, shell_issuer
+from supervisor_core.cli.send.command import describe_missing_outcome, wait_for_outcome
+from supervisor_core.cli.send.without_daemon import look as read_outcome
 from supervisor_core.commands.catalog import by_handler, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import clean_label
-from supervisor_core.common.errors import RefusedError, SupervisorError
+from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
 from supervisor_core.compatibility.host import host_of, ledger_of
 from supervisor_core.daemon.execution import execute
 from supervisor_core.daemon.ownership import pass_ownership
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
-from supervisor_core.jobs.model import new_task_id
+from supervisor_core.jobs.model import Job, check_own_id, new_task_id
 from supervisor_core.jobs.results import result_document
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import HostContext
 
 DOOR = "cli"
+
+DAEMON_SECONDS = 600.0
+"""The longest wait for the daemon's outcome."""
 
 
 def pause_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,18 +84,40 @@ def _carry_out(handler: str, nas: object, db: object, worker_id: str, task: Mapp
     try:
         host = host_of(nas)
         command = _command(handler, host.config.worker(worker_id).id, task)
-        with pass_ownership(host.config.state_dir, worker_id), ledger_of(db, host.config) as ledger:
-            carrier = LocalCarrier(ledger)
-            gateway = Gateway(host.config, carrier, approvals_of(host.config, ledger))
-            if gateway.submit(command, shell_issuer(), DOOR, task_id).approval is not None:
-                raise RefusedError(f"{command.name} waits for an approval.")
-            (job,) = carrier.carried(task_id)
-            execute(job, replace(host, ledger=ledger), ledger)
-            (job,) = carrier.carried(task_id)
+        run = _run_by_daemon if is_awake(str(host.config.state_dir)) else _run_here
+        result = run(host, db, command, check_own_id(task_id))
     except SupervisorError as error:
         return {"task_id": task_id, "success": False, "error": str(error), "details": {}}
-    result = result_document(job)
     return {**result["details"], **result}
+
+
+def _run_here(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
+    with pass_ownership(host.config.state_dir, command.target), ledger_of(db, host.config) as ledger:
+        _submit(host, ledger, command, task_id)
+        execute(_job(ledger, command, task_id), replace(host, ledger=ledger), ledger)
+        return result_document(_job(ledger, command, task_id))
+
+
+def _run_by_daemon(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
+    with ledger_of(db, host.config) as ledger:
+        _submit(host, ledger, command, task_id)
+    state_dir, look = str(host.config.state_dir), partial(read_outcome, str(host.config.path))
+    is_awake(state_dir)
+    _, results = wait_for_outcome(state_dir, task_id, DAEMON_SECONDS, None, look)
+    if results is None:
+        raise TemporaryError(describe_missing_outcome(state_dir, task_id, DAEMON_SECONDS))
+    return next(result for result in results if result["worker_id"] == command.target)
+
+
+def _submit(host: HostContext, ledger: Ledger, command: Command, task_id: str) -> None:
+    """Queue the command unless it was before; `RefusedError` while it waits for approval."""
+    gateway = Gateway(host.config, LocalCarrier(ledger), approvals_of(host.config, ledger))
+    if gateway.submit(command, shell_issuer(), DOOR, task_id).approval is not None:
+        raise RefusedError(f"{command.name} waits for an approval.")
+
+
+def _job(ledger: Ledger, command: Command, task_id: str) -> Job:
+    return next(job for job in LocalCarrier(ledger).carried(task_id) if job.worker_id == command.target)
 
 
 def _command(handler: str, worker_id: str, task: Mapping[str, Any]) -> Command:

@@ -20,6 +20,8 @@ from typing import Any
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.labels import audit_label
+from supervisor_core.commands.parameters import TASK_ID
+from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import one_line, random_id
 from supervisor_core.common.times import require_aware, to_text
 
@@ -34,6 +36,10 @@ MOST_PROGRESS = 50
 
 _RESERVED = re.compile(r"task_button_.*|task_\d{8}_\d{6}_[0-9a-f]{9}", re.ASCII)
 """The ids of Slack commands, buttons and schedules, which somebody could know in advance."""
+
+
+SHOWN = 40
+"""The most characters shown of an id that isn't valid."""
 
 
 class JobState(StrEnum):
@@ -132,6 +138,15 @@ def new_task_id(now: datetime) -> str:
 def is_reserved(task_id: str) -> bool:
     """True if only Slack and schedules make ids of this form. A flag can't have one."""
     return _RESERVED.fullmatch(task_id) is not None
+
+
+def check_own_id(task_id: str) -> str:
+    """The command id that a program brings along; `UsageError` if it isn't valid or only we make such ids."""
+    if TASK_ID.fullmatch(task_id) is None:
+        raise UsageError(f"{one_line(task_id, SHOWN)!a} isn't a command id: use 1 to 128 letters, digits, - and _.")
+    if is_reserved(task_id):
+        raise UsageError(f"Command ids such as {task_id} are reserved for commands from Slack and from schedules.")
+    return task_id
 
 
 @dataclass(frozen=True, slots=True)

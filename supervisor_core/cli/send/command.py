@@ -87,16 +87,19 @@ def follow(
         return look(options.config, task_id)
 
     try:
-        known, results = _wait(state_dir, command.task_id, seconds, steps, look)
+        known, results = wait_for_outcome(state_dir, command.task_id, seconds, steps, look)
     except KeyboardInterrupt:
         print(f"Stopped waiting. {command.task_id} {_still(awake=awake)}", file=sys.stderr)
         raise
     if steps is not None and results is not None:
         steps.finish([result["worker_id"] for result in results if not result["success"]])
-    late = ""
-    if results is None:
-        late = f"No outcome after {seconds:g} s. {command.task_id} {_still(awake=is_awake(state_dir))}"
+    late = describe_missing_outcome(state_dir, command.task_id, seconds) if results is None else ""
     return outcome(command, late, results, known, options)
+
+
+def describe_missing_outcome(state_dir: str, task_id: str, seconds: float) -> str:
+    """The error of a command that hasn't ended in time."""
+    return f"No outcome after {seconds:g} s. {task_id} {_still(awake=is_awake(state_dir))}"
 
 
 def _still(*, awake: bool) -> str:
@@ -107,7 +110,7 @@ def _still(*, awake: bool) -> str:
     return f"{words} runs or reports it. Don't send it again."
 
 
-def _wait(
+def wait_for_outcome(
     state_dir: str, task_id: str, seconds: float, steps: StepPrinter | None, look: Look
 ) -> tuple[Sequence[dict[str, str]], list[dict[str, Any]] | None]:
     """The steps, and the outcomes or None when the time is up. Survives a restart of the daemon."""

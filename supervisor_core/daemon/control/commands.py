@@ -15,7 +15,7 @@ from supervisor_core.daemon.wiring import build_approvals, build_code_reader
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import FINAL, Job
+from supervisor_core.jobs.model import FINAL, Job, check_own_id
 from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext
@@ -49,14 +49,17 @@ class CommandReceiver:
 
     def _submit(self, request: Mapping[str, Any]) -> dict[str, Any]:
         context = self._context
-        config, user = context.host.config, str(request["user"])
+        config, (text, user, task_id) = context.host.config, map(request.get, ("text", "user", "task_id"))
+        if not (isinstance(text, str) and isinstance(user, str) and isinstance(task_id, str)):
+            raise UsageError("A command needs `text`, `user` and `task_id`, each a string.")
+        check_own_id(task_id)
         gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context))
         try:
-            command = gateway.parse(str(request["text"]))
+            command = gateway.parse(text)
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):
                 return {}
-            ask_if_commit(commit_word(str(request["text"]), command), command, build_code_reader(context).find)
-            issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, str(request["task_id"])).command
+            ask_if_commit(commit_word(text, command), command, build_code_reader(context).find)
+            issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, task_id).command
         except SupervisorError as error:
             return {"refused": str(error), "is_usage": isinstance(error, UsageError)}
         names = {"name": issued.name, "target": issued.target, "workers": list(issued.workers)}

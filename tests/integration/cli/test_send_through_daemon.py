@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.daemon.control.client import ask
+from supervisor_core.daemon.control.client import ControlError, ask
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
 
@@ -72,3 +72,25 @@ def test_a_command_id_that_was_queued_before_runs_once(home: Home) -> None:
     ended = ask(state_dir, {"do": "wait", "task_id": "task_1", "seconds": 20}, 21)
     assert ended["done"]
     assert len(home.audit("task_1")) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"task_id": "../../../etc/x"},
+        {"task_id": ""},
+        {"task_id": "t\ud800"},
+        {"task_id": "task_20260205_143015_0123456ab"},
+        {"task_id": 7},
+        {"user": None},
+        {"text": ["pause North"]},
+    ],
+)
+def test_a_request_that_no_shell_makes_queues_nothing(home: Home, changed: dict[str, object]) -> None:
+    before = len(home.audit())
+    request = {"do": "send", "text": "diagnostics South", "task_id": "task_2", "user": "anna", **changed}
+    with pytest.raises(ControlError):
+        ask(str(home.folder / "var"), request)
+    home.json("send", "diagnostics North", "--wait")
+    assert len(home.audit()) == before + 1
+    assert "Traceback" not in home.daemon_log()

@@ -19,6 +19,8 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.ownership import daemon_ownership
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
+from tests.support.daemon.daemon_homes import SLEEPER
+from tests.support.homes import a_home
 
 WORKER = "OrionMX"
 TASK = {"task_id": "t1", "label": "by hand", "params": {}}
@@ -127,11 +129,44 @@ def test_the_task_of_a_rollback_comes_first(nas: HostContext, db: Ledger) -> Non
     assert "commits_back" in result["error"]
 
 
-def test_beside_a_daemon_nothing_is_done(nas: HostContext, db: Ledger) -> None:
+def test_beside_a_daemon_that_does_not_listen_yet_nothing_is_done(nas: HostContext, db: Ledger) -> None:
     with daemon_ownership(nas.config.state_dir):
         result = compatibility.pause_watcher(nas, db, WORKER, TASK)
     assert not result["success"]
     assert not compatibility.is_watcher_paused(nas, WORKER)
+
+
+def test_one_task_for_two_workers_runs_on_each(nas: HostContext, config_path: Path) -> None:
+    document = yaml.safe_load(config_path.read_text())
+    document["workers"]["Second"] = document["workers"][WORKER]
+    config_path.write_text(yaml.safe_dump(document))
+    both = compatibility.NasManager(config_path)
+    for worker_id in (WORKER, "Second"):
+        result = compatibility.pause_watcher(both, None, worker_id, TASK)
+        assert (result["success"], result["worker_id"]) == (True, worker_id)
+    assert compatibility.is_watcher_paused(nas, "Second")
+
+
+@pytest.mark.parametrize("task_id", ["../x", "x" * 200, "task_20260205_143015_0123456ab"])
+def test_an_id_that_no_result_file_can_have_is_refused(nas: HostContext, db: Ledger, task_id: str) -> None:
+    result = compatibility.pause_watcher(nas, db, WORKER, {"task_id": task_id})
+    assert "ommand id" in str(result["error"])
+    assert not compatibility.is_watcher_paused(nas, WORKER)
+
+
+def test_beside_a_daemon_the_daemon_carries_it_out(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home", {WORKER: SLEEPER}, slack={"approvals": {"required_for": ["restart"]}}) as home:
+        home.start_daemon()
+        nas = compatibility.NasManager(home.folder / "config.yaml")
+        result = compatibility.pause_watcher(nas, None, WORKER, TASK)
+        assert (result["success"], result["error"], result["message"]) == (True, None, f"{WORKER} is paused")
+        assert compatibility.pause_watcher(nas, None, WORKER, TASK) == result, "the first result"
+        [row] = home.audit("t1")
+        assert (row["action"], row["outcome"]) == ("PAUSE", "success")
+        assert compatibility.is_watcher_paused(nas, WORKER)
+        failed = compatibility.undo_code(nas, None, WORKER, {})
+        assert not failed["success"]
+        assert failed["error"]
 
 
 class TheirManager:
