@@ -76,7 +76,7 @@ _TITLES: Mapping[str, str] = {
     "restart": "Restart {}",
     "update": "Update {}",
     "update-deps": "Update {} with packages",
-    "undo": "Undo a change of {}",
+    "undo": "Undo a change to {}",
 }
 
 

@@ -43,7 +43,7 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
     "update_code": ("Updating {}", "{} updated", "Update of {}"),
     "update_code_deps": ("Updating {} with packages", "{} updated with packages", "Update of {} with packages"),
     "rollback_code": ("Rolling back {}", "{} rolled back", "Rollback of {}"),
-    "undo_code": ("Undoing a change of {}", "Change of {} undone", "Undo of a change of {}"),
+    "undo_code": ("Undoing a change to {}", "Change to {} undone", "Undo of a change to {}"),
 }
 """Each command while it runs, once it's done, and as a noun."""
 

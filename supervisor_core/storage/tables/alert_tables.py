@@ -98,7 +98,7 @@ suppressions = table(
     "Mutes, snoozes, maintenance and quiet hours.",
     # The same request made twice is one row.
     key("task_id", String(COMMAND_ID), "The command id, or the window of the configuration."),
-    key("target_type", String(TARGET_TYPE), "What is kept quiet: a worker, the host, or one alert."),
+    key("target_type", String(TARGET_TYPE), "The target that is kept quiet: a worker, the host, or one alert."),
     key("target_id", String(TARGET_ID), "Its id."),
     supervisor_id(),
     required("kind", String(STATE), "The kind of suppression."),

@@ -47,7 +47,7 @@ async def test_a_rollback_is_previewed_approved_by_somebody_else_done_once_and_u
     await card.button("Undo").click(as_=operator, confirm=True)
     undo = Card(slack, operator.user, slack.channel("ops").channel, mark)
     for words in (
-        "Undo a change of OrionMX?",
+        "Undo a change to OrionMX?",
         "Approval needed",
         "Undoes",
         "1 commit, 3 files",

@@ -117,7 +117,7 @@ async def approve(page: Page, card: Locator, shot: Shot = no_picture) -> None:
 async def undo(page: Page, card: Locator) -> None:
     """The operator requests an undo, and the approver agrees to its preview."""
     await press(page, card, "Undo", "Undo OrionMX?")
-    asked = message(page, "Undo a change of OrionMX?")
+    asked = message(page, "Undo a change to OrionMX?")
     await asked.get_by_text("Approval needed").wait_for()
     await act_as(page, APPROVER)
     await press(page, asked, "Approve", "Approve undo")
