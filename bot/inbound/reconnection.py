@@ -66,7 +66,7 @@ def token_refused(variable: str, word: str) -> SlackRefusedError:
 
 
 OnGap = Callable[[datetime, datetime], Awaitable[None]]
-OnHello = Callable[[ConnectionCount], Awaitable[None]]
+OnHello = Callable[[ConnectionCount], Coroutine[Any, Any, None]]
 
 
 class Link:
@@ -152,6 +152,7 @@ class Link:
             log.info("connected to Slack", extra=LogEvent.SLACK_CONNECTED.extra())
         self._trouble = ""
         connected()
+        await run_until_stopped(stopping, self._on_hello(self._count(connection)))
         if since is not None:
             await self._on_gap(since, datetime.now(UTC))
         await self._stay(connection, stopping)
@@ -178,16 +179,19 @@ class Link:
         answer = await self._client.apps_connections_open(app_token=self._app_token)
         connection = Connection(session, str(answer["url"]), self._receive, self._receiving, self._network)
         await connection.open()
+        return connection
+
+    def _count(self, connection: Connection) -> ConnectionCount:
+        """The app's connections at the hello of the one that is open now."""
         self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
             -MOST_GHOSTS:
         ]
-        ours = 1 + len(self._open) + len(self._lingering)
+        ours = len(self._open) + len(self._lingering)
         count = ConnectionCount(datetime.now(UTC), connection.connections, ours, len(self._ghosts))
         self._others = other_connections(count)
         if self._others:
             log.error("%s", self._others, extra=LogEvent.SLACK_TOKEN_SHARED.extra(error=self._others))
-        await self._on_hello(count)
-        return connection
+        return count
 
     def _could_not(self, error: Exception) -> float:
         """Note why there is no connection; return the delay before the next try."""

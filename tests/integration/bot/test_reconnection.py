@@ -196,6 +196,19 @@ def test_what_was_counted_is_kept_and_nonsense_is_not(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_envelopes_arrive_while_a_hello_can_t_be_stored() -> None:
+    async def hangs(_count: ConnectionCount) -> None:
+        await asyncio.Event().wait()
+
+    async with a_slack(greets({"envelope_id": "e1", "type": "events_api", "payload": {}}), []) as url:
+        heard = Heard(url)
+        heard.link._on_hello = hangs  # noqa: SLF001
+        async with running(heard):
+            await until(lambda: bool(heard.envelopes))
+            assert heard.link.trouble == ""
+
+
+@in_a_loop
 async def test_connections_that_end_at_once_are_opened_more_and_more_slowly() -> None:
     async def closes(request: web.Request) -> web.WebSocketResponse:
         answer = web.WebSocketResponse()
