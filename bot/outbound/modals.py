@@ -15,7 +15,7 @@ from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.outbound.slack_errors import error_code, failure_text
+from bot.outbound.slack_errors import error_code, failure_text, is_temporary, retry_after
 from bot.views.blocks import Json
 from bot.views.forms import loading, not_loaded
 from bot.views.text import error_text
@@ -26,6 +26,9 @@ TRIGGER_SECONDS = 3.0
 
 QUICK_SECONDS = 0.25
 """A lookup that takes no longer needs no loading view."""
+
+AGAIN_SECONDS, LONGEST_SECONDS = 0.5, 10.0
+"""The delay before the second try of an update, and the longest one that Slack may ask for."""
 
 NOT_LOADED = ":warning: This form couldn't be loaded. Close it and try again."
 
@@ -78,13 +81,25 @@ class Modals:
 
     async def replace(self, shown: View, view: Json) -> View:
         """Replace a modal as it was `shown`; without a `hash`, whatever it shows by now. Empty if it has changed since,
-        because somebody chose twice; the same as before if the person has closed it."""
-        by_hash = {"hash": str(shown["hash"])} if shown.get("hash") else {}
+        because somebody chose twice; the same as before if the person has closed it. A temporary error is retried
+        once, because nobody else would end what the modal says is loading."""
         try:
-            answer = await self._client.views_update(view_id=str(shown["id"]), view=view, **by_hash)
+            return await self._update(shown, view)
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            wait = _retry_delay(error)
             log.warning("a modal couldn't be updated: %s", failure_text(error))
-            return shown if isinstance(error, SlackApiError) and error_code(error) == "not_found" else {}
+            if wait is None:
+                return _unless_closed(shown, error)
+        await asyncio.sleep(wait)
+        try:
+            return await self._update(shown, view)
+        except (SlackApiError, ClientError, OSError, TimeoutError) as error:
+            log.warning("a modal couldn't be updated at the second try: %s", failure_text(error))
+            return _unless_closed(shown, error)
+
+    async def _update(self, shown: View, view: Json) -> View:
+        by_hash = {"hash": str(shown["hash"])} if shown.get("hash") else {}
+        answer = await self._client.views_update(view_id=str(shown["id"]), view=view, **by_hash)
         now: View = answer["view"]
         return now
 
@@ -98,6 +113,19 @@ class Modals:
             return {}
         shown: View = answer["view"]
         return shown
+
+
+def _unless_closed(shown: View, error: Exception) -> View:
+    """The view as before if the person has closed it, else an empty one."""
+    return shown if isinstance(error, SlackApiError) and error_code(error) == "not_found" else {}
+
+
+def _retry_delay(error: Exception) -> float | None:
+    """The delay before the second try; None if there is none."""
+    if not isinstance(error, SlackApiError):
+        return AGAIN_SECONDS
+    wait = retry_after(error) or AGAIN_SECONDS
+    return wait if is_temporary(error) and wait <= LONGEST_SECONDS else None
 
 
 def _explanation(error: Exception) -> str:

@@ -162,3 +162,28 @@ async def test_of_two_updates_the_first_counts(slack: Playground) -> None:
     assert first["hash"] != view["hash"]
     assert await opener.replace(dict(view), a_form()) == {}
     assert (await opener.replace({"id": view["id"]}, a_form()))["hash"] not in (view["hash"], first["hash"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("ratelimited", {"retry_after": 1}), ("status", {"status": 500}), ("drop_before", {})]
+)
+async def test_an_update_that_slack_has_no_time_for_is_tried_once_more(
+    slack: Playground, kind: str, words: dict[str, int]
+) -> None:
+    opener = modals(slack)
+    view = await opener.show(trigger(slack), views.loading("Ready"))
+    slack.fault(kind, "views.update", **words)
+    assert await opener.replace(view, a_form())
+    await slack.user("operator").modal("Fill this in")
+    slack.fault(kind, "views.update", times=2, **words)
+    assert await opener.replace({"id": view["id"]}, views.loading("Ready")) == {}
+    assert len(slack.calls("views.update")) == 4
+
+
+async def test_an_update_whose_answer_is_lost_is_not_undone_by_its_second_try(slack: Playground) -> None:
+    opener = modals(slack)
+    view = await opener.show(trigger(slack), views.loading("Ready"))
+    slack.fault("drop_after", "views.update")
+    await opener.replace(view, a_form())
+    await slack.user("operator").modal("Fill this in")
+    assert slack.calls("views.update")[-1]["answer"]["error"] == "hash_conflict"
