@@ -145,6 +145,11 @@ def kind_of_code(code: str) -> ErrorKind:
     return _KINDS.get(code, ErrorKind.UNKNOWN)
 
 
+def may_mean_metadata(code: str) -> bool:
+    """True for a refusal of the content that may be about the message's metadata."""
+    return "metadata" in code or meaning_of_code(code) == _REQUEST
+
+
 def meaning_of_code(code: str) -> str:
     """What an error code means; empty if it isn't listed."""
     return _MEANINGS.get(code, "")

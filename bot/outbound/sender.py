@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.outbound.content import MessageComposer
-from bot.outbound.error_kinds import FORBIDDEN, GONE, UNWRITABLE, ErrorKind
+from bot.outbound.error_kinds import FORBIDDEN, GONE, UNWRITABLE, ErrorKind, may_mean_metadata
 from bot.outbound.home_pages import HomePublisher, PageComposer
 from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned
 from bot.outbound.rate_limits import (
@@ -30,13 +30,7 @@ from bot.outbound.rate_limits import (
     whisper_gates,
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
-from bot.outbound.slack_errors import (
-    error_code,
-    explain,
-    is_temporary,
-    kind_of,
-    retry_after,
-)
+from bot.outbound.slack_errors import error_code, explain, is_temporary, kind_of, retry_after
 from bot.pools import quick, slow
 from bot.views.blocks import Content, with_hint, without_blocks
 from bot.views.cards.notices import not_a_member_hint
@@ -165,7 +159,7 @@ class MessageSender:
     async def _send_plain_if_refused(
         self, message: PendingMessage, content: Content, send: Callable[..., Awaitable[T]], *more: object
     ) -> T:
-        """Send the content; where Slack refuses it, the same once more as plain text without metadata."""
+        """Send the content; where Slack refuses it, the same once more as plain text, without what may be refused."""
         try:
             return await send(message, content, *more)
         except SlackApiError as error:
@@ -173,6 +167,8 @@ class MessageSender:
                 raise
             kind, subject = message.kind, message.subject
             log.error("Slack refuses %s %s: %s; it's sent as plain text", kind, subject, explain(error))  # noqa: TRY400
+            if may_mean_metadata(error_code(error)):
+                message = replace(message, payload={**message.payload, "unmarked": True})
         try:
             return await send(message, without_blocks(content), *more)
         except SlackApiError as error:
@@ -216,7 +212,7 @@ class MessageSender:
             post = partial(
                 self._slack.post,
                 content=with_hint(content, hint),
-                subject=message.subject,
+                subject="" if message.payload.get("unmarked") else message.subject,
                 broadcast=loud,
             )
             try:

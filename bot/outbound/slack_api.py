@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
-from bot.views.blocks import Content, is_plain
+from bot.views.blocks import Content
 from bot.views.files import Attachment
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.host.network import DIRECT, Network
@@ -72,11 +72,11 @@ class SlackApi:
     async def post(
         self, channel: str, thread_ts: str | None, content: Content, subject: str, *, broadcast: bool = False
     ) -> Address:
-        """Post a message and return its place. It carries its subject, by which it can be found again, unless it's
-        plain text: that is for where Slack refuses the rest.
+        """Post a message and return its place. It carries its subject, by which it can be found again; without one it
+        can't be.
 
         With `broadcast`, a thread reply is also shown in the channel."""
-        metadata = None if is_plain(content) else {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}}
+        metadata = {"event_type": EVENT_TYPE, "event_payload": {"subject": subject}} if subject else None
         answer = await self._client.chat_postMessage(
             channel=channel,
             thread_ts=thread_ts,

@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.inbound.dispatcher import Response
 from bot.inbound.router import handle_safely
 from bot.outbound.delivery import Delivery
-from bot.outbound.error_kinds import ERRORS, ErrorKind
+from bot.outbound.error_kinds import ERRORS, ErrorKind, may_mean_metadata
 from bot.outbound.messages import WHISPER
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import REFUSED_FOR, MessageSender
@@ -50,7 +50,7 @@ class Bench:
         pace = Pace(lambda: time.monotonic() + self.ahead.total_seconds())
         sender = MessageSender(
             ledger,
-            SlackApi(client),
+            SlackApi(client, slack.server.world.app.bot_id),
             "supervisor",
             pace=pace,
             fallback=self.elsewhere.id,
@@ -86,9 +86,21 @@ async def test_refused_content_is_sent_once_more_as_the_same_facts_in_plain_text
     assert first["attachments"]
     assert first["metadata"]
     assert second["text"] == PLAIN
-    assert not {"blocks", "attachments", "metadata"} & set(second)
+    assert not {"blocks", "attachments"} & set(second)
+    assert ("metadata" in second) is not may_mean_metadata(code)
     assert bench.rows()["first"][0] == "sent"
     assert bench.delivery.problem == ""
+
+
+async def test_plain_text_whose_answer_is_lost_is_found_and_not_posted_again(slack: Playground, ledger: Ledger) -> None:
+    bench = Bench(slack, ledger)
+    bench.slack.fault("error", "chat.postMessage", error="invalid_blocks")
+    bench.slack.fault("drop_after", "chat.postMessage")
+    await bench.sends(bench.alert())
+    bench.ahead += timedelta(minutes=1)
+    await bench.sends()
+    assert bench.rows()["first"][0] == "sent"
+    assert len(bench.ops.channel.messages) == 1
 
 
 @pytest.mark.parametrize("code", ERRORS[ErrorKind.CONTENT])
