@@ -258,5 +258,8 @@ def check_enterprise(enterprise_id: str, ledger: Path) -> list[CheckResult]:
     where = f"the workspace is in the Enterprise organization {enterprise_id}"
     if envelope_times(ledger, EVENTS) is not None:
         return [CheckResult(ENTERPRISE, True, f"{where}; events arrive")]
-    remedy = f"Mention the bot in a channel. If it doesn't answer, the app is installed for the organization. {IN_THE_WORKSPACE}"
+    remedy = (
+        "Mention the bot in a channel. If it doesn't answer, the app is installed for the organization. "
+        f"{IN_THE_WORKSPACE}"
+    )
     return [CheckResult(ENTERPRISE, True, f"{where}; no mention or direct message was received recently", remedy)]
