@@ -122,7 +122,8 @@ class DaemonServices:
 
     @cached_property
     def receiver(self) -> CommandReceiver:
-        return CommandReceiver(self.context, self.blocking, self.reconciler.wake, self.configuration.problem)
+        configuration = self.configuration
+        return CommandReceiver(self.context, self.blocking, self.reconciler.wake, lambda: configuration.file_text)
 
     @cached_property
     def queue(self) -> QueueProcessor:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import is_awake, shell_issuer, warn_of_config
+from supervisor_core.cli.host import is_awake, shell_issuer
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.outcome import outcome, queued
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
 from supervisor_core.cli.status.command import read_quickly
 from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import RefusedError, UsageError
-from supervisor_core.config.raw import state_dir_of
+from supervisor_core.config.raw import RawConfig, state_dir_of, text_digest
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 from supervisor_core.jobs.model import new_task_id
 
@@ -41,10 +41,10 @@ def run(options: argparse.Namespace) -> int:
     """Queue the command, wake the daemon, and wait if requested."""
     text, sent_at = " ".join([*options.text, options.note]), datetime.now(UTC)
     task_id = new_task_id(sent_at)
-    state_dir = state_dir_of(read_quickly(options.config))
-    command = None
+    config = read_quickly(options.config)
+    state_dir, command = state_dir_of(config), None
     if not options.preview and options.if_state is None:
-        command = _queue(state_dir, text, task_id)
+        command = _queue(config, text, task_id)
     if command is None:
         from supervisor_core.cli.send import without_daemon
 
@@ -54,15 +54,14 @@ def run(options: argparse.Namespace) -> int:
     return follow(state_dir, command, options, options.timeout or float(WAIT_SECONDS), sent_at, awake=True)
 
 
-def _queue(state_dir: str, text: str, task_id: str) -> Command | None:
+def _queue(config: RawConfig, text: str, task_id: str) -> Command | None:
     """Have the daemon queue the command; None if this program must handle it."""
-    request = {"do": "send", "text": text, "task_id": task_id, "user": shell_issuer().name}
+    known = {"user": shell_issuer().name, "config": text_digest(config.text)}
+    request = {"do": "send", "text": text, "task_id": task_id, **known}
     try:
-        answer = ask(state_dir, request, QUEUE_SECONDS)
+        answer = ask(state_dir_of(config), request, QUEUE_SECONDS)
     except (NotRunningError, UnresponsiveError, ControlError):
         return None
-    if "command" in answer or "refused" in answer:
-        warn_of_config(answer["problem"])
     if words := answer.get("refused"):
         raise (UsageError if answer["is_usage"] else RefusedError)(words)
     sent = answer.get("command")

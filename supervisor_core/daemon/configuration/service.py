@@ -78,6 +78,8 @@ class ConfigService(Service):
         super().__init__()
         self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
         """The active version, numbered from 1. It is replaced in one assignment, so any thread may read it."""
+        self.file_text = config.text
+        """The text of the newest file that could be used."""
         self.needs_restart: tuple[str, ...] = ()
         """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
         self._blocking = blocking or Blocking()
@@ -229,7 +231,7 @@ class ConfigService(Service):
 
     def apply(self, found: SupervisorConfig) -> None:
         """Put the workers and teams of this configuration in force; other changes wait for a restart."""
-        version = self.current
+        version, self.file_text = self.current, found.text
         diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
         if not diff.live:

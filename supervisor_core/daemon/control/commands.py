@@ -11,6 +11,8 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.grammar import commit_word
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.wiring import build_approvals, build_code_reader
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
@@ -30,29 +32,32 @@ class CommandReceiver:
     """
 
     def __init__(
-        self, context: DaemonContext, blocking: Blocking, filed: Callable[[], None], problem: Callable[[], str]
+        self, context: DaemonContext, blocking: Blocking, filed: Callable[[], None], file_text: Callable[[], str]
     ) -> None:
+        """`file_text` returns the text of the configuration file that is active."""
         self._context = context
         self._blocking = blocking
         self._filed = filed
-        self._problem = problem
+        self._file_text = file_text
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The queued `command` or the words of why it is `refused`; neither if the shell must handle it.
 
-        `problem`: why the configuration file isn't the active one.
+        `config` is the digest of the shell's configuration file. In another one the same words may mean other workers.
         """
-        answer = await self._blocking(self._submit, request)
+        if request.get("config") != text_digest(self._file_text()):
+            return {}
+        answer = await self._blocking(self._submit, self._context.host.config, request)
         if "command" in answer:
             self._filed()
-        return {**answer, "problem": self._problem()}
+        return answer
 
-    def _submit(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        context = self._context
-        config, (text, user, task_id) = context.host.config, map(request.get, ("text", "user", "task_id"))
+    def _submit(self, config: SupervisorConfig, request: Mapping[str, Any]) -> dict[str, Any]:
+        text, user, task_id = map(request.get, ("text", "user", "task_id"))
         if not (isinstance(text, str) and isinstance(user, str) and isinstance(task_id, str)):
             raise UsageError("A command needs `text`, `user` and `task_id`, each a string.")
         check_own_id(task_id)
+        context = self._context
         gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context))
         try:
             command = gateway.parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import sys
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.control.client import ControlError, ask
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
@@ -63,8 +66,12 @@ def test_a_command_that_needs_approval_waits_for_it(home: Home) -> None:
     assert (done.returncode, done.stdout.splitlines()[0][:20]) == (0, "Waiting for approval")
 
 
+def _shell(home: Home) -> dict[str, str]:
+    return {"user": "anna", "config": text_digest(home.config.read_text())}
+
+
 def test_a_command_id_that_was_queued_before_runs_once(home: Home) -> None:
-    request = {"do": "send", "text": "diagnostics South", "task_id": "task_1", "user": "anna"}
+    request = {"do": "send", "text": "diagnostics South", "task_id": "task_1", **_shell(home)}
     state_dir = str(home.folder / "var")
     first, second = ask(state_dir, request), ask(state_dir, request)
     assert first == second
@@ -72,6 +79,17 @@ def test_a_command_id_that_was_queued_before_runs_once(home: Home) -> None:
     ended = ask(state_dir, {"do": "wait", "task_id": "task_1", "seconds": 20}, 21)
     assert ended["done"]
     assert len(home.audit("task_1")) == 1
+
+
+def test_the_words_mean_the_workers_of_the_shells_configuration_not_of_an_older_one(home: Home) -> None:
+    newer = yaml.safe_load(home.config.read_text())
+    newer["workers"]["East"] = SLEEPER
+    path = home.folder / "newer.yaml"
+    path.write_text(yaml.safe_dump(newer))
+    done = home.supervisor("send", "--config", str(path), "diagnostics East")
+    assert (done.returncode, done.stdout.split(" as ")[0]) == (0, "Queued: diagnostics East")
+    done = home.supervisor("send", "diagnostics East", "--wait", "--json")
+    assert len(json.loads(done.stdout)["details"]["workers"]) == 2, "here it's a label"
 
 
 @pytest.mark.parametrize(
@@ -87,10 +105,10 @@ def test_a_command_id_that_was_queued_before_runs_once(home: Home) -> None:
     ],
 )
 def test_a_request_that_no_shell_makes_queues_nothing(home: Home, changed: dict[str, object]) -> None:
-    before = len(home.audit())
-    request = {"do": "send", "text": "diagnostics South", "task_id": "task_2", "user": "anna", **changed}
+    request = {"do": "send", "text": "diagnostics South", "task_id": "task_2", **_shell(home), **changed}
     with pytest.raises(ControlError):
         ask(str(home.folder / "var"), request)
     home.json("send", "diagnostics North", "--wait")
-    assert len(home.audit()) == before + 1
+    assert home.audit("task_2") == []
+    assert home.audit(str(changed.get("task_id"))) == []
     assert "Traceback" not in home.daemon_log()
