@@ -7,8 +7,13 @@ from supervisor_core.common.errors import MarkedText, UsageError, in_shell
 NAMED = 10
 """Workers that a message lists; it counts the others."""
 
-_QUESTIONS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-deps": "Update"}
+_VERBS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-deps": "Update"}
 """The verb of a command's question for its worker, where that isn't its name."""
+
+
+def verb_of(name: str) -> str:
+    """The command as the verb of a question about its worker."""
+    return _VERBS.get(name, name.capitalize())
 
 
 class GrammarError(UsageError):
@@ -40,8 +45,7 @@ class NeedsTarget(GrammarError):
     def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
         more = len(choices) - NAMED
         named = ", ".join(choices[:NAMED]) + (f" and {more} more" if more > 0 else "")
-        question = f"{_QUESTIONS.get(name, name.capitalize())} which worker?"
-        super().__init__(f"{question} Workers: {named}.")
+        super().__init__(f"{verb_of(name)} which worker? Workers: {named}.")
         self.name = name
         """Of the command."""
         self.choices = choices

@@ -50,9 +50,9 @@ def check_daemon(config: SupervisorConfig) -> CheckResult:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
     if seen.state == "stopped":
-        return CheckResult(NAME, True, "not running; start it with `supervisor start`, or use `supervisor once`")
+        return CheckResult(NAME, True, "not running; start it with `supervisor daemon start`, or use `supervisor once`")
     if seen.state == "stale":
-        remedy = "Run: supervisor start. It adopts the running workers."
+        remedy = "Run: supervisor daemon start. It adopts the running workers."
         return CheckResult(NAME, False, "crashed: it isn't running and didn't stop normally", remedy)
     if seen.state == "unresponsive":
         message = f"running, but no response within {ANSWER_SECONDS:g} s"

@@ -138,7 +138,9 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
     if not has_systemd(root):
         if is_container(root):
             message = "in a container, workers outlive the daemon but end with the container"
-            return CheckResult(NAME, True, f"{message}; run `supervisor stop --workers` first to stop them cleanly")
+            return CheckResult(
+                NAME, True, f"{message}; run `supervisor daemon stop --workers` first to stop them cleanly"
+            )
         return CheckResult(NAME, True, "no systemd here, so workers outlive the daemon")
     daemon = _daemon(config, root)
     passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]

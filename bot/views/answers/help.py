@@ -25,6 +25,7 @@ from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk
 from supervisor_core.commands.grammar import render
+from supervisor_core.commands.grammar_errors import verb_of
 from supervisor_core.commands.manual import EXAMPLE, help_text
 
 TITLES: Mapping[Risk, str] = {
@@ -125,8 +126,8 @@ def _menu(choice: TargetMenu) -> dict[str, Any]:
         "options": options,
     }
     if definition.risk is not Risk.READS:
-        name = definition.name.capitalize()
+        name, verb = definition.name.capitalize(), verb_of(definition.name)
         words = EFFECTS.get(definition.name, definition.summary)
         words += " Needs approval first." if choice.asks else ""
-        menu["confirm"] = confirm(f"{name} this worker?", words, name)
+        menu["confirm"] = confirm(f"{verb.removesuffix(' of')}?", words, name)  # a choice may be a team or all
     return menu

@@ -121,10 +121,17 @@ def _facts(job: Job, now: datetime, about: CardContext) -> dict[str, str]:
     return {
         "Version": f"{commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}",
         verb: size,
+        "Restarted": _restarted(job),
         "Took": f"{took}, {format_span(min(down, seconds))} down" if down else took,
         **watch_fact(about.bakes, now),
         "Packages": shorten([inert(str(each), LINE) for each in _packages(job)], 3),
     }
+
+
+def _restarted(job: Job) -> str:
+    """The restarted workers of a checkout, if there are several."""
+    started = [inert(name, LINE) for name, turn in turns_of(job).items() if turn.get("new_pid")]
+    return f"{shorten(started, 3)} (same checkout)" if len(started) > 1 else ""
 
 
 def _packages(job: Job) -> list[str]:

@@ -232,7 +232,7 @@ def _changes(preview: Document, shown: Sizes, page: object) -> Iterator[str]:
         yield f"*Installs {count(len(installs), 'requirements file')}*"
         yield from (f"• {inert(str(each), LINE)}" for each in installs)
     for note in preview.get("notes") or ():
-        yield _said(note)
+        yield sentence(inert(str(note), LONG_LINE))  # a note may begin with a commit or a file
 
 
 def _titles(preview: Document) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -33,6 +34,9 @@ PLANS: Mapping[str, Plan] = {
     "rollback_code": [_CHECK, _STOP, ("Revert commits", ("reverting",)), _START],
     "undo_code": [_CHECK, _STOP, ("Restore the files", ("undoing", "restoring")), _START],
 }
+
+_COUNTED = re.compile(r"\(\d+ of \d+\)$")
+"""The end of a step that counts its own parts: `reverting 1a2b3c4 Fix it (3 of 4)`."""
 
 _DONE: Mapping[str, str] = {
     "checking": "Checked",
@@ -72,12 +76,15 @@ def checklist(job: Job) -> str:
 
 
 def step_text(job: Job, most: int = STEP) -> str:
-    """The current step and its number: `stopping OrionMX (2 of 4)`; empty where none is known."""
+    """The current step and its number: `stopping OrionMX (2 of 4)`; empty where none is known. A step that counts
+    itself has no other number."""
     if not job.progress or job.state is not JobState.STARTED:
         return ""
     number = len(job.progress)
-    known = f" ({number} of {number + len(steps_to_come(job))})" if 1 < number < MOST_PROGRESS else ""
-    return f"{inert(job.progress[-1].words, most)}{known}"
+    words = job.progress[-1].words
+    counted = 1 < number < MOST_PROGRESS and not _COUNTED.search(words)
+    known = f" ({number} of {number + len(steps_to_come(job))})" if counted else ""
+    return f"{inert(words, most)}{known}"
 
 
 def steps_to_come(job: Job) -> list[str]:

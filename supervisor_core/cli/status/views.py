@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
+from supervisor_core.common.text import times
 from supervisor_core.common.times import clock_time, format_span, from_text
 
 TYPE_CHECKING = False
@@ -135,7 +136,7 @@ class StatusText:
         parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(f"since {today}", "since ")]
         restarts = entry.get("restarts_last_hour")
         if restarts and entry["state"] != "quarantined":  # whose reason counts them
-            parts.append(f"restarted {restarts} time{'s' if restarts > 1 else ''} in the last hour")
+            parts.append(f"restarted {times(restarts)} in the last hour")
         if entry.get("due_at"):
             seconds = (from_text(entry["due_at"]) - self._now).total_seconds()
             soon = f"restarting in {format_span(max(seconds, 0))}"
@@ -231,14 +232,16 @@ def _notes_on(configuration: dict[str, Any]) -> list[str]:
 
 
 def _counts(workers: list[dict[str, Any]]) -> str:
-    """The number of healthy workers. One stopped by a pause is neither healthy nor unhealthy."""
-    number, paused = len(workers), sum(state_word(worker) == "paused" for worker in workers)
-    healthy = sum(bool(worker["fine"]) for worker in workers) - paused
-    if number in (healthy, paused):
-        everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
-        return f"{everybody} {'paused' if paused else 'healthy'}"
+    """The number of healthy workers. A paused or stopped one is neither healthy nor unhealthy."""
+    number, states = len(workers), [state_word(worker) for worker in workers if worker["fine"]]
+    resting = [(word, states.count(word)) for word in ("paused", "stopped") if word in states]
+    healthy = len(states) - sum(many for _, many in resting)
+    everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
+    for word, many in (("healthy", healthy), *resting):
+        if many == number:
+            return f"{everybody} {word}"
     words = f"{healthy} of {number} worker{'s' if number != 1 else ''} healthy"
-    return f"{words}, {paused} paused" if paused else words
+    return ", ".join([words, *(f"{many} {word}" for word, many in resting)])
 
 
 def _unwell(workers: list[dict[str, Any]]) -> list[str]:

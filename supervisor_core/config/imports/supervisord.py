@@ -95,6 +95,11 @@ def _variables(text: str) -> str:
     return re.sub(f"{_MARK}([^{_MARK}]*){_MARK}", r"${\1}", text)
 
 
+def _may_be_checkout(folder: Path) -> bool:
+    """False for a folder of this host that is in no git checkout: code.path would be a failure for the doctor."""
+    return not folder.is_dir() or any((each / ".git").exists() for each in (folder, *folder.parents))
+
+
 class _Converter:
     def __init__(self, path: Path, parser: configparser.RawConfigParser) -> None:
         self._here = path.parent
@@ -160,7 +165,8 @@ class _Converter:
         folder = self._get(section, "directory") or self._get("supervisord", "directory")
         if folder:
             worker["cwd"] = _variables(folder.replace("$", "$$") % known)
-            worker["code"] = {"path": worker["cwd"]}
+            if _may_be_checkout(Path(worker["cwd"])):
+                worker["code"] = {"path": worker["cwd"]}
         else:
             self._notes.append(f"{name} has no directory. Set cwd to the folder that it runs in now.")
         if environment := {**shared, **own}:

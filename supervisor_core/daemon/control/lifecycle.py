@@ -78,7 +78,7 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
     raise StartError(
         f"The daemon (pid {child.pid}) isn't ready after {UP_SECONDS:g} s and keeps trying. "
         f"{_last_words(state_dir, log, began_at)}",
-        remedy="Check `supervisor status`, or stop it with `supervisor stop`.",
+        remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
     )
 
 

@@ -58,4 +58,5 @@ def _take_flags(host: HostContext, worker: WorkerSettings, ledger: Ledger, findi
         findings.fail(str(error))
         return
     if swept.rejected:
-        findings.fail(f"{swept.rejected} flags were rejected; see the .reason.txt beside each")
+        words = "1 flag was rejected" if swept.rejected == 1 else f"{swept.rejected} flags were rejected"
+        findings.fail(f"{words}; see the .reason.txt beside each")

@@ -309,8 +309,9 @@ RULES = (
         Cause.SILENT,
         lambda s: s.facts.health is Health.MISSING,
         "{name} is running (pid {seen.pid}), but has sent no heartbeat since it started[ at {seen.started_at}]",
-        f"It may hang while starting. {ALIVE} If it writes its heartbeat elsewhere, correct "
-        "`nas.folders.state`. If it writes none, set `workers.{name}.heartbeat_max_age_seconds` to 0.",
+        "[If it writes no heartbeats, set `workers.{name}.heartbeat_max_age_seconds` to 0. If it writes them "
+        "elsewhere, correct `nas.folders.state`. Otherwise it{?never_beat}][It{?!never_beat}] may hang while starting. "
+        f"{ALIVE}",
         RESTART,
         ("unwell_since",),
     ),

@@ -47,7 +47,9 @@ class Situation:
         self.failed_runs = facts.failed_runs
         self.last_failed = facts.failed_runs[-1] if facts.failed_runs else None
         self.heartbeat = facts.seen.heartbeat
-        self.change = breaking_change(facts)
+        self.never_beat = facts.runs and facts.health is Health.MISSING and facts.seen.heartbeat is None
+        """True if there's no heartbeat file, not even from before its start."""
+        self.change = None if self.never_beat else breaking_change(facts)
         """The change of its code that broke it."""
 
     def command(self, name: str) -> Command:

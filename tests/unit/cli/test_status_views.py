@@ -324,3 +324,16 @@ def test_on_a_terminal_long_lines_are_folded_and_others_are_left_alone(monkeypat
     assert (first, second) == ("short  line", "  indented")
     assert len(others) == 5
     assert max(map(len, others)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"state": "stopped", "pid": None}, "1 of 2 workers healthy, 1 stopped"),
+        ({"state": "stopped", "pid": None, "paused": True}, "1 of 2 workers healthy, 1 paused"),
+        ({"state": "stopped", "pid": None, "fine": False}, "1 of 2 workers healthy\n"),
+        ({}, "both workers healthy"),
+    ],
+)
+def test_a_stopped_worker_is_not_counted_as_healthy(others: dict[str, Any], words: str) -> None:
+    assert words in view(status([worker(), worker("West", **others)], []), 80)

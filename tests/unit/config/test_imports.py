@@ -275,6 +275,13 @@ class TestSupervisord:
         assert web.env["TOKEN"].get_secret_value() == "w", "the same name with another value is another variable"
         assert config.logging.level == "WARNING"
 
+    def test_a_folder_without_a_checkout_is_not_named_as_one(self, old: Path) -> None:
+        folder = old.parent / "mail"
+        folder.mkdir()
+        assert "path" not in self.load(old).worker("mail-worker-01").code.model_fields_set
+        (folder / ".git").mkdir()
+        assert self.load(old).worker("mail-worker-01").code.path == folder
+
     def test_no_secret_is_copied(self, old: Path) -> None:
         found = convert_file(old)[1]
         assert "hunter" not in found.text("old") + repr(found)

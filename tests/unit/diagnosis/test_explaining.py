@@ -29,7 +29,7 @@ from supervisor_core.diagnosis.why.model import Cause, KnownPause
 from supervisor_core.diagnosis.why.rules import RULES, value_of
 from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.conditions.rules import Condition
-from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.health import Heartbeat, WorkerState
 from tests.support.diagnosis.worker_facts import (
     ANNA,
     CHANGE,
@@ -133,6 +133,13 @@ def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
     long_ago = replace(CHANGE, job=job("update_code", 86400), at=ago(86400), baked=BakeState.WELL)
     assert explain(down(life(137), change=long_ago)).cause is Cause.DIED
     assert explain(down(life(137), change=replace(long_ago, baked=BakeState.DEGRADED))).cause is Cause.DEPLOY
+
+
+def test_a_change_is_not_blamed_for_a_worker_that_has_never_sent_a_heartbeat() -> None:
+    never = replace(TROUBLES["silent"], change=CHANGE)
+    assert explain(never).cause is Cause.SILENT
+    earlier = replace(never, seen=never.seen._replace(heartbeat=Heartbeat("running", ago(900))))
+    assert explain(earlier).cause is Cause.DEPLOY
 
 
 def test_a_kill_alone_is_not_called_a_lack_of_memory() -> None:

@@ -381,6 +381,13 @@ def test_a_note_in_a_quoted_command_is_no_markup() -> None:
         assert "`update OrionMX -- '*approved*'`" in made["text"]
 
 
+def test_a_step_that_counts_itself_has_no_second_number() -> None:
+    words = ("checking the code", "stopping OrionMX (pid 7)", "reverting bbbbbbb Read faster (1 of 4)")
+    steps = tuple(Progress(NOW, each) for each in words)
+    running = replace(job(handler="rollback_code", state=JobState.STARTED, commits_back=4), progress=steps)
+    assert command_card([running], NOW)["text"].endswith("reverting bbbbbbb Read faster (1 of 4)")
+
+
 def test_the_steps_are_a_checklist_with_those_to_come() -> None:
     begun = [("checking origin for new commits", 20), ("stopping OrionMX (pid 7)", 19.2), ("merging bbbbbbb", 18)]
     steps = tuple(Progress(NOW - timedelta(seconds=ago), words) for words, ago in begun)

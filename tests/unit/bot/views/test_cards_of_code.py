@@ -134,6 +134,14 @@ def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
     is_as_last_seen("code_card", name, command_card(found, NOW, about))
 
 
+def test_all_restarted_workers_of_a_checkout_are_named() -> None:
+    turns = {"North": {"new_pid": 1}, "South": {"new_pid": 2}, "West": {"new_pid": None, "rests": "paused by Ada"}}
+    both = rolled_back("North", Outcome.done(message="done", **CHANGED, workers=turns))
+    assert "*Restarted*\nNorth, South (same checkout)" in str(command_card([both], NOW)).replace("\\n", "\n")
+    alone = rolled_back("North", Outcome.done(message="done", **CHANGED, workers={"North": {"new_pid": 1}}))
+    assert "Restarted" not in str(command_card([alone], NOW))
+
+
 def test_every_golden_file_has_its_case() -> None:
     every_file_has_its_case("code_card", CASES)
 
