@@ -180,6 +180,9 @@ class FormPreviews:
         except SupervisorError as error:  # the preview says why
             log.info("the commits of %s can't be listed: %s", command.target, error)
             return None
+        except Exception:  # the edge: the form works without a list
+            log.exception("the commits of %s can't be listed", command.target)
+            return None
         number = int(command.params[COMMITS])
         return commit_menu(parameter, found, number) if found else None
 
