@@ -76,3 +76,20 @@ async def test_wrong_requests_are_refused(slack: Playground):
         async with session.post(f"{slack.api_url}oauth.v2.access", headers=headers) as answer:
             assert (await answer.json())["error"] == "invalid_client_id"
     assert "SLACK_BOT_TOKEN" not in slack.oauth_environment
+
+
+async def test_a_query_in_the_redirect_uri_is_kept(slack: Playground):
+    address = await allow(slack, redirect_uri=f"{BACK}?tenant=1")
+    assert address.startswith(f"{BACK}?tenant=1&code=")
+
+
+async def test_only_a_page_may_be_led_back_to(slack: Playground):
+    asked = {"client_id": slack.server.world.client_id, "redirect_uri": "javascript://127.0.0.1/%0Aalert(1)"}
+    async with aiohttp.ClientSession() as session, session.get(slack.authorize_url, params=asked) as answer:
+        assert answer.status == 400
+
+
+async def test_without_people_the_bot_stands_for_who_allowed_it(slack: Playground):
+    address = await allow(slack, redirect_uri=BACK)
+    code = address.partition("code=")[2].partition("&")[0]
+    assert (await access(slack, code, redirect_uri=BACK))["authed_user"] == {"id": slack.server.world.bot.id}

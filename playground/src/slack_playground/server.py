@@ -15,13 +15,13 @@ from slack_playground.page.world_actions import WorldHttp
 from slack_playground.people.conversations import People
 from slack_playground.people.interactions import Acting
 from slack_playground.request_url.delivery import Delivery
+from slack_playground.request_url.oauth import OAuthHttp
 from slack_playground.socket_mode.events import Events
 from slack_playground.socket_mode.sockets import Sockets
 from slack_playground.values import PlaygroundError, Timings
 from slack_playground.web_api.bot_endpoints import BotHttp
 from slack_playground.web_api.chat import post_what_is_due
 from slack_playground.web_api.dispatcher import Dispatcher
-from slack_playground.web_api.oauth import OAuthHttp
 from slack_playground.world.grants import Grants
 from slack_playground.world.manifest import App
 from slack_playground.world.world import World

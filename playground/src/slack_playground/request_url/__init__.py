@@ -1,1 +1,1 @@
-"""HTTP mode: envelopes posted to the app's request URL, signed as Slack signs them, instead of sent over a socket."""
+"""Apps that serve HTTP: envelopes posted to the request URL, signed as Slack signs them, and OAuth."""

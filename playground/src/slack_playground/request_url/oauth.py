@@ -39,16 +39,18 @@ class OAuthHttp:
         if asked.get("client_id") != world.client_id:
             raise web.HTTPBadRequest(text="invalid_client_id")
         back = asked.get("redirect_uri") or self._usual()
-        if urlsplit(back).hostname not in LOCAL:
+        target = urlsplit(back)
+        if target.scheme not in ("http", "https") or target.hostname not in LOCAL:
             raise web.HTTPBadRequest(text="bad_redirect_uri: it must be on this machine")
         scopes = [scope for scope in asked.get("scope", "").replace(" ", ",").split(",") if scope]
         code = self._grants.code(asked.get("redirect_uri", ""), ",".join(scopes))
         state = {"state": asked["state"]} if "state" in asked else {}
+        start = f"{back}{'&' if target.query else '?'}"
         words = {
             "app": world.app.name,
             "team": world.workspace.team["name"],
-            "allow": f"{back}?{urlencode({'code': code, **state})}",
-            "cancel": f"{back}?{urlencode({'error': 'access_denied', **state})}",
+            "allow": f"{start}{urlencode({'code': code, **state})}",
+            "cancel": f"{start}{urlencode({'error': 'access_denied', **state})}",
         }
         shown = {name: html.escape(value) for name, value in words.items()}
         items = "".join(f"<li>{html.escape(scope)}</li>" for scope in scopes)
@@ -76,7 +78,7 @@ def access(call: Call) -> Json:
         raise SlackError("invalid_code")
     if call.text("redirect_uri") != grant.redirect_uri:
         raise SlackError("bad_redirect_uri")
-    person = next(user for user in world.workspace.users.values() if not user.is_bot)
+    person = next((user for user in world.workspace.users.values() if not user.is_bot), world.bot)
     return {
         "ok": True,
         "access_token": world.bot_token,

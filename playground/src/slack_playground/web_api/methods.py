@@ -29,8 +29,9 @@ class Method:
     """Methods that only read take no JSON body, as with Slack."""
     app_token: bool = False
     any_token: bool = False
-    either_token: bool = False
     """It works without a token."""
+    either_token: bool = False
+    """It takes the bot's token or the app-level one."""
 
 
 def _method(scopes: str, tier: str, required: str = "", optional: str = "", *, json: bool = True) -> Method:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+from slack_playground import blockkit
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api import content
 from slack_playground.web_api.call import Call
@@ -85,12 +86,11 @@ def _chunks(call: Call) -> list[Json]:
     chunks = list(call.objects("chunks", "invalid_chunks") or [])
     if call.text("markdown_text"):
         chunks.insert(0, {"type": "markdown_text", "text": call.text("markdown_text")})
-    wants = {"markdown_text": ("text",), "task_update": ("id", "title"), "plan_update": ("title",)}
+    wants = {"markdown_text": ("text",), "task_update": ("id", "title"), "plan_update": ("title",), "blocks": ()}
     for chunk in chunks:
-        needed = wants.get(chunk.get("type", ""), ("type",))
-        if chunk.get("type") not in wants and chunk.get("type") != "blocks":
-            raise SlackError("invalid_chunks")
-        if chunk["type"] != "blocks" and not all(isinstance(chunk.get(name), str) for name in needed):
+        kind = chunk.get("type")
+        needed = wants.get(kind) if isinstance(kind, str) else None
+        if needed is None or not all(isinstance(chunk.get(name), str) for name in needed):
             raise SlackError("invalid_chunks")
     return chunks
 
@@ -123,6 +123,8 @@ def _update_task(blocks: list[Json], chunk: Json, mode: str) -> None:
             task[name] = {"type": "rich_text", "elements": [section]}
     if chunk.get("sources"):
         task["sources"] = chunk["sources"]
+    if blockkit.check_message({"blocks": [task]}):
+        raise SlackError("invalid_chunks")
     tasks: list[Json] = _plan(blocks)["tasks"] if mode == PLAN else blocks
     for place, known in enumerate(tasks):
         if known.get("task_id") == chunk["id"]:
