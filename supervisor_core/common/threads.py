@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -15,32 +15,35 @@ IDLE_SECONDS = 10.0
 """A thread without a call ends after this time."""
 
 
+Call = tuple[Future[Any], Callable[[], Any]]
+
+
 class DaemonThreads:
     """A pool whose threads are daemons: a call that hangs can't keep the program from ending."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name = name
         self._limit = limit
-        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._calls: deque[Call] = deque()
+        # A `SimpleQueue` may wait forever if it's woken in vain just when its time is up (CPython 3.11).
+        self._turn = threading.Condition()
         self._threads = 0
-        self._free = 0
+        self._idle = 0
 
     def widen(self, limit: int) -> None:
         """From now on up to so many; it never gets narrower."""
-        with self._lock:
+        with self._turn:
             self._limit = max(self._limit, limit)
 
     def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:  # noqa: ANN401 (whatever `work` takes)
         """Have `work` done in one of the threads, with the caller's context."""
         future: Future[T] = Future()
         context = contextvars.copy_context()
-        with self._lock:
-            if self._free > 0:
-                self._free -= 1
-            elif self._threads < self._limit:
+        with self._turn:
+            if len(self._calls) >= self._idle and self._threads < self._limit:
                 self._add_thread()
-            self._calls.put((future, lambda: context.run(work, *arguments)))
+            self._calls.append((future, lambda: context.run(work, *arguments)))
+            self._turn.notify()
         return future
 
     def _add_thread(self) -> None:
@@ -54,27 +57,31 @@ class DaemonThreads:
             self._threads += 1
 
     def _serve(self) -> None:
-        while True:
-            try:
-                future, work = self._calls.get(timeout=IDLE_SECONDS)
-            except queue.Empty:
-                with self._lock:
-                    if not self._calls.empty():
-                        continue
-                    self._threads -= 1
-                    self._free = max(self._free - 1, 0)
-                return
-            if future.set_running_or_notify_cancel():
-                try:
-                    value = work()
-                except BaseException as error:  # noqa: BLE001 (the edge of the thread: whoever asked is told)
-                    future.set_exception(error)
-                else:
-                    future.set_result(value)
-                    del value
-            with self._lock:
-                if self._calls.empty():
-                    self._free += 1
+        while (call := self._next_call()) is not None:
+            _run(*call)
+            del call
+
+    def _next_call(self) -> Call | None:
+        """Wait for a call; None if none comes, and the thread must end."""
+        with self._turn:
+            self._idle += 1
+            self._turn.wait_for(lambda: self._calls, IDLE_SECONDS)
+            self._idle -= 1
+            if self._calls:
+                return self._calls.popleft()
+            self._threads -= 1
+            return None
+
+
+def _run(future: Future[Any], work: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        value = work()
+    except BaseException as error:  # noqa: BLE001 (the edge of the thread: whoever asked is told)
+        future.set_exception(error)
+    else:
+        future.set_result(value)
 
 
 class CallbackLock:
