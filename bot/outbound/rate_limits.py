@@ -44,13 +44,15 @@ class Pace:
         self._clock = clock
         self._next: dict[Hashable, float] = {}
         self._held: dict[Hashable, float] = {}
+        self._asked: dict[Hashable, float] = {}
+        """Holds that Slack asked for."""
         self._failures: dict[Hashable, int] = {}
 
     def wait(self, gates: Iterable[Gate], *holds: Hashable) -> float:
         """Return the seconds until all limits allow a call; 0 for now."""
         now = self._clock()
         times = [self._next.get(gate.key, now) - gate.seconds * (gate.burst - 1) for gate in gates]
-        times += [self._held.get(key, now) for key in holds]
+        times += [found.get(key, now) for found in (self._held, self._asked) for key in holds]
         return max([moment - now for moment in times] + [0.0])
 
     def free_at(self, gate: Gate) -> float:
@@ -70,11 +72,13 @@ class Pace:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = min(LONGEST_HOLD_SECONDS, FIRST_HOLD_SECONDS * 2 ** min(failures, 10)) if seconds is None else seconds
-        self._held[key] = max(self._clock() + wait, self._held.get(key, 0.0))
+        holds = self._held if seconds is None else self._asked
+        holds[key] = max(self._clock() + wait, holds.get(key, 0.0))
         return wait
 
     def well(self, *keys: Hashable) -> None:
-        """Release these keys, because a call succeeded."""
+        """Release these keys, because a call succeeded. It may have been pending for long, so a hold that Slack asked
+        for lasts."""
         for key in keys:
             self._failures.pop(key, None)
             self._held.pop(key, None)

@@ -62,6 +62,16 @@ def test_the_longest_of_several_limits_counts() -> None:
     assert pace.wait(ONE) == 2.0
 
 
+def test_a_call_that_was_pending_does_not_end_the_wait_that_slack_asked_another_for() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.hold("chat.update", 30.0)
+    pace.well("chat.update")
+    assert pace.wait((), "chat.update") == 30.0
+    clock.now += 30
+    assert pace.wait((), "chat.update") == 0
+
+
 def test_what_slack_asked_for_holds_that_method_and_no_other() -> None:
     clock = Clock()
     pace = Pace(clock)
