@@ -10,7 +10,6 @@ from slack_playground.web_api import (
     conversations,
     files,
     items,
-    streams,
     users,
     views,
 )
