@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import slack_playground
+import slack_playground.server  # all that is served is registered
 from playground.tests.support import conformance
 from slack_playground.blockkit import blocks, elements
 from slack_playground.web_api.methods import HANDLERS, METHODS
