@@ -139,7 +139,9 @@ def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned
 def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) -> None:
     planned.add()
     params = planned.desk.gateway.parse('schedule add NIGHTLY "hourly" status all').params
-    with pytest.raises(NameTaken, match=r"schedule named nightly already exists.*every day at 03:00.*schedule remove nightly"):
+    with pytest.raises(
+        NameTaken, match=r"schedule named nightly already exists.*every day at 03:00.*schedule remove nightly"
+    ):
         planned.schedules.add(params, "all", BOB, "UTC", "task_2", None, NOW)
     with pytest.raises(NoSuchSchedule, match="Did you mean nightly"):
         planned.schedules.remove("nightlly", BOB, "task_3", NOW)
