@@ -160,6 +160,15 @@ class Service:
             stopping = asyncio.Event()
             self._background = stopping, asyncio.create_task(self.run(stopping), name=self.name)
 
+    async def reach(self, event: asyncio.Event) -> None:
+        """Wait until the background run sets this event; raise the error if it ended first."""
+        if self._background is not None:
+            _, task = self._background
+            task.add_done_callback(lambda _: event.set())
+            await event.wait()
+            if task.done():
+                await task
+
     async def stop(self) -> None:
         """End what `start` began; raise the error that it ended with."""
         background, self._background = self._background, None

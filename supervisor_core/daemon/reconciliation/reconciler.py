@@ -97,8 +97,7 @@ class Reconciler(Service):
         self._poked = asyncio.Event()
         self._rollout = Rollout()
         self._looked = asyncio.Event()
-        self._recovered = False
-        self._trouble = ""
+        self._recovered, self._trouble = False, ""
         self.managed = ManagedWorkers()
         for worker in context.host.config.workers.values():
             self._add(worker)
@@ -111,17 +110,19 @@ class Reconciler(Service):
                 await self._blocking(self._own.acquire)
                 await self.observer.start()
             await super().start()
-            await self._looked.wait()
+            await self.reach(self._looked)
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
         """Finish running activities, end the subscriptions, and stop. The workers keep running."""
-        await super().stop()
-        if self._own is not None:
-            await self.observer.stop()
-            await self._blocking(self._own.release)
+        try:
+            await super().stop()
+        finally:
+            if self._own is not None:
+                await self.observer.stop()
+                await self._blocking(self._own.release)
         for subscription in self.bus.subscriptions if self._bus_is_ours else ():
             subscription.close()
 
@@ -174,8 +175,9 @@ class Reconciler(Service):
         return "; ".join([*([self._trouble] if self._trouble else []), *self.managed.problems()])
 
     async def initialise(self) -> None:
-        """Report what a crash interrupted; once, for later what is under way is our own."""
-        if self._recovered:
+        """Report what a crash interrupted; once in a daemon, for later what is under way is our own."""
+        self._looked.clear()
+        if self._recovered and self._own is None:
             return
         host, ledger = self._parts.host, self._parts.ledger
         for worker in await self._blocking(unconfigured_workers, host.config):
@@ -202,7 +204,6 @@ class Reconciler(Service):
             self.pulse.rest()  # what the actors have in hand takes its time
             await asyncio.gather(*self.managed.tasks())
         finally:
-            self._looked.set()
             await self.managed.cancel()
             self._adapter.unsubscribe(subscription)
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
 from supervisor_core import ConfigService, FakeWorkerAdapter, Reconciler, load_supervisor_config
 from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.daemon.ownership import AlreadyRunningError, daemon_ownership
 from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
 from supervisor_core.jobs.rows import NewJob
-from supervisor_core.workers.adapter import ProcessWorkerAdapter
+from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.daemon.reconciliation import until
 
@@ -81,6 +83,52 @@ def test_a_command_that_waits_in_the_ledger_is_carried_out(tmp_path: Path) -> No
         await until(lambda: reconciler.current_snapshot().workers["North"].desired.paused, "it's paused")
         assert not reconciler.current_snapshot().workers["North"].connected
         await reconciler.stop()
+
+    asyncio.run(story())
+
+
+def test_a_second_start_waits_for_a_fresh_look_and_reports_what_another_owner_left_behind(tmp_path: Path) -> None:
+    config = configured(tmp_path, {"North": {}})
+    now = datetime.now(UTC)
+    new = NewJob("t1", "North", "pause", {}, None, Issuer("cli:anna", "anna"), "cli", now)
+
+    async def story() -> None:
+        reconciler = Reconciler(ConfigService(config), FakeWorkerAdapter())
+        await reconciler.start()
+        await reconciler.stop()
+        with opened_ledger(config) as ledger:
+            job = ledger.write(lambda connection: jobs.file(connection, "TestHost", new, now))
+            assert job is not None
+            assert ledger.step(jobs.claim(job, now))
+            (job,) = ledger.read(lambda connection: jobs.of_task(connection, "t1"))
+            assert ledger.step(jobs.begin(job, now))
+        again_at = datetime.now(UTC)
+        await reconciler.start()
+        assert reconciler.current_snapshot().taken_at >= again_at
+        await reconciler.stop()
+        with opened_ledger(config) as ledger:
+            (job,) = ledger.read(lambda connection: jobs.of_task(connection, "t1"))
+        assert job.state is JobState.INTERRUPTED
+
+    asyncio.run(story())
+
+
+class DeafAdapter(FakeWorkerAdapter):
+    """Can't report the ends of workers."""
+
+    def subscribe(self, heard: Callable[[WorkerEnded], None]) -> NoReturn:
+        raise SupervisorError("on purpose")
+
+
+def test_a_start_that_fails_is_an_error_and_leaves_the_state_folder_to_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        config_service = ConfigService(configured(tmp_path, {"North": {}}))
+        async with asyncio.timeout(10):
+            with pytest.raises(SupervisorError, match="on purpose"):
+                await Reconciler(config_service, DeafAdapter()).start()
+        other = Reconciler(config_service, FakeWorkerAdapter())
+        await other.start()
+        await other.stop()
 
     asyncio.run(story())
 
