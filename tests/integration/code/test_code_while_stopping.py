@@ -119,7 +119,14 @@ def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
     with a_code_host(tmp_path / "host", {"A": path, "B": path}) as place:
         place.start()
         head = code.checkout.head
-        at_its_end(place, monkeypatch, lambda: place.processes.hide("B"))
+        stop = place.processes.stop
+
+        def stopped(worker_id: str, **how: Any) -> StopReport:
+            if worker_id == "B":
+                place.processes.hide("B")
+            return stop(worker_id, **how)
+
+        monkeypatch.setattr(place.processes, "stop", stopped)
         done = place.do("rollback A 1")
         assert not done.outcome.success
         assert "B couldn't be stopped" in done.error
