@@ -107,7 +107,11 @@ def _message_key(event: Mapping[str, Any]) -> tuple[object, ...] | None:
 
 
 def _interactive_key(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
-    """The key of a click by its time, of a submission by its view, of a shortcut by its trigger."""
+    """The key of a click by its time, of a submission by its view and its values, of a shortcut by its trigger.
+
+    A view whose acknowledgement was lost stays open. Its hash isn't part of the key: a preview may change it before the
+    person submits the same values again.
+    """
     user = _mapping(payload, "user").get("id")
     view = _mapping(payload, "view")
     actions = payload.get("actions")
@@ -116,7 +120,8 @@ def _interactive_key(payload: Mapping[str, Any]) -> tuple[object, ...] | None:
         clicks = [(action.get("action_id"), action.get("action_ts")) for action in actions if isinstance(action, dict)]
         return ("click", place, user, json.dumps(clicks))
     if payload.get("type") in ("view_submission", "view_closed") and view.get("id"):
-        return (payload["type"], view["id"], view.get("hash"), user)
+        values = json.dumps(_mapping(view, "state").get("values"), sort_keys=True)
+        return (payload["type"], view["id"], hashlib.sha256(values.encode()).hexdigest()[:16], user)
     if payload.get("trigger_id"):
         return ("trigger", payload["trigger_id"])
     return None

@@ -365,3 +365,14 @@ def test_keys_are_those_that_two_deliveries_share() -> None:
     ]
     assert keys == ["said:D1:1.2", "said:D1:1.2", "event:Ev2", "said:D1:3.4", "event:Ev4"]
     assert len(key_of("slash_commands", {"trigger_id": "x" * 1000}, "e")) <= 255
+
+
+def test_a_form_that_is_submitted_again_has_the_same_key_though_a_preview_has_updated_it() -> None:
+    def key(view_hash: str, label: str) -> str:
+        values = {"label": {"value": {"type": "plain_text_input", "value": label}}}
+        view = {"id": "V1", "hash": view_hash, "state": {"values": values}}
+        return key_of("interactive", {"type": "view_submission", "user": {"id": "U1"}, "view": view}, "e")
+
+    assert key("1.a", "hotfix") == key("2.b", "hotfix")
+    assert key("1.a", "hotfix") != key("1.a", "another")
+    assert "hotfix" not in key("1.a", "hotfix")
