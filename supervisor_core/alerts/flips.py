@@ -165,6 +165,8 @@ def record_flips(
 def _next_flip(change: ConditionChange, flip_id: int, seen_at: datetime) -> Flip:
     before = change.known
     at = min(change.at, seen_at)
+    if before and change.condition.fine and not before.condition.fine and at <= before.since:
+        at = seen_at  # the process of before the problem: it says nothing about when it recovered
     at = max(at, before.since) if before else at
     reason = one_line(storable(flatten(change.reason)), REASON)
     old = before.condition if before else Condition.UNKNOWN

@@ -253,7 +253,8 @@ class Git:
             said = self.ask("rev-parse", *words, timeout=timeout)
         except GitError as error:
             if "not a git repository" in error.message or "cannot change to" in error.message:
-                raise NoCheckoutError(f"{self.folder} isn't a git checkout.") from None
+                remedy = "Clone the code there, or set code.path of the worker."
+                raise NoCheckoutError(f"{self.folder} isn't a git checkout.", remedy=remedy) from None
             if "dubious ownership" in error.message:
                 trust = f"To trust it: git config --global --add safe.directory {self.folder}"
                 raise GitError(f"{self.folder} is owned by another user, so git refuses it.", remedy=trust) from None

@@ -232,6 +232,19 @@ def test_who_is_paused_or_removed_is_not_missed_and_its_alert_is_over(desk: Aler
     assert desk.heard() == ["edit: South recovered after 0 s"]
 
 
+@pytest.mark.parametrize("known", [{"frozen_seconds": 60.0}, {"probe_failing": "http://localhost:8080 says 503"}])
+def test_a_worker_without_a_heartbeat_recovers_when_that_is_seen(desk: AlertDesk, known: dict[str, Any]) -> None:
+    silent: dict[str, Any] = {"heartbeat": None, "max_age_seconds": 0.0}
+    desk.look(desk.status("North", **silent))
+    desk.wait(60)
+    desk.look(desk.status("North", **silent, **known))
+    assert len(desk.heard()) == 1
+    desk.wait(90)
+    desk.look(desk.status("North", **silent))
+    frozen = known.get("frozen_seconds", 0)
+    assert desk.heard() == [f"edit: North recovered after {'2 min 30 s' if frozen else '1 min 30 s'}"]
+
+
 def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: AlertDesk) -> None:
     desk.away = True
     desk.down("North")
