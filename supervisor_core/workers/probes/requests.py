@@ -13,7 +13,7 @@ import re
 import socket
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -143,14 +143,15 @@ async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop, bound:
     first = proxy if proxy.hostname else parts
     first_tls = tls if first.scheme == "https" else None
     door = _ascii_host(first), first.port or PORTS[first.scheme]
-    async with _connected(*door, probe.timeout, off_loop, first_tls) as (reader, writer):
+    async with AsyncExitStack() as opened:
+        reader, writer = await opened.enter_async_context(_connected(*door, probe.timeout, off_loop, first_tls))
         if proxy.hostname and parts.scheme == "https":
             writer.write(_tunnel(parts, host, proxy))
             status, _ = await _head(reader)
             if status not in _TUNNEL:
                 raise _BadAnswer(f"the proxy responds with HTTP {status}")
             assert tls is not None  # noqa: S101 (the URL is one of https)
-            await writer.start_tls(tls, server_hostname=host)
+            reader, writer = await opened.enter_async_context(_inside_tunnel(writer, tls, host))
             writer.write(_request(parts, host))
         else:
             writer.write(_request(parts, host, proxy if proxy.hostname else None))
@@ -240,6 +241,23 @@ async def _connected(
         yield reader, writer
     finally:
         writer.transport.abort()
+
+
+@asynccontextmanager
+async def _inside_tunnel(
+    tunnel: asyncio.StreamWriter, tls: ssl.SSLContext, host: str
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TLS connection in a proxy's tunnel, with a reader of its own: what the proxy has sent into the other one could
+    pose as the server's response."""
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(LONGEST_LINE)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport = await loop.start_tls(tunnel.transport, protocol, tls, server_hostname=host)
+    assert transport is not None  # noqa: S101 (only without a transport to begin with)
+    protocol.connection_made(transport)
+    try:
+        yield reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+    finally:
+        transport.abort()
 
 
 async def _connect(

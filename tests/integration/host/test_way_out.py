@@ -85,6 +85,13 @@ def test_a_tunnel_is_opened_and_the_server_s_own_certificate_checked(client: Cli
 
 
 @by_both
+def test_a_proxy_can_not_answer_for_the_server_behind_its_tunnel(client: Client, place: Place) -> None:
+    place.web.status = 500
+    place.proxy.forged = b"HTTP/1.1 200 OK\r\n\r\n"
+    assert "200" not in client(place, place.environ(**place.trusted), "https://receiver.test/health")
+
+
+@by_both
 def test_a_request_without_tls_is_handed_to_the_proxy_as_a_whole(client: Client, place: Place) -> None:
     assert client(place, place.environ(), "http://plain.invalid/health?q=1") == "responded 200"
     assert place.proxy.asked == ["GET http://plain.invalid/health?q=1"]

@@ -95,6 +95,8 @@ class Proxy:
         """`user:password`; empty if anybody may use it."""
         self.asked: list[str] = []
         """The method and the target of each request."""
+        self.forged = b""
+        """Sent into a tunnel before the server's first word."""
 
     @contextmanager
     def running(self) -> Iterator[str]:
@@ -121,7 +123,7 @@ class Proxy:
         there = target.removeprefix("http://").partition("/")[0].partition(":")[0]
         onward = socket.create_connection(("127.0.0.1", self.ports[there]))
         if method == "CONNECT":
-            handler.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            handler.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n" + self.forged)
         else:
             onward.sendall("".join((first, *headers, "\r\n")).encode())
         _copy_both_ways(handler.request, onward)
