@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import is_awake, shell_issuer
+from supervisor_core.cli.host import shell_issuer
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.outcome import outcome, queued
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
@@ -98,7 +98,14 @@ def follow(
 
 def describe_missing_outcome(state_dir: str, task_id: str, seconds: float) -> str:
     """The error of a command that hasn't ended in time."""
-    return f"No outcome after {seconds:g} s. {task_id} {_still(awake=is_awake(state_dir))}"
+    try:
+        ask(state_dir, {"do": "wake"})
+        what = _still(awake=True)
+    except NotRunningError:
+        what = _still(awake=False)
+    except UnresponsiveError:
+        what = "waits, because the daemon isn't responding. See `supervisor status`. Don't send it again."
+    return f"No outcome after {seconds:g} s. {task_id} {what}"
 
 
 def _still(*, awake: bool) -> str:

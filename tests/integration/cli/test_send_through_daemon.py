@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.control.client import ControlError, ask
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
+from tests.support.waiting import wait_until
 
 PROGRAM = """
 import atexit, sys
@@ -112,3 +114,17 @@ def test_a_request_that_no_shell_makes_queues_nothing(home: Home, changed: dict[
     assert home.audit("task_2") == []
     assert home.audit(str(changed.get("task_id"))) == []
     assert "Traceback" not in home.daemon_log()
+
+
+def test_a_daemon_that_hangs_is_named_as_the_reason(home: Home) -> None:
+    pid = home.status()["supervisor"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = home.supervisor("send", "diagnostics North", "--wait", "--timeout", "1")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert done.returncode == 1
+    assert "waits, because the daemon isn't responding" in done.stdout
+    task_id = next(word for word in done.stdout.split() if word.startswith("task_"))
+    wait_until(lambda: home.audit(task_id), 20, "it runs once the daemon goes on")
+    assert len(home.audit(task_id)) == 1
