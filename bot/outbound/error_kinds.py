@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """What a call must do next."""
+    """The kind of a problem, by what can be done about it."""
 
     TEMPORARY = "temporary"
     """The same call may succeed later."""
@@ -151,5 +151,5 @@ def may_mean_metadata(code: str) -> bool:
 
 
 def meaning_of_code(code: str) -> str:
-    """What an error code means; empty if it isn't listed."""
+    """The meaning of an error code; empty if it isn't listed."""
     return _MEANINGS.get(code, "")

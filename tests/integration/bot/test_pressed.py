@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from bot.views.buttons import command_button, page_button
 from bot.views.home.sections import DO
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
+from supervisor_core.code import preview
+from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.tables import approvals, jobs
 from tests.support.intake.approvals import Desk, a_desk
 from tests.support.slack.slack_host import SlackRoom, texts
@@ -46,6 +49,22 @@ async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_i
     (told,) = texts(await room.press("operator", button))
     assert told == ":warning: “North” is no longer a worker on this host. Nothing was done."
     assert asked_for(desk) == [0, 0]
+
+
+async def test_the_search_for_a_commit_delays_none_of_the_sender_s_other_commands(
+    desk: Desk, slack: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+    monkeypatch.setattr(preview, "find_commit", lambda _host, _workers, word, _most: searched.append(word))
+    room = SlackRoom(desk, slack)
+    payload = {"user_id": slack.user("operator").id, "channel_id": "C0OPS", "team_id": room.workspace}
+    typed = {"command": "/supervisor", "text": "rollback North 4b0b6697", **payload}
+    response = await room.router.handle(StoredEnvelope("k1", "slash_commands", typed, datetime.now(UTC)))
+    assert (response.messages, searched) == ((), [])
+    assert response.rest is not None
+    (told,) = texts(await response.rest(room.say))
+    assert "must be a whole number" in told
+    assert searched == ["4b0b6697"]
 
 
 async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack: Playground) -> None:

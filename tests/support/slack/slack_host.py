@@ -61,7 +61,7 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
-        self._app = Router(self._client, identity, self._handlers)
+        self.router = Router(self._client, identity, self._handlers)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
         self.key = ""
@@ -110,10 +110,11 @@ class SlackRoom:
         """One envelope."""
         self._keys += 1
         received = StoredEnvelope(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
-        response = await self._app.handle(received)
-        return await response.rest(self._say) if response.rest else response
+        response = await self.router.handle(received)
+        return await response.rest(self.say) if response.rest else response
 
-    async def _say(self, messages: tuple[Message, ...]) -> bool:
+    async def say(self, messages: tuple[Message, ...]) -> bool:
+        """Note what is said before the slow part ends."""
         self.said_meanwhile += messages
         return True
 
