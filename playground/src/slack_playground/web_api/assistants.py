@@ -20,7 +20,7 @@ PLAN = "plan"
 
 @handles("assistant.threads.setStatus")
 def set_status(call: Call) -> Json:
-    """Show what the app does, until it posts something; an empty status takes it away."""
+    """Show what the app is doing until it posts something; an empty status clears it."""
     channel, parent = _thread(call)
     messages = call.json("loading_messages", "invalid_arguments") or []
     if not isinstance(messages, list) or len(messages) > MOST_LOADING_MESSAGES:
@@ -138,7 +138,7 @@ def _grow(call: Call, channel: Channel, message: Json, chunks: list[Json], added
 
 
 def _chunks(call: Call) -> list[Json]:
-    """What is added: `markdown_text`, or chunks of text, tasks and a plan."""
+    """The added parts: `markdown_text`, or chunks of text, tasks and a plan."""
     chunks = list(call.objects("chunks", "invalid_chunks") or [])
     if call.text("markdown_text"):
         chunks.insert(0, {"type": "markdown_text", "text": call.text("markdown_text")})

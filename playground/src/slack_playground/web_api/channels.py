@@ -1,4 +1,4 @@
-"""conversations.*: made, renamed, archived, and who is let in or out."""
+"""conversations.*: creates, renames and archives channels, and changes their members."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def create(call: Call) -> Json:
     name = _free_name(call)
     channel = call.world.add_channel(name, "private" if private else "public", [call.world.bot.id])
     if not private:
-        _tell(call, "channel_created", channel)
-    return _told(call, channel)
+        _send_event(call, "channel_created", channel)
+    return _answer(call, channel)
 
 
 @handles("conversations.rename")
@@ -31,8 +31,8 @@ def rename(call: Call) -> Json:
     """Give a channel another name."""
     channel = _room(call)
     call.world.set_channel(channel, name=_free_name(call))
-    _tell(call, "channel_rename", channel)
-    return _told(call, channel)
+    _send_event(call, "channel_rename", channel)
+    return _answer(call, channel)
 
 
 @handles("conversations.archive")
@@ -42,7 +42,7 @@ def archive(call: Call) -> Json:
     if channel.name == "general":
         raise SlackError("cant_archive_general")
     call.world.set_channel(channel, archived=True)
-    _tell(call, "channel_archive", channel)
+    _send_event(call, "channel_archive", channel)
     return {"ok": True}
 
 
@@ -53,7 +53,7 @@ def unarchive(call: Call) -> Json:
     if not channel.archived:
         raise SlackError("not_archived")
     call.world.set_channel(channel, archived=False)
-    _tell(call, "channel_unarchive", channel)
+    _send_event(call, "channel_unarchive", channel)
     return {"ok": True}
 
 
@@ -88,7 +88,7 @@ def invite(call: Call) -> Json:
         raise SlackError("already_in_channel")
     for user in users:
         call.world.join(channel, user, call.world.bot.id)
-    return _told(call, channel)
+    return _answer(call, channel)
 
 
 @handles("conversations.kick")
@@ -112,7 +112,7 @@ def set_topic(call: Call) -> Json:
     if len(call.text("topic")) > 250:
         raise SlackError("too_long")
     call.world.set_channel(channel, topic=call.text("topic"))
-    return _told(call, channel)
+    return _answer(call, channel)
 
 
 @handles("users.conversations")
@@ -169,10 +169,10 @@ def _free_name(call: Call) -> str:
     return name
 
 
-def _tell(call: Call, name: str, channel: Channel) -> None:
+def _send_event(call: Call, name: str, channel: Channel) -> None:
     world = call.world
     world.send_event(of_channel(name, channel, world.bot.id, world.workspace.new_ts()))
 
 
-def _told(call: Call, channel: Channel) -> Json:
+def _answer(call: Call, channel: Channel) -> Json:
     return {"ok": True, "channel": channel.to_slack(call.world.bot.id)}

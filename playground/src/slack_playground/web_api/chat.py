@@ -182,7 +182,7 @@ def schedule(call: Call) -> Json:
 
 @handles("chat.scheduledMessages.list")
 def list_scheduled(call: Call) -> Json:
-    """The messages that wait, the next one first."""
+    """The scheduled messages, the next one first."""
     wanted = call.text("channel")
     if wanted and wanted not in call.world.workspace.channels:
         raise SlackError("invalid_channel")
@@ -204,7 +204,7 @@ def list_scheduled(call: Call) -> Json:
 
 @handles("chat.deleteScheduledMessage")
 def delete_scheduled(call: Call) -> Json:
-    """Take back a message that still waits."""
+    """Delete a scheduled message before it is posted."""
     channel, wanted = call.channel(), call.text("scheduled_message_id")
     for item in call.world.scheduled:
         if item["id"] == wanted and item["channel"] == channel.id:

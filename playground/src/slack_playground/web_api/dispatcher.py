@@ -54,7 +54,7 @@ class Dispatcher:
             answer = error.to_json()
             if wait := answer.pop("retry_after", None):
                 status, headers = HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)}
-        answer = _warned(answer, _charset(request), [])
+        answer = _with_warnings(answer, _charset(request), [])
         self._note(name, arguments, status, answer, started, fault)
         if fault and fault.kind == "drop_after":
             return drop(request)
@@ -85,7 +85,7 @@ class Dispatcher:
             raise SlackError("ratelimited", retry_after=wait)
         answer = HANDLERS[name](call)
         answer = await answer if inspect.isawaitable(answer) else answer
-        return _warned(answer, [SUPERFLUOUS], warnings) if warnings else answer
+        return _with_warnings(answer, [SUPERFLUOUS], warnings) if warnings else answer
 
     def _check_token(self, method: Method, request: web.Request, token: str) -> None:
         world = self._world
@@ -126,7 +126,7 @@ def _charset(request: web.Request) -> list[str]:
     return []
 
 
-def _warned(answer: Json, added: Sequence[str], words: Sequence[str]) -> Json:
+def _with_warnings(answer: Json, added: Sequence[str], words: Sequence[str]) -> Json:
     """The answer with warnings beside those that it has already."""
     if not added:
         return answer

@@ -21,7 +21,7 @@ def add(call: Call) -> Json:
 
 @handles("reactions.remove")
 def remove(call: Call) -> Json:
-    """Take back a reaction of the bot."""
+    """Remove a reaction of the bot."""
     if not call.text("timestamp") or not call.text("channel"):
         raise SlackError("no_item_specified")
     return _react(call, remove=True)
@@ -80,7 +80,7 @@ def pin(call: Call) -> Json:
 
 @handles("pins.remove")
 def unpin(call: Call) -> Json:
-    """Take a pin away."""
+    """Unpin a message."""
     channel, message = _pinnable(call)
     if not call.world.pin(channel, message, call.world.bot, remove=True):
         raise SlackError("no_pin")
