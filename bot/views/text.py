@@ -188,12 +188,21 @@ LONGEST_TEXT, LONGEST_ERROR = 600, 2000
 
 def phrase_markup(phrase: Phrase) -> str:
     """As markup."""
-    return render_phrase(phrase, _text, code_span, moment, mention)
+    return _without_at(render_phrase(phrase, _text, code_span, moment, mention))
 
 
 def phrase_with_names(phrase: Phrase) -> str:
     """The same with people by their names: a mention of somebody who did something days ago calls them."""
-    return render_phrase(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
+    by_name = render_phrase(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
+    return _without_at(by_name)
+
+
+def _without_at(text: str) -> str:
+    """Leave out "at" before a moment: Slack shows "today 2:23 PM" for it."""
+    return _AT_MOMENT.sub(r"\1", text)
+
+
+_AT_MOMENT = re.compile(r"\bat (<!date\^\d+\^\{date_short_pretty\})")
 
 
 def code_span(word: str) -> str:

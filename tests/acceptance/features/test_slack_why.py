@@ -54,7 +54,7 @@ async def test_why_names_the_cause_and_offers_what_its_reader_may_do(home: Slack
 
     told = await operator.slash("/supervisor why South")
     await told.is_private()
-    await told.shows("South was quarantined at")
+    await told.shows("South was quarantined")
     await told.shows("ValueError: no such archive <!channel>")
     await told.shows("Recent events")
     await told.button("Restart").click(as_=operator, confirm=False)
