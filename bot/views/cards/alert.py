@@ -165,7 +165,11 @@ def _title(alert: Alert, happened: str) -> str:
     if alert.condition is Condition.FLAPPING:
         changes, _, worst = happened.partition(", ")
         return f"*Flapping: {changes}* · {target_name(alert)}{worst and f', {worst}'}"
-    return f"*{target_name(alert)} {condition_words(alert)}*{happened and f': {happened}'}"
+    condition = condition_words(alert)
+    again = f"{condition.removeprefix('is ')} after "
+    if happened.startswith(again):  # not "is quarantined: quarantined after 5 restarts"
+        return f"*{target_name(alert)} {condition}* after {happened.removeprefix(again)}"
+    return f"*{target_name(alert)} {condition}*{happened and f': {happened}'}"
 
 
 def _storm(details: AlertDetails, now: datetime) -> Content:
