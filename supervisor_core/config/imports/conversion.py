@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -29,6 +29,8 @@ class OldFile:
     text: str
     document: Any
     """The parsed YAML, with its variables unresolved; None for another kind of file."""
+    read: Callable[[Path], str]
+    """Reads a file that this one includes; `ConfigError` if it can't be read or is too large."""
     worker_ids: tuple[str, ...] = ()
     """The workers that the user named."""
     environ: Mapping[str, str] | None = None

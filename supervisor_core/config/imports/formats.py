@@ -37,7 +37,7 @@ def convert_file(
     """Convert a file of another tool; `ConfigError` if it can't be read or has no known format."""
     text = _read(path)
     document, problem = _parsed(text)
-    old = OldFile(path.absolute(), text, document, tuple(worker_ids), environ)
+    old = OldFile(path.absolute(), text, document, _read, tuple(worker_ids), environ)
     for each in FORMATS:
         if each.recognize(old):
             return each, each.convert(old)
@@ -49,7 +49,8 @@ def convert_file(
 
 def _read(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path} can't be read: {error.strerror}.") from None
     if len(data) > MAX_BYTES:

@@ -51,18 +51,19 @@ def recognize(old: OldFile) -> bool:
 
 def convert(old: OldFile) -> Conversion:
     """The new configuration, the included files among it."""
-    return _Converter(old.path, _parse(old.path, old.text)).convert()
+    return _Converter(old.path, _parse(old)).convert()
 
 
-def _parse(path: Path, text: str) -> configparser.RawConfigParser:
+def _parse(old: OldFile) -> configparser.RawConfigParser:
+    path = old.path
     parser = configparser.RawConfigParser(inline_comment_prefixes=(";", "#"), strict=False)
     try:
-        parser.read_string(text, source=path.name)
+        parser.read_string(old.text, source=path.name)
         patterns = parser.get("include", "files", fallback="") % _Expansions(path.parent)
         for pattern in patterns.split():
             place = path.parent / pattern
             for found in sorted(Path(place.anchor).glob(str(place.relative_to(place.anchor)))):
-                parser.read_string(found.read_text(encoding="utf-8-sig"), source=str(found))
+                parser.read_string(old.read(found), source=str(found))
     except configparser.ParsingError as error:  # its message quotes the line, which may hold a password
         lines = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
         raise ConfigError(f"{error.source} line {lines[0]}: must be a section, or a setting as key=value") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -341,6 +342,20 @@ def test_other_files_are_refused(place: Place, text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         place.convert()
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("endless", ["old.conf", "included.conf"])
+def test_a_file_without_an_end_is_refused(tmp_path: Path, endless: str) -> None:
+    (tmp_path / "old.conf").write_text("[supervisord]\n[include]\nfiles = included.conf\n")
+    (tmp_path / endless).unlink(missing_ok=True)
+    (tmp_path / endless).symlink_to("/dev/zero")
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 1024**3, limit[1]))
+    try:
+        with pytest.raises(ConfigError, match=rf"{endless} is larger than"):
+            convert_file(tmp_path / "old.conf")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
 
 
 def test_dollars_and_braces_keep_their_meaning() -> None:
