@@ -125,6 +125,8 @@ class SupervisorConfig(Settings):
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
     _network: Network = PrivateAttr()
+    _spec_hashes: dict[int, tuple[WorkerSettings, str]] = PrivateAttr(default_factory=dict)
+    """Each worker's settings that were hashed, by their identity: they never change."""
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
         """Take the origin out of the context of the validation."""
@@ -260,6 +262,13 @@ class SupervisorConfig(Settings):
 
         Every setting counts unless it is known to take effect without a restart, so none is forgotten.
         """
+        known, found = self._spec_hashes.get(id(worker), (None, ""))
+        if known is not worker:
+            found = self._new_spec_hash(worker)
+            self._spec_hashes[id(worker)] = worker, found
+        return found
+
+    def _new_spec_hash(self, worker: WorkerSettings) -> str:
         settings = {
             name: _plain(getattr(worker, name))
             for name in WorkerSettings.model_fields

@@ -110,6 +110,9 @@ SHORTEST_SECONDS = 0.05
 WORK_SECONDS = 60.0
 """A round of one chore asks git or Slack at most, each of which has limits."""
 
+SPACING_SECONDS = 0.1
+"""Time between two rounds of a chore, so that a few rounds follow many commits. Alerts are never delayed."""
+
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
 
@@ -291,8 +294,8 @@ class Scheduler(SchedulerService):
             if done.filed:
                 self._filed()
             self._plan(lane, done.due_at)
-            if done.problem:
-                await wait_until(None, stopping, RETRY_SECONDS)
+            if done.problem or (lane.again and not lane.each_check):
+                await wait_until(None, stopping, RETRY_SECONDS if done.problem else SPACING_SECONDS)
 
     def _plan(self, lane: _Lane, due_at: datetime | None) -> None:
         """Have the next round start when a row is due."""

@@ -83,9 +83,12 @@ def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any
     """
     if "document" in payload:
         return dict(payload["document"]), ""
-    siblings = ledger.read(lambda connection: jobs.of_task(connection, payload["task_id"]))
-    job = next(job for job in siblings if job.worker_id == payload["worker_id"])
-    return result_document(job), "" if job is siblings[0] else f"_{job.worker_id}"
+    task_id, worker_id = payload["task_id"], payload["worker_id"]
+    job = ledger.read(lambda connection: jobs.find(connection, task_id, worker_id))
+    if job is None:
+        raise ValueError(f"{task_id} has no job for {worker_id}")
+    first = ledger.read(lambda connection: jobs.first_worker(connection, task_id))
+    return result_document(job), "" if worker_id == first else f"_{worker_id}"
 
 
 def _write(root: Path, folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:

@@ -124,6 +124,19 @@ def of_task(connection: Connection, task_id: str) -> list[Job]:
     return [_job(row) for row in connection.execute(query).mappings()]
 
 
+def count_steps(connection: Connection, task_id: str) -> tuple[bool, int]:
+    """True if all jobs of a command have ended, and the number of steps that its handlers have reported so far."""
+    rows = connection.execute(select(jobs.c.state, jobs.c.progress_json).where(jobs.c.task_id == task_id)).all()
+    ended = bool(rows) and all(JobState(row.state) in FINAL for row in rows)
+    return ended, sum(len(json.loads(row.progress_json or "[]")) for row in rows)
+
+
+def first_worker(connection: Connection, task_id: str) -> str | None:
+    """The worker of the first job of a command."""
+    query = select(jobs.c.worker_id).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id).limit(1)
+    return connection.execute(query).scalar()
+
+
 def of_button(connection: Connection, button: str) -> Job | None:
     """The first job of a press of this button. In earlier versions, all presses had one id."""
     of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")

@@ -17,7 +17,7 @@ from supervisor_core.daemon.wiring import build_approvals, build_code_reader
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import FINAL, Job, check_own_id
+from supervisor_core.jobs.model import Job, check_own_id
 from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext
@@ -105,17 +105,18 @@ class CommandWaiter:
         try:
             async with asyncio.timeout(seconds), self._news:
                 while not self._stopping.is_set():
-                    found = await self._blocking(self._jobs_of, task_id)
-                    steps = progress_document(found)
-                    if found and all(job.state in FINAL for job in found):
-                        results = [result_document(job) for job in found]
-                        return {"done": True, "results": results, "progress": steps}
-                    if seen is not None and len(steps) > seen:
-                        return {"done": False, "progress": steps}
+                    ended, count = await self._blocking(self._count_steps, task_id)
+                    if ended or (seen is not None and count > seen):
+                        found = await self._blocking(self._jobs_of, task_id)
+                        news = {"done": ended, "progress": progress_document(found)}
+                        return {**news, "results": [result_document(job) for job in found]} if ended else news
                     await self._news.wait()
                 return {"done": False, "stopping": True}
         except TimeoutError:
             return {"done": False}
+
+    def _count_steps(self, task_id: str) -> tuple[bool, int]:
+        return self._ledger.read(lambda connection: jobs.count_steps(connection, task_id))
 
     def _jobs_of(self, task_id: str) -> list[Job]:
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
