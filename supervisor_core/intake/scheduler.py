@@ -111,7 +111,7 @@ WORK_SECONDS = 60.0
 """A round of one chore asks git or Slack at most, each of which has limits."""
 
 SPACING_SECONDS = 0.1
-"""Time between two rounds of a chore, so that a few rounds follow many commits. Alerts are never delayed."""
+"""Time between two rounds of a chore, except for alerts: a few rounds follow many commits."""
 
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
@@ -177,12 +177,11 @@ class _Round:
 
 
 class Scheduler(SchedulerService):
-    """Every `alerts.check_seconds` an APScheduler job checks conditions and runs a round of all chores if another
-    program has written to the ledger. Between two checks a commit, a look at the workers or the moment at which a row
-    is due starts a round; nothing else does.
+    """Every `alerts.check_seconds` an APScheduler job checks conditions, and runs all chores if another program has
+    written to the ledger. Between two checks only a commit, a look at the workers or a due row starts a round.
 
-    `each_check` names the chores that run at every check. `filed` is called on the event loop when commands were filed,
-    `look_again` has unwell workers looked at; `seeing` gets each look at workers, `observing` each at the host.
+    The chores in `each_check` run at every check. `filed` is called on the event loop when commands were filed,
+    `look_again` to look at unhealthy workers; `seeing` gets each look at workers, `observing` each at the host.
     """
 
     name = NAME
@@ -313,7 +312,6 @@ class Scheduler(SchedulerService):
 
 
 def _round(lane: _Lane) -> _Round:
-    """Have a chore do what is due; in a thread."""
     chore = lane.chore
     try:
         filed = chore.work(datetime.now(UTC))
@@ -327,7 +325,6 @@ def _round(lane: _Lane) -> _Round:
 
 
 def _notice(lane: _Lane, problem: str) -> None:
-    """Log a change, not a state."""
     if problem and problem != lane.problem:
         log.error("the scheduler continues with its other chores: %s", problem)
     elif lane.problem and not problem:
