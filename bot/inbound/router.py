@@ -24,13 +24,13 @@ from bot.requests.request import AlertAction, FormSubmission, Request, VoteReque
 from bot.views import forms
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
-from bot.views.buttons import ACTION, PAGE, SHARE
+from bot.views.buttons import ACTION, DO, PAGE, SHARE
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DECISION, DENIAL, VOTE
 from bot.views.form_fields import VALUE
 from bot.views.home.page import PAGE as HOME_PAGE
 from bot.views.home.page import REFRESH, SHOW
-from bot.views.home.sections import DECIDE, DO
+from bot.views.home.sections import DECIDE
 from bot.views.text import escape
 from supervisor_core.storage.envelopes import StoredEnvelope
 

@@ -285,7 +285,8 @@ class CommandRequests:
 
     def _again(self, text: str, command: Command, request: Request) -> Content:
         """The reason why nothing was done, with a button to try again."""
-        return retry_message(text, command, request.nonce, asks=self._config.needs_approval(command.name, DOOR))
+        asks = self._config.needs_approval(command.name, DOOR)
+        return retry_message(text, command, request.nonce, asks=asks, previewed=bool(request.seen))
 
     def _refused(
         self, request: Request, person: Person | None, why: Refusal, command: Command | None = None

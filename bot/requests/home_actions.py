@@ -11,8 +11,10 @@ from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.grammar_errors import GrammarError
+from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 HOME_TAB = "home"
@@ -49,16 +51,23 @@ class HomeActions:
         """Open the form of a command, filled in from the button. Rights are checked when it's submitted."""
         action = envelope.payload["actions"][0]
         value = str((action.get("selected_option") or action).get("value") or "")
-        name, _, worker_id = value.partition(":")
+        name, _, arguments = value.partition(":")
+        target = arguments.partition(" ")[0]
         if name not in CATALOG:
             return Response()
-        if worker_id and worker_id not in self._config.workers:  # else the form would begin with another one
-            told = text_message(f":warning: {escape(excerpt(worker_id))} is no longer a worker on this host.")
+        if target and not self._is_target(target):  # else the form would begin with another one
+            told = text_message(f":warning: {escape(excerpt(target))} is no longer a worker on this host.")
             return Response(messages=(whisper(from_form_opening(envelope), told),))
-        trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {worker_id}" if worker_id else ""
+        trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {arguments}" if arguments else ""
         return await self._forms.open_form(
             from_form_opening(envelope), trigger, name, text=text, chosen=self._place(name)
         )
+
+    def _is_target(self, word: str) -> bool:
+        try:
+            return resolve(word, grammar_context(self._config)) is not None
+        except GrammarError:
+            return False
 
     def _place(self, name: str) -> str:
         """The initial channel of a form: the alert channel, or one in which commands are allowed. An answer is for one

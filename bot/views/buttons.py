@@ -28,6 +28,10 @@ ON_ALERT = "alert."
 SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
 
+DO = "home:do"
+"""The `action_id` of a button or a menu that opens the form of a command; its value is `COMMAND:ARGUMENTS`. A button adds
+the name of its command."""
+
 EFFECTS: Mapping[str, str] = {
     "pause": "Stops it. It stays paused until it's resumed.",
     "resume": "Starts it again.",
@@ -75,6 +79,14 @@ def command_button(
         words += " This needs an approval first." if asks else ""
         made["confirm"] = confirm(f"{about}?", words, yes or text)
     return made
+
+
+def form_button(command: Command, text: str, part: str = "") -> Json:
+    """A button that opens the form of this command, filled in, so that its preview is shown before anything runs.
+    `part`: tells it apart from others of its command in one row."""
+    written = render(command)
+    value = f"{command.name}:{written.removeprefix(command.name).lstrip()}"[:MOST]
+    return button(f"{DO}:{command.name}{PART if part else ''}{part}", text, value, label=f"{text}: {written}")
 
 
 def command_name(action_id: str) -> str:

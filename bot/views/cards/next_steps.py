@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.views.blocks import Json
-from bot.views.buttons import command_button
+from bot.views.buttons import command_button, form_button
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.changes import size_text, sizes
 from bot.views.cards.outcome import (
@@ -23,6 +23,7 @@ from bot.views.cards.outcome import (
     turns_of,
 )
 from bot.views.cards.progress import degraded_watch
+from bot.views.forms import LIVE
 from bot.views.text import shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake
@@ -124,23 +125,35 @@ def _after_failure(failed: Sequence[Job], about: CardContext, *, named: bool, un
     wrote = down and first.handler in (*STARTING, *CODE_HANDLERS) and not is_interrupted(first)
     if not named and (is_cut(first) or wrote):
         elements.append(_button(first, about, "logs", "Show full log"))
-    held = (
-        any(STATE_PARAM in job.params for job in failed) and about.details is None
-    )  # to a preview that is out of date
     restarts = down and first.handler in STARTING  # which is the same again
-    if not (held or restarts):
-        elements += [_retry(job, about, named=named) for job in failed]
+    if not restarts:
+        elements += [again for job in failed if (again := _again(job, about, named=named))]
     return elements
+
+
+def _again(job: Job, about: CardContext, *, named: bool) -> Json | None:
+    """The button to retry. A command that was bound to a preview without an approval is previewed in its form; None
+    if that form has no preview."""
+    if STATE_PARAM not in job.params or about.details is not None:
+        return _retry(job, about, named=named)
+    if job.command not in LIVE:
+        return None
+    text, part = "New preview", job.worker_id if named else ""
+    return form_button(_same(job), f"{text} {part}".rstrip(), part)
+
+
+def _same(job: Job) -> Command:
+    """The command of this job for its worker alone, not bound to a preview."""
+    params = {name: value for name, value in job.params.items() if name not in (KEEP_GOING.name, STATE_PARAM)}
+    return Command.for_worker(job.command, job.worker_id, params, job.label)
 
 
 def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
     """The same command for this worker, with a new preview where it needs an approval."""
-    params = {name: value for name, value in job.params.items() if name not in (KEEP_GOING.name, STATE_PARAM)}
-    command = Command.for_worker(job.command, job.worker_id, params, job.label)
     asks = about.details is not None or job.command in about.asks
     whole = f"Retry {job.worker_id}" if named else "Retry"
     return command_button(
-        command,
+        _same(job),
         f"{job.task_id}.retry",
         whole,
         about=f"Retry {job.command} on {job.worker_id}",

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.views.blocks import Json, actions, button, option, section
+from bot.views.buttons import DO
 from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit_text
 from bot.views.text import UNSTYLED, ago, escape, fit, mention, requester, shorten
@@ -81,9 +82,8 @@ class HomeData:
     """The reason for a pause of monitoring; empty where there is none."""
 
 
-DO, DECIDE = "home:do", "home:decide"
-"""The `action_id` of what opens the form of a command, its value `COMMAND:WORKER`, and of an approval, its value the
-approval's id. Of several in a row each has its command's name added."""
+DECIDE = "home:decide"
+"""The `action_id` of the button that opens the form of an approval; its value is the approval's id."""
 
 MENU = 5  # commands of one worker: what an overflow menu holds, and as many buttons as stand in a row
 WHY, EFFECT, TEAM, OBJECTIVE, LABEL = 200, 200, 80, 150, 60  # characters

@@ -93,7 +93,11 @@ async def test_a_form_is_refused_if_the_code_has_changed_since_its_preview(tmp_p
         await modal.submit()
         answer = await operator.sees("The state has changed since the preview")
         assert home.rows("select * from approvals_t") == []
-        await answer.button("Try again").click(confirm=True)
+        await answer.button("Try again").click()
+        again = await operator.modal("Reverts 1 commit")
+        await again.shows("Meanwhile")
+        assert home.rows("select * from approvals_t") == []
+        await again.submit()
         await slack.channel("ops").shows("Roll back 1 commit on OrionMX")
 
 
@@ -201,3 +205,24 @@ async def test_a_rollback_to_a_commit_is_asked_about_and_a_label_that_is_none_st
         await operator.slash("/supervisor rollback OrionMX deadbeef")
         card = await slack.channel("ops").shows("Roll back 1 commit on OrionMX")
         await card.shows("deadbeef")
+
+
+async def test_without_approvals_an_outdated_preview_leads_to_a_new_one_before_anything_runs(
+    tmp_path: Path, slack: Playground
+) -> None:
+    with a_code_home_in_slack(tmp_path, approvals={"required_for": []}) as home:
+        await started(home, slack)
+        operator = slack.user("operator")
+        modal = await rollback_form(operator)
+        await modal.menu("Commits to revert").choose("2")
+        await modal.becomes("Reverts 2 commits")
+        home.clones.checkout.commit({"data/more.txt": "more\n"}, "Meanwhile")
+        await modal.submit()
+        card = await slack.channel("ops").shows("The preview is out of date")
+        await card.lacks("Retry")
+        await card.button("New preview").click(as_=operator)
+        again = await operator.modal("Reverts 2 commits")
+        await again.shows("Meanwhile")
+        assert [row[1] for row in home.actions()] == ["failure"], "nothing runs before the new preview is submitted"
+        await again.submit()
+        await slack.channel("ops").shows("OrionMX rolled back 2 commits")

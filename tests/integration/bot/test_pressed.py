@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy import Connection, Update, func, select, update
 
 from bot.views.blocks import blocks_of
-from bot.views.buttons import command_button, page_button
-from bot.views.home.sections import DO
+from bot.views.buttons import DO, command_button, page_button
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code import preview
