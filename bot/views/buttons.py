@@ -29,8 +29,8 @@ SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
 
 DO = "home:do"
-"""The `action_id` of a button or a menu that opens the form of a command; its value is `COMMAND:ARGUMENTS`. A button adds
-the name of its command."""
+"""The `action_id` of a button or a menu that opens the form of a command; its value is `COMMAND:ARGUMENTS`. A button
+adds the name of its command."""
 
 EFFECTS: Mapping[str, str] = {
     "pause": "Stops it. It stays paused until it's resumed.",
