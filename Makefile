@@ -12,7 +12,7 @@ JOBS   ?= $(shell expr 2 \* $(CORES) + 1)
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check format test test-fast faults bench sdk-examples screenshots reference clean
+.PHONY: help setup demo check format test test-fast faults bench bench-check sdk-examples screenshots reference clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -60,8 +60,11 @@ test-fast: $(STAMP)  ## the unit tests alone
 faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --full -m sampled $(ARGS)
 
-bench: $(STAMP)  ## the figures in docs/figures.md, measured here
-	$(BIN)/python -m tests.benchmarks
+bench: $(STAMP)  ## measure and write docs/reference/benchmarks.md; ARGS="status pass" for some topics
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-check: $(STAMP)  ## measure again and fail if a ratio is more than 1.5 times the one on that page; ARGS as above
+	$(BIN)/python -m tests.benchmarks --check $(ARGS)
 
 sdk-examples: $(STAMP)  ## the examples of Slack's SDKs, run unchanged; needs the network, ARGS=--help for more
 	$(BIN)/python -m playground.tests.sdk_examples --write $(ARGS)

@@ -1,50 +1,54 @@
-"""`make bench`: measures everything that docs/figures.md tells, and prints it."""
+"""`make bench` measures topics and writes docs/reference/benchmarks.md; `make bench-check` compares them with it."""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import sys
+import time
+from collections.abc import Sequence
 
-from tests.benchmarks import (
-    bench_ack,
-    bench_alerts,
-    bench_audit,
-    bench_death,
-    bench_faults,
-    bench_forward,
-    bench_home,
-    bench_junk,
-    bench_looks,
-    bench_many,
-    bench_pass,
-    bench_preview,
-    bench_road,
-    bench_scan,
-    bench_slow,
-    bench_status,
-)
+from tests.benchmarks import report
+from tests.benchmarks.rows import MARGIN, Row, regressions
 
-ALL = (
-    bench_status,
-    bench_pass,
-    bench_road,
-    bench_scan,
-    bench_ack,
-    bench_audit,
-    bench_forward,
-    bench_preview,
-    bench_faults,
-    bench_death,
-    bench_alerts,
-    bench_many,
-    bench_home,
-    bench_junk,
-    bench_looks,
-    bench_slow,
-)
+QUICK = ("status", "pass", "scan")
+"""The topics of a check that names none: quick, and each has a floor or a peer."""
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="compare the ratios with the committed ones, write nothing"
+    )
+    parser.add_argument("names", nargs="*", metavar="TOPIC", help=", ".join(report.TOPICS))
+    options = parser.parse_args(words)
+    if unknown := set(options.names) - set(report.TOPICS):
+        parser.error(f"no such topic: {', '.join(sorted(unknown))}")
+    if options.check:
+        return _check(options.names or QUICK)
+    for name in options.names or report.TOPICS:
+        print(f"Measuring {name} …", flush=True)
+        begun = time.monotonic()
+        rows = _measured(name)
+        run = report.run_of(report.TOPICS[name], rows, time.monotonic() - begun)
+        report.save({name: run})  # after each: all together take long
+        report.PAGE.write_text(report.page(), encoding="utf-8", newline="\n")
+    return 0
+
+
+def _check(names: Sequence[str]) -> int:
+    committed, worse = report.load(), []
+    for name in names:
+        print(f"Measuring {name} …", flush=True)
+        worse += [f"{name}: {line}" for line in regressions(committed[name].rows, _measured(name))]
+    print("\n".join(worse) or f"No ratio is more than {MARGIN} times the committed one.")
+    return 1 if worse else 0
+
+
+def _measured(name: str) -> Sequence[Row]:
+    rows: Sequence[Row] = importlib.import_module(f"tests.benchmarks.bench_{name}").measure()
+    return rows
+
 
 if __name__ == "__main__":
-    chosen = sys.argv[1:]
-    for module in ALL:
-        if not chosen or module.__name__.rpartition("_")[2] in chosen:
-            print(f"{(module.__doc__ or '').splitlines()[0]}\n")
-            print(module.measure(), end="\n\n")
+    sys.exit(main(sys.argv[1:]))

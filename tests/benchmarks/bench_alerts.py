@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import signal
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 from slack_playground import Playground
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.status import WorkerStatus
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
 from tests.support.homes import demo_command
 from tests.support.slack.slack_home import SlackHome, a_slack_home, started
@@ -36,17 +36,12 @@ PAUSE_SECONDS = 1.0
 CHANNEL = "C0OPS"
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """A minute, and most of it is restarts."""
     with tempfile.TemporaryDirectory() as folder:
         times = asyncio.run(_kills(Path(folder)))
-    rows = [
-        "| what | median, ms | longest, ms |",
-        "| --- | --- | --- |",
-        f"| from `kill` to `chat.postMessage`, {KILLS} times | {_figures(times)} |",
-        *_of_the_desk(),
-    ]
-    return "\n".join(rows)
+    found = {"from `kill` to `chat.postMessage`": times, **_of_the_desk()}
+    return [row_of(what, OURS, taken) for what, taken in found.items()]
 
 
 async def _kills(folder: Path) -> list[float]:
@@ -74,7 +69,7 @@ async def _one(home: SlackHome, slack: Playground) -> float:
     return taken
 
 
-def _of_the_desk() -> list[str]:
+def _of_the_desk() -> dict[str, list[float]]:
     logging.getLogger("supervisor_core").setLevel(logging.CRITICAL)  # who reads the table needs no thousand lines
     names = [f"W{number}" for number in range(WORKERS)]
     with tempfile.TemporaryDirectory() as folder, an_alert_desk(Path(folder), *names) as desk:
@@ -92,14 +87,14 @@ def _of_the_desk() -> list[str]:
         back = [desk.status(name) for name in names[:STORM]]
         after = [_timed(lambda: (desk.alerting.work(desk.now), desk.alerting.due_at())) for _ in range(TICKS)]
         over = _timed(partial(_over, desk, back))
-    return [
-        f"| a tick over {WORKERS:,} workers, nothing due | {_figures(ticks)} |",
-        f"| a tick with {STORM:,} alerts open, nothing due | {_figures(after)} |",
-        f"| {WORKERS:,} looks in which nothing is different | {_figures(rounds)} |",
-        f"| {STORM:,} workers down at once: flips, alerts, orders on disk | {_figures([storm])} |",
-        f"| their digest, composed for Slack | {_figures([digest])} |",
-        f"| the same {STORM:,} back at once, to the digest that is over | {_figures([over])} |",
-    ]
+    return {
+        f"a tick over {WORKERS:,} workers, nothing due": ticks,
+        f"a tick with {STORM:,} alerts open, nothing due": after,
+        f"{WORKERS:,} checks without a change": rounds,
+        f"{STORM:,} workers down at once, until alerts and messages are stored": [storm],
+        "their digest, composed for Slack": [digest],
+        f"the same {STORM:,} back at once, until the digest is updated": [over],
+    }
 
 
 def _over(desk: AlertDesk, back: Sequence[WorkerStatus]) -> None:
@@ -111,7 +106,3 @@ def _timed(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return (time.perf_counter() - begun) * 1000
-
-
-def _figures(times: list[float]) -> str:
-    return f"{statistics.median(times):.1f} | {max(times):.1f}"

@@ -19,7 +19,7 @@ from bot.requests.request import Request
 from bot.views.answers.audit import OLDER
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import grammar_context, load_supervisor_config
-from tests.benchmarks.timing import table
+from tests.benchmarks.rows import Row, rows_of
 from tests.support.homes import a_home, demo_command
 from tests.support.storage.long_audit_trail import HOST, WORKERS, a_long_trail
 
@@ -43,19 +43,17 @@ ASKED = {
 """What is asked for, and on which page."""
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """A ledger with a million rows, 200 workers and 500 people; each question in turns with the floor."""
     workers = {f"Worker{number:03}": {"command": demo_command(), "enabled": False} for number in range(WORKERS)}
     with tempfile.TemporaryDirectory() as name, a_home(Path(name) / "home", workers) as home:
         config = load_supervisor_config(home.config, environ={})
-        begun = time.perf_counter()
         with a_long_trail(home.state_dir, ROWS) as ledger:
-            made = f"{ROWS:,} rows, made in {time.perf_counter() - begun:.0f} s."
             look = AuditAnswer(config, ledger, lambda *_: "")
             questions = {text: _question(text.partition(",")[0], page, config) for text, page in ASKED.items()}
             with closing(sqlite3.connect(ledger.path)) as connection:
                 times = asyncio.run(_times(look, questions, connection))
-    return f"{table(times, FLOOR)}\n\n{made}"
+    return rows_of(times, FLOOR)
 
 
 def _question(text: str, page: str, config: Any) -> Query:

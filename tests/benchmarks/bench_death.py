@@ -12,16 +12,15 @@ from __future__ import annotations
 import os
 import random
 import signal
-import statistics
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.fifo import Starts
+from tests.benchmarks.rows import FLOOR, Row, row_of
 from tests.support.daemon.peers.circus import Circus
 from tests.support.daemon.peers.ours import Ours
 from tests.support.daemon.peers.supervisord import Supervisord
@@ -33,8 +32,6 @@ LIFE_SECONDS = 1.5
 """Before that, supervisord would not yet call the worker started."""
 
 PATIENCE_SECONDS = 30.0
-FLOOR = "floor: fork and exec"
-HEADINGS = ("what", "median, ms", "p95, ms", "longest, ms", "times ours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Lane:
 LANES = (Lane(Ours, 5, 1.0), Lane(Supervisord, 5, 1.0), Lane(Circus, 10, 5.0))
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """All systems at the same time; a minute, and most of it is waiting."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="p-")))
@@ -63,7 +60,8 @@ def measure() -> str:
             for lane, daemons in up.items()
         }
         times = {name: [taken for future in futures for taken in future.result()] for name, futures in running.items()}
-    return _table({**times, FLOOR: floor})
+    rows = [row_of("`kill -9` until started again", name, taken, Supervisord.name) for name, taken in times.items()]
+    return [*rows, row_of("fork and exec", FLOOR, floor, Supervisord.name)]
 
 
 def _up(kind: type[System], folder: Path, starts: Starts, number: int, stack: ExitStack) -> System:
@@ -98,12 +96,3 @@ def _spawned(starts: Starts) -> float:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return (heard - begun) / 1e6
-
-
-def _table(times: dict[str, list[float]]) -> str:
-    ours = statistics.median(times[Ours.name])
-    rows: list[Sequence[str]] = [HEADINGS, ("---",) * len(HEADINGS)]
-    for name, taken in times.items():
-        median, p95 = statistics.median(taken), sorted(taken)[int(len(taken) * 0.95) - 1]
-        rows.append((name, f"{median:.1f}", f"{p95:.1f}", f"{max(taken):.1f}", f"{median / ours:.2g}"))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

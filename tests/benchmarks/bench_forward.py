@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,22 +17,21 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, jobs
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.storage import databases
 from tests.support.storage.forwarded_rows import HOST, NOW, do_job, forward, opened, rows_of, shared
 
 JOBS = 5_000
 AUDIT_ROWS = 15_000
 ROUNDS = 5
+PEER = "`executemany`"
 TOGETHER = 20
 """Steps whose rows are brought one by one: from the step's commit to the shared database's."""
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """A ledger's history into an empty database, and single commands as they come."""
-    lines = [
-        "| database | forwarded, rows/s | executemany, rows/s | times the floor | one command, ms |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "var") as ledger, ExitStack() as held:
         _fill(ledger)
         servers = {
@@ -42,11 +40,11 @@ def measure() -> str:
             "PostgreSQL": held.enter_context(databases.postgresql_server()),
         }
         for name, server in servers.items():
-            lines.append(_line(ledger, name, server))
-    return "\n".join(lines)
+            rows += _rows(ledger, name, server)
+    return rows
 
 
-def _line(ledger: Ledger, name: str, server: str) -> str:
+def _rows(ledger: Ledger, name: str, server: str) -> list[Row]:
     floors, ours = [], []
     for number in range(ROUNDS):  # in turns, so that a busy moment of the machine hits both
         with _database(server, f"floor{number}") as url:
@@ -55,12 +53,12 @@ def _line(ledger: Ledger, name: str, server: str) -> str:
             ours.append(_forwarded(ledger, url))
             if number == ROUNDS - 1:
                 single = [_single(ledger, url, f"{name}-{turn}") for turn in range(TOGETHER)]
-    rows = JOBS + AUDIT_ROWS
-    floor, taken = statistics.median(floors), statistics.median(ours)
-    return (
-        f"| {name} | {rows / taken:,.0f} | {rows / floor:,.0f} | {taken / floor:.1f} "
-        f"| {statistics.median(single) * 1000:.0f} |"
-    )
+    what = f"{JOBS + AUDIT_ROWS:,} rows into {name}"
+    return [
+        row_of(what, OURS, ours, PEER),
+        row_of(what, PEER, floors),
+        row_of(f"one command into {name}", OURS, single),
+    ]
 
 
 def _database(server: str, name: str) -> Any:
@@ -120,7 +118,7 @@ def _forwarded(ledger: Ledger, url: str) -> float:
         schema.ensure(engine)
     begun = time.perf_counter()
     forward(ledger, url)
-    return time.perf_counter() - begun
+    return (time.perf_counter() - begun) * 1000
 
 
 def _bare(ledger: Ledger, url: str) -> float:
@@ -156,7 +154,7 @@ def _timed(connection: Any, statement: str, rows: Sequence[Any]) -> float:
             cursor.execute("BEGIN IMMEDIATE")
         cursor.executemany(statement, rows[start : start + BATCH_ROWS])
         connection.commit()
-    return time.perf_counter() - begun
+    return (time.perf_counter() - begun) * 1000
 
 
 def _single(ledger: Ledger, url: str, task_id: str) -> float:
@@ -164,4 +162,4 @@ def _single(ledger: Ledger, url: str, task_id: str) -> float:
     do_job(ledger, task_id)
     begun = time.perf_counter()
     forward(ledger, url)
-    return time.perf_counter() - begun
+    return (time.perf_counter() - begun) * 1000

@@ -6,10 +6,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import statistics
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +24,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack.app_home import pages_of
 from tests.support.slack.host_pictures import worker
@@ -58,21 +57,17 @@ HISTORY = (
 """Commands for 200 workers each, as rows that somebody long ago has left."""
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """For hosts with so many workers: until the first and the last of five readers sees it."""
-    lines = [
-        "| workers | first of five pages, ms (median, longest) | all five, ms (median, longest) |",
-        "| --- " * 3 + "|",
-    ]
+    rows, one = [], f"{OURS}, {SIZES[0]} configured"
     for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
             first, last = asyncio.run(_with(Path(folder), size))
-        lines.append(f"| {size} | {_both(first)} | {_both(last)} |")
+        for what, taken in (("the first of five pages", first), ("all five pages", last)):
+            rows.append(row_of(what, f"{OURS}, {size} configured", taken, one))
     with tempfile.TemporaryDirectory() as folder:
         made = asyncio.run(_made(Path(folder)))
-    return "\n".join(
-        [*lines, "", f"One page of 200 workers, but for the look at them, ms (median, longest): {_both(made)}"]
-    )
+    return [*rows, row_of("composing one page of 200 workers", OURS, made)]
 
 
 async def _made(folder: Path) -> list[float]:
@@ -132,7 +127,3 @@ async def _killed(home: SlackHome, slack: Playground, worker_id: str, unwell: in
 
     await slack.eventually(all_see_it, f"not all saw that {words}")
     return list(seen.values())
-
-
-def _both(times: Sequence[float]) -> str:
-    return f"{statistics.median(times):.0f}, {max(times):.0f}"

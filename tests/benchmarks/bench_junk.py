@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.homes import Home, a_home
 
 JUNK = int(os.environ.get("JUNK", "50000"))
@@ -37,7 +38,7 @@ RARE: tuple[tuple[str, Callable[[Path], object]], ...] = (
 RARELY = 250
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """A daemon, junk that arrives all at once, and genuine flags one after another until it's cleared."""
     with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
         home.start_daemon()
@@ -59,15 +60,16 @@ def measure() -> str:
         results = sum(1 for _ in home.outbox.iterdir())
         grown = _ledger(home) - size
         aside = sum(1 for _ in (home.inbox / "rejected").iterdir())
-    rows = [
-        ("junk flags, and how long they took to arrive", f"{len(names)} in {arrived:.1f} s"),
-        ("the first genuine flag, to its result", f"{waits[0]:.2f} s"),
-        (f"the slowest of {len(waits)} genuine flags", f"{max(waits):.2f} s"),
-        ("until no junk for our worker was left", f"{cleared:.1f} s"),
-        ("growth of the ledger", f"{grown / 1e6:.2f} MB"),
-        ("files in rejected, and results", f"{aside}, {results}"),
-    ]
-    return "\n".join(["| what | measured |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
+    figures = (
+        ("all junk flags, until they are in the inbox", arrived, "s"),
+        ("the first genuine flag, to its result", waits[0], "s"),
+        ("the slowest genuine flag, to its result", max(waits), "s"),
+        ("until no junk for our worker is left", cleared, "s"),
+        ("growth of the ledger", grown / 1e6, "MB"),
+        ("files in `rejected`", aside, ""),
+        ("result files", results, ""),
+    )
+    return [row_of(what, OURS, [value], unit=unit) for what, value, unit in figures]
 
 
 def _make(folder: Path) -> list[str]:

@@ -36,7 +36,7 @@ from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.worker import worker_log
-from tests.benchmarks.timing import table
+from tests.benchmarks.rows import Row, rows_of
 from tests.support.alerts.alert_service import NEVER
 from tests.support.homes import a_home, demo_command
 from tests.support.storage.long_audit_trail import a_long_trail
@@ -60,7 +60,7 @@ ASKED = (
 )
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """Beside a ledger with a million audit rows; each question in turns with the look that all of them need."""
     workers = {f"W{number:03}": {"command": demo_command(), "team": f"T{number % TEAMS}"} for number in range(WORKERS)}
     teams = {f"T{number}": {"objective": "keep the archive flowing"} for number in range(TEAMS)}
@@ -69,7 +69,7 @@ def measure() -> str:
         with a_long_trail(home.state_dir, AUDIT_ROWS) as ledger:
             _fill(config, ledger)
             times = asyncio.run(_times(config, ledger))
-    return table(times, FLOOR)
+    return rows_of(times, FLOOR)
 
 
 def _fill(config: SupervisorConfig, ledger: Ledger) -> None:

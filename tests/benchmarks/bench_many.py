@@ -11,7 +11,6 @@ import os
 import random
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from supervisor_core.config.worker_settings import WorkerSettings
 from tests.benchmarks.fifo import Starts
+from tests.benchmarks.rows import Row, row_of
 from tests.benchmarks.timing import milliseconds
 from tests.support.daemon.peers.ours import Ours
 from tests.support.daemon.peers.supervisord import Supervisord
@@ -36,7 +36,8 @@ PATIENCE_SECONDS = 120.0
 SETTLE_SECONDS, IDLE_SECONDS = 20.0, 60.0
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
-Figures = dict[str, float]
+Figures = dict[str, list[float]]
+"""Samples by what is measured and, behind the last comma, its unit."""
 
 
 class Fleet(ABC):
@@ -165,15 +166,16 @@ class Bare(Fleet):
         self._idle.wait()
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """Each system with each number of workers, one after the other. Ten minutes."""
-    lines = ["| what | workers | ours | supervisord | bare Python |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     for count in COUNTS:
-        found = [_measured(make, count) for make in (_ours, _supervisord, _bare)]
-        for what in found[0]:
-            values = " | ".join(f"{each[what]:,.3g}" for each in found)
-            lines.append(f"| {what} | {count} | {values} |")
-    return "\n".join(lines)
+        found = {name: _measured(make, count) for name, make in FLEETS.items()}
+        for key in found[Ours.name]:
+            what, _, unit = key.rpartition(", ")
+            what = f"{what}, {count} worker{'' if count == 1 else 's'}"
+            rows += [row_of(what, name, each[key], Supervisord.name, unit) for name, each in found.items()]
+    return rows
 
 
 def _ours(starts: Starts, workers: Sequence[str], folder: Path) -> Fleet:
@@ -188,23 +190,23 @@ def _bare(starts: Starts, workers: Sequence[str], _folder: Path) -> Fleet:
     return Bare(starts, workers)
 
 
+FLEETS = {Ours.name: _ours, Supervisord.name: _supervisord, Bare.name: _bare}
+
+
 def _measured(make: Callable[[Starts, Sequence[str], Path], Fleet], count: int) -> Figures:
     workers = [f"W{number}" for number in range(count)]
     with _fleet(make, workers) as fleet:
-        figures = {"boot until all run, ms": _until_all_run(fleet, fleet.boot)}
+        figures = {"boot until all run, ms": [_until_all_run(fleet, fleet.boot)]}
         time.sleep(SETTLE_SECONDS)
         figures |= _idle(fleet.pid)
-        status = [fleet.status() for _ in range(STATUS_ROUNDS)]
-        figures["`status`, median ms"] = statistics.median(status)
-        kills = [_killed(fleet, random.Random(1)) for _ in range(KILLS)]
-        figures["`kill -9` until started again, median ms"] = statistics.median(kills)
-        figures["`kill -9` until started again, p95 ms"] = sorted(kills)[int(len(kills) * 0.95) - 1]
-        figures["`pause all` until all are gone, ms"] = _until_all_gone(fleet)
-        figures["`resume all` until all run, ms"] = _until_all_run(fleet, fleet.resume)
+        figures["`status`, ms"] = [fleet.status() for _ in range(STATUS_ROUNDS)]
+        figures["`kill -9` until started again, ms"] = [_killed(fleet, random.Random(1)) for _ in range(KILLS)]
+        figures["`pause all` until all are gone, ms"] = [_until_all_gone(fleet)]
+        figures["`resume all` until all run, ms"] = [_until_all_run(fleet, fleet.resume)]
         fleet.pause()
         begun = time.perf_counter()
         fleet.resume(workers[0])
-        figures["`resume` of one until the command returns, ms"] = (time.perf_counter() - begun) * 1000
+        figures["`resume` of one until the command returns, ms"] = [(time.perf_counter() - begun) * 1000]
     return figures
 
 
@@ -254,10 +256,10 @@ def _idle(pid: int) -> Figures:
     seconds = time.monotonic() - begun
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return {
-        "idle, ms of CPU a second": (_ticks(pid) - before) * TICK_MS / seconds,
-        "idle, wake-ups a second": (_switches(pid) - woken) / seconds,
-        "threads": len(list(Path(f"/proc/{pid}/task").iterdir())),
-        "memory (RSS), MiB": int(re.findall(r"^Rss:\s+(\d+)", rollup, re.MULTILINE)[0]) / 1024,
+        "CPU while idle, ms a second": [(_ticks(pid) - before) * TICK_MS / seconds],
+        "wake-ups while idle, a second": [(_switches(pid) - woken) / seconds],
+        "threads, ": [len(list(Path(f"/proc/{pid}/task").iterdir()))],
+        "memory (RSS), MiB": [int(re.findall(r"^Rss:\s+(\d+)", rollup, re.MULTILINE)[0]) / 1024],
     }
 
 

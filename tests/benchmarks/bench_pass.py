@@ -6,34 +6,33 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.timing import in_turns, milliseconds, table
+from tests.benchmarks.rows import Row, rows_of
+from tests.benchmarks.timing import in_turns, milliseconds
 from tests.support.homes import Home, a_home
 
-AIM = 1.4
-
-FLOOR = "python -c 'import psutil, yaml, sqlalchemy'"
-
+FLOOR = "`python -c 'import psutil, yaml, sqlalchemy'`"
+IMPORTS = "`python -c 'import yaml, pydantic'`"
 
 FLAGS = 20
 """Passes that have something to do: `pause`, of a worker that is paused already from the second one on."""
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """One worker that runs and is well, an inbox without a flag; health, heartbeats and all else as always."""
     script = str(Path(sys.executable).with_name("supervisor"))
     programs = {
         FLOOR: [sys.executable, "-c", "import psutil, yaml, sqlalchemy"],
-        "python -c 'import yaml, pydantic'": [sys.executable, "-c", "import yaml, pydantic"],
-        "supervisor once": [script, "once"],
-        "python -m supervisor_core": [sys.executable, "-m", "supervisor_core"],
+        IMPORTS: [sys.executable, "-c", "import yaml, pydantic"],
+        "`supervisor once`": [script, "once"],
+        "`python -m supervisor_core`": [sys.executable, "-m", "supervisor_core"],
     }
     with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
         healed = home.supervisor("once", "--heal")
         assert healed.returncode == 0, healed.stderr
         times = in_turns(programs, home.environ, home.folder)
         assert home.supervisor("once").returncode == 0, "it was well all the time"
-        times["supervisor once, with a flag to follow"] = [_with_a_flag(home, number) for number in range(FLAGS)]
-    return table(times, FLOOR) + f"\n\nAimed at: {AIM:.1f} times the floor."
+        times["`supervisor once`, with a flag to follow"] = [_with_a_flag(home, number) for number in range(FLAGS)]
+    return rows_of(times, FLOOR, {IMPORTS: "bare Python"})
 
 
 def _with_a_flag(home: Home, number: int) -> float:

@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks.timing import in_turns, milliseconds, table
+from tests.benchmarks.rows import Row, rows_of
+from tests.benchmarks.timing import in_turns, milliseconds
 from tests.support.code.repositories import huge
 from tests.support.homes import Home, a_home, demo_command
 
@@ -19,25 +19,23 @@ COMMITS = 50_000
 FILES = 3_000
 COMING = 1_000
 ROUNDS = 10
-FLOOR = "git worktree add --detach, and remove"
-ROLLBACK = "supervisor send 'rollback 3' --preview --json"
-UPDATE = f"supervisor send update --preview --json, {COMING:,} commits to come in"
+FLOOR = "`git worktree add --detach`, and `remove`"
+ROLLBACK = "`supervisor send 'rollback 3' --preview --json`"
+UPDATE = f"`supervisor send update --preview --json`, {COMING:,} commits to come in"
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """One home with a daemon and one worker; its checkout is behind its remote all the time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        begun = time.perf_counter()
         checkout = huge(folder / "code", COMMITS, FILES, COMING).checkout.folder
-        made = f"{COMMITS:,} commits and {FILES:,} files, made in {time.perf_counter() - begun:.1f} s."
         worker = {"command": demo_command(), "start_grace_seconds": 0.2, "code": {"path": str(checkout)}}
         with a_home(folder / "home", {"OrionMX": worker}) as home:
             home.start_daemon()
-            return f"{_previews(home, checkout)}\n\n{made}"
+            return _previews(home, checkout)
 
 
-def _previews(home: Home, checkout: Path) -> str:
+def _previews(home: Home, checkout: Path) -> list[Row]:
     script = str(Path(sys.executable).with_name("supervisor"))
     previews = {
         ROLLBACK: [script, "send", "rollback 3", "--preview", "--json"],
@@ -45,13 +43,10 @@ def _previews(home: Home, checkout: Path) -> str:
     }
     first = {f"{UPDATE}, the first time": [milliseconds(previews[UPDATE], home.environ, home.folder)]}
     floors = _floors(checkout, home.folder / "tried")
-    for program in floors.values():
-        assert not _refusal(home, program), program
-    refusals = {name: words for name, program in previews.items() if (words := _refusal(home, program))}
-    built = {name: program for name, program in previews.items() if name not in refusals}
-    times = in_turns({**floors, **built}, home.environ, home.folder, ROUNDS)
-    missing = [f"Not built: `{name}` says: {words}" for name, words in refusals.items()]
-    return "\n\n".join([table({**times, **({} if UPDATE in refusals else first)}, FLOOR), *missing])
+    for program in (*floors.values(), *previews.values()):
+        subprocess.run(program, cwd=home.folder, env=home.environ, check=True, capture_output=True)
+    times = in_turns({**floors, **previews}, home.environ, home.folder, ROUNDS)
+    return rows_of({**times, **first}, FLOOR, dict.fromkeys(floors, "git"))
 
 
 def _floors(checkout: Path, tried: Path) -> dict[str, Sequence[str]]:
@@ -59,15 +54,7 @@ def _floors(checkout: Path, tried: Path) -> dict[str, Sequence[str]]:
     add = shlex.join([*git, "worktree", "add", "--quiet", "--detach", str(tried)])
     remove = shlex.join([*git, "worktree", "remove", str(tried)])
     return {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "git log -3 --first-parent": [*git, "log", "-3", "--first-parent"],
-        "git fetch, nothing new": [*git, "fetch", "--quiet"],
+        "`git log -3 --first-parent`": [*git, "log", "-3", "--first-parent"],
+        "`git fetch`, nothing new": [*git, "fetch", "--quiet"],
         FLOOR: ["/bin/sh", "-c", f"{add} && {remove}"],
     }
-
-
-def _refusal(home: Home, program: Sequence[str]) -> str:
-    """Why a program fails, the last line of its words; empty where it does not."""
-    done = subprocess.run(program, cwd=home.folder, env=home.environ, capture_output=True, text=True)
-    lines = (done.stderr or done.stdout).strip().splitlines()
-    return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -11,33 +10,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 from supervisor_core.daemon.control.client import ask
+from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
 from tests.support.homes import Home, a_home
 
 ROUNDS = 40
+BARE = "bare Python"
 STEPS = 5
 """A command is five transactions: filed, claimed, started, done, and its result sent; each is an fsync."""
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """`pause` of a worker that is paused already: all of the road, and none of the worker's own time."""
     with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
         home.start_daemon()
         home.supervisor("send", "pause", "--wait")
-        rows = {
-            "one fsync of a small file on this disk": _fsync(home.folder),
-            "a flag, from its rename to its result file": [_flag(home, number) for number in range(ROUNDS)],
-            "`supervisor send … --wait`, the whole program": _timed(
-                lambda: home.supervisor("send", "pause", "--wait"), ROUNDS // 4
-            ),
-            "python -c 'import yaml, pydantic, sqlalchemy'": _timed(
-                lambda: home.supervisor("-c", "import yaml, pydantic, sqlalchemy", program=(sys.executable,)),
-                ROUNDS // 4,
-            ),
-            "asking the daemon for its status": _timed(lambda: ask(str(home.state_dir), {"do": "status"}), ROUNDS),
-        }
-    lines = ["| what | median, ms | longest, ms |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {statistics.median(times):.1f} | {max(times):.1f} |" for name, times in rows.items()]
-    return "\n".join(lines)
+        imports = ("-c", "import yaml, pydantic, sqlalchemy")
+        send = _timed(lambda: home.supervisor("send", "pause", "--wait"), ROUNDS // 4)
+        bare = _timed(lambda: home.supervisor(*imports, program=(sys.executable,)), ROUNDS // 4)
+        asked = _timed(lambda: ask(str(home.state_dir), {"do": "status"}), ROUNDS)
+        return [
+            row_of("one fsync of a small file", FLOOR, _fsync(home.folder)),
+            row_of("a flag, from its rename to its result file", OURS, [_flag(home, n) for n in range(ROUNDS)], FLOOR),
+            row_of("a request to the daemon for its status", OURS, asked, FLOOR),
+            row_of("`python -c 'import yaml, pydantic, sqlalchemy'`", BARE, bare),
+            row_of("`supervisor send … --wait`, the whole program", OURS, send, BARE),
+        ]
 
 
 def _timed(work: Callable[[], object], rounds: int) -> list[float]:

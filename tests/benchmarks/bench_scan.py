@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,36 +16,38 @@ import psutil
 from supervisor_core.host.process_facts import linux as platform_linux
 from supervisor_core.host.process_facts import portable as platform_other
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
-from tests.benchmarks.timing import in_turns, table
+from tests.benchmarks.rows import OURS, Row, row_of, rows_of
+from tests.benchmarks.timing import in_turns
 
 PROCESSES, ROUNDS, PROGRAM_ROUNDS = 200, 60, 40
+Way = tuple[str, str]
 ATTRIBUTES = ["pid", "name", "status", "ppid", "create_time", "environ"]
 
-WALK = "facts and environment, /proc"
-WORDS = "command line, /proc"
-BARE = "python -c pass"
+FACTS, WORDS = "facts and environment", "command line"
+PSUTIL = "psutil"
+BARE, IMPORT = "`python -c pass`", "`python -c 'import psutil'`"
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """All ways in turns, beside 200 processes more than the host has; then psutil's import."""
     with _sleepers():
-        processes = len(platform_linux.pids())
         times = _times(
             {
-                WALK: lambda: [platform_linux.sight(pid) for pid in platform_linux.pids()],
-                "facts and environment, psutil": lambda: [platform_other.sight(pid) for pid in platform_other.pids()],
-                "the same, psutil.process_iter": lambda: list(psutil.process_iter(ATTRIBUTES)),
-                WORDS: lambda: [platform_linux.arguments(pid) for pid in platform_linux.pids()],
-                "command line, psutil": lambda: [platform_other.arguments(pid) for pid in platform_other.pids()],
+                (FACTS, OURS): lambda: [platform_linux.sight(pid) for pid in platform_linux.pids()],
+                (FACTS, PSUTIL): lambda: [platform_other.sight(pid) for pid in platform_other.pids()],
+                (FACTS, "psutil.process_iter"): lambda: list(psutil.process_iter(ATTRIBUTES)),
+                (WORDS, OURS): lambda: [platform_linux.arguments(pid) for pid in platform_linux.pids()],
+                (WORDS, PSUTIL): lambda: [platform_other.arguments(pid) for pid in platform_other.pids()],
             }
         )
     programs = {
         BARE: [sys.executable, "-c", "pass"],
-        "python -c 'import psutil'": [sys.executable, "-c", "import psutil"],
+        IMPORT: [sys.executable, "-c", "import psutil"],
     }
     with tempfile.TemporaryDirectory() as name:
         imports = in_turns(programs, dict(os.environ), Path(name), PROGRAM_ROUNDS)
-    return f"{processes} processes:\n\n{_by_process(times, processes)}\n\n{table(imports, BARE)}"
+    rows = [row_of(what, subject, taken, PSUTIL) for (what, subject), taken in times.items()]
+    return rows + rows_of(imports, BARE, {IMPORT: PSUTIL})
 
 
 @contextmanager
@@ -63,9 +64,9 @@ def _sleepers() -> Iterator[None]:
             process.wait()
 
 
-def _times(ways: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+def _times(ways: Mapping[Way, Callable[[], object]]) -> dict[Way, list[float]]:
     """The milliseconds of each way, after one round that doesn't count."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[Way, list[float]] = {name: [] for name in ways}
     for turn in range(ROUNDS + 1):
         for name, walk in ways.items():
             begun = time.perf_counter()
@@ -73,13 +74,3 @@ def _times(ways: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
             if turn:
                 times[name].append((time.perf_counter() - begun) * 1000)
     return times
-
-
-def _by_process(times: Mapping[str, Sequence[float]], processes: int) -> str:
-    lines = ["| what | median, ms | µs for each process | times /proc |", "| --- | --- | --- | --- |"]
-    base = 0.0
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        base = median if name in (WALK, WORDS) else base
-        lines.append(f"| {name} | {median:.1f} | {median / processes * 1000:.1f} | {median / base:.1f} |")
-    return "\n".join(lines)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from slack_playground import Playground
 from slack_playground.testing.people import Person
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.code.remotes import Remote, hangs
 from tests.support.code.repositories import origin_and_checkout
 from tests.support.homes import ROOT, a_home, demo_command
@@ -31,10 +31,10 @@ REMOTES, ROUNDS, TIMES = 20, 3, 8
 LIMIT_SECONDS = 60.0
 ACCESS = {"operators": ["U0OPERATOR", "U0ONCALL"], "approvers": ["U0APPROVER"], "viewers": ["*"]}
 PAUSE, STATUS = "`pause` of another operator", "`status` of a viewer"
-IDLE, HUNG = "idle", f"{REMOTES} remotes hang"
+IDLE, HUNG = f"{OURS}, idle", f"{OURS}, {REMOTES} remotes hang"
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """Medians of all rounds, and their ratio."""
     with tempfile.TemporaryDirectory() as name, hangs() as remote:
         folder = Path(name)
@@ -50,9 +50,8 @@ def measure() -> str:
             return asyncio.run(_measured(home, remote))
 
 
-async def _measured(home: SlackHome, remote: Remote) -> str:
+async def _measured(home: SlackHome, remote: Remote) -> list[Row]:
     times: dict[tuple[str, str], list[float]] = {(what, when): [] for what in (PAUSE, STATUS) for when in (IDLE, HUNG)}
-    told: list[float] = []
     async with Playground(ROOT / "manifest.yml", patience=LIMIT_SECONDS) as slack:
         await started(home, slack)
         run = _Run(home, slack)
@@ -60,21 +59,15 @@ async def _measured(home: SlackHome, remote: Remote) -> str:
         await run.status()
         for number in range(ROUNDS):
             await run.both(times, IDLE)
-            begun = time.perf_counter()
             for worker in range(REMOTES):
                 await run.operator.slash(f"/supervisor update W{worker}")
             await slack.eventually(lambda count=(number + 1) * REMOTES: len(remote.asked) >= count, "all are asked")
             await slack.channel("ops").shows(REMOTES, "Checking the remote", as_=run.operator)
-            told.append(time.perf_counter() - begun)
             await run.both(times, HUNG)
             waiting = home.rows("select count(*) as n from envelopes_t where state = 'received'")[0]["n"]
             assert waiting == REMOTES, f"{REMOTES - waiting} were given up while it was measured"
             await slack.channel("ops").shows((number + 1) * REMOTES, "didn't answer", as_=run.operator)
-    lines = [f"| what | {IDLE}, median ms | {HUNG}, median ms | ratio |", "| --- | --- | --- | --- |"]
-    for what in (PAUSE, STATUS):
-        idle, hung = statistics.median(times[what, IDLE]), statistics.median(times[what, HUNG])
-        lines.append(f"| {what} | {idle:.1f} | {hung:.1f} | {hung / idle:.2f} |")
-    return "\n".join([*lines, "", f"All {REMOTES} had read *Checking the remote…* after at most {max(told):.1f} s."])
+    return [row_of(what, when, taken, IDLE) for (what, when), taken in times.items()]
 
 
 class _Run:

@@ -6,32 +6,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.timing import in_turns, table
+from tests.benchmarks.rows import Row, rows_of
+from tests.benchmarks.timing import in_turns
 from tests.support.homes import a_home
 
-AIM = 5.0
-"""40 ms where bare Python takes 8."""
-
-FLOOR = "python -c pass"
+FLOOR = "`python -c pass`"
+IMPORTS = "`python -c 'import argparse, json, socket, yaml'`"
 
 
-def measure() -> str:
+def measure() -> list[Row]:
     """Run it against a daemon with one worker, and with none."""
     script = str(Path(sys.executable).with_name("supervisor"))
     programs = {
         FLOOR: [sys.executable, "-c", "pass"],
-        "python -c 'import argparse, json, socket, yaml'": [
-            sys.executable,
-            "-c",
-            "import argparse, json, socket, yaml",
-        ],
-        "supervisor status": [script, "status"],
-        "supervisor status --json": [script, "status", "--json"],
+        IMPORTS: [sys.executable, "-c", "import argparse, json, socket, yaml"],
+        "`supervisor status`": [script, "status"],
+        "`supervisor status --json`": [script, "status", "--json"],
     }
     with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
         home.start_daemon()
         environ = {name: value for name, value in home.environ.items() if name != "PYTHONPATH"}
         times = in_turns(programs, environ, home.folder)
         home.supervisor("stop")
-        without = in_turns({"supervisor status, no daemon": [script, "status"]}, environ, home.folder, rounds=20)
-    return table({**times, **without}, FLOOR) + f"\n\nAimed at: {AIM:.0f} times the floor, with a daemon."
+        without = in_turns({"`supervisor status`, no daemon": [script, "status"]}, environ, home.folder, rounds=20)
+    return rows_of({**times, **without}, FLOOR, {IMPORTS: "bare Python"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,14 +38,3 @@ def in_turns(
             if turn:
                 times[name].append(taken)
     return times
-
-
-def table(times: Mapping[str, Sequence[float]], floor: str) -> str:
-    """Median, 95th percentile and the ratio to the floor, as Markdown."""
-    base = statistics.median(times[floor])
-    lines = ["| what | median, ms | p95, ms | times the floor |", "| --- | --- | --- | --- |"]
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        p95 = sorted(taken)[int(len(taken) * 0.95) - 1]
-        lines.append(f"| {name} | {median:.1f} | {p95:.1f} | {median / base:.1f} |")
-    return "\n".join(lines)

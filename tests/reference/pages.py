@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from tests.benchmarks import report
 from tests.reference import command_line, commands, configuration, events, example, files, library, limits, tables
 
 ROOT = Path(__file__).parents[2]
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "config.example.yaml": example.page,
+    "docs/reference/benchmarks.md": report.page,
     "docs/reference/command-line.md": command_line.page,
     "docs/reference/commands.md": commands.page,
     "docs/reference/configuration.md": configuration.page,
