@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
@@ -48,6 +49,10 @@ class Modals:
 
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
+        self._newest: dict[str, object] = {}
+        """The newest replacement of each view that is on its way."""
+        self._in_any_case: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """One lock for each view: of two updates without a hash, the newer one reaches Slack last."""
 
     async def show(self, trigger_id: str, view: Json) -> View:
         """Open a modal."""
@@ -83,23 +88,45 @@ class Modals:
         """Replace a modal as it was `shown`; without a `hash`, whatever it shows by now. Empty if it has changed since,
         because somebody chose twice; the same as before if the person has closed it. A temporary error is retried
         once, because nobody else would end what the modal says is loading."""
+        view_id, mine = str(shown["id"]), object()
+        self._newest[view_id] = mine
+        try:
+            return await self._replace(shown, view, lambda: self._newest.get(view_id) is mine)
+        finally:
+            if self._newest.get(view_id) is mine:
+                del self._newest[view_id]
+
+    async def _replace(self, shown: View, view: Json, is_newest: Callable[[], bool]) -> View:
         try:
             return await self._update(shown, view)
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
-            wait = _retry_delay(error)
+            wait, may_have_arrived = _retry_delay(error), not _is_rate_limit(error)
             log.warning("a modal couldn't be updated: %s", failure_text(error))
             if wait is None:
                 return _unless_closed(shown, error)
         await asyncio.sleep(wait)
         try:
-            return await self._update(shown, view)
+            try:
+                return await self._update(shown, view)
+            except SlackApiError as error:
+                if not (may_have_arrived and error_code(error) == "hash_conflict"):
+                    raise
+            # The first try arrived and its answer was lost, unless a newer one came between: its hash is unknown.
+            return await self._update({"id": shown["id"]}, view, is_newest)
         except (SlackApiError, ClientError, OSError, TimeoutError) as error:
             log.warning("a modal couldn't be updated at the second try: %s", failure_text(error))
             return _unless_closed(shown, error)
 
-    async def _update(self, shown: View, view: Json) -> View:
-        by_hash = {"hash": str(shown["hash"])} if shown.get("hash") else {}
-        answer = await self._client.views_update(view_id=str(shown["id"]), view=view, **by_hash)
+    async def _update(self, shown: View, view: Json, wanted: Callable[[], bool] = lambda: True) -> View:
+        """Update a view once. Without a hash it's done in turn, and not at all if it is no longer `wanted` by then."""
+        view_id = str(shown["id"])
+        if shown.get("hash"):
+            answer = await self._client.views_update(view_id=view_id, view=view, hash=str(shown["hash"]))
+        else:
+            async with self._in_any_case.setdefault(view_id, asyncio.Lock()):
+                if not wanted():
+                    return {}
+                answer = await self._client.views_update(view_id=view_id, view=view)
         now: View = answer["view"]
         return now
 
@@ -118,6 +145,11 @@ class Modals:
 def _unless_closed(shown: View, error: Exception) -> View:
     """The view as before if the person has closed it, else an empty one."""
     return shown if isinstance(error, SlackApiError) and error_code(error) == "not_found" else {}
+
+
+def _is_rate_limit(error: Exception) -> bool:
+    """True if Slack was asked too often, so that it did nothing."""
+    return isinstance(error, SlackApiError) and retry_after(error) is not None
 
 
 def _retry_delay(error: Exception) -> float | None:

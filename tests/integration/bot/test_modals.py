@@ -184,6 +184,21 @@ async def test_an_update_whose_answer_is_lost_is_not_undone_by_its_second_try(sl
     opener = modals(slack)
     view = await opener.show(trigger(slack), views.loading("Ready"))
     slack.fault("drop_after", "views.update")
-    await opener.replace(view, a_form())
-    await slack.user("operator").modal("Fill this in")
+    done = await opener.replace(view, a_form())
+    modal = await slack.user("operator").modal("Fill this in")
+    answers = [call["answer"] for call in slack.calls("views.update")]
+    assert [answer.get("error") for answer in answers] == [None, "hash_conflict", None]
+    assert await opener.replace(done, views.loading("Ready")), "the next update is known by the hash of this one"
+    await modal.becomes("Loading")
+
+
+async def test_an_update_whose_answer_is_lost_does_not_replace_a_newer_one(slack: Playground) -> None:
+    opener = modals(slack)
+    view = await opener.show(trigger(slack), views.loading("Ready"))
+    slack.fault("drop_after", "views.update")
+    older = asyncio.create_task(opener.replace(view, a_form()))
+    await slack.eventually(lambda: len(slack.calls("views.update")) == 1, "the first try")
+    assert await opener.replace({"id": view["id"]}, views.not_loaded("Ready", "The newer one"))
+    assert await older == {}
+    await slack.user("operator").modal("The newer one")
     assert slack.calls("views.update")[-1]["answer"]["error"] == "hash_conflict"
