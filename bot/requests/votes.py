@@ -26,6 +26,14 @@ from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, 
 DOOR = "slack"
 
 
+class _RefusedError(NoFormError):
+    """The person has no right to vote."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__()
+        self.refusal = refusal
+
+
 class PendingApprovals:
     """The list of pending approvals: all of them for an approver, else a person's own."""
 
@@ -103,15 +111,25 @@ class Votes:
         return _reply(vote, ":warning: Slack didn't open the form in time. Nothing was denied. Press the button again.")
 
     async def ask_vote(self, vote: VoteRequest) -> Response:
-        """Show the approval of a button in App Home and ask for a vote, unless it's decided."""
+        """Show the approval of a button in App Home and ask for a vote, unless it's decided or isn't theirs to decide."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
             return _reply(vote, f":no_entry: {error_text(error)}")
         if approval.state is not ApprovalState.PENDING:
             return _reply(vote, f":information_source: This is already {approval.state}.")
-        if await self._modals.show(vote.trigger_id, decision_form(approval)):
-            return Response()
+
+        async def compose() -> Json:
+            _, refused = await self._access.of_vote(vote, approval)
+            if refused is not None:
+                raise _RefusedError(refused)
+            return decision_form(approval)
+
+        try:
+            if await self._modals.show_when_ready(vote.trigger_id, "Approve or deny", compose):
+                return Response()
+        except _RefusedError as error:
+            return _reply(vote, f":no_entry: {error.refusal.words}")
         return _reply(vote, ":warning: Slack didn't open the form in time. Press the button again.")
 
     def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:

@@ -11,6 +11,7 @@ import pytest
 from bot.views.blocks import blocks_of
 from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
+from bot.views.home.sections import DECIDE
 from slack_playground import Playground
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from tests.support.intake.approvals import Desk, a_desk
@@ -97,3 +98,16 @@ async def test_who_decides_in_the_list_that_only_they_see_has_it_told_anew_there
     assert payload["replace"] is True
     assert payload["content"]["text"].startswith(":raised_hand: *1 command needs approval*")
     assert desk.approvals.find(first)[0].reason == "not tonight"
+
+
+async def test_app_home_opens_the_form_of_a_vote_only_for_people_who_may_vote(desk: Desk, slack: Playground) -> None:
+    room = SlackRoom(desk, slack)
+    await room.slash("operator", "restart North")
+    decide = {"action_id": DECIDE, "value": asked(desk).approval_id}
+    desk.document["slack"]["access"]["approvers"] = ["U0APPROVER"]
+    desk.configure()
+    (told,) = texts(await room.press("ann", decide))
+    assert told.startswith(":no_entry:")
+    assert room.forms == []
+    assert not texts(await room.press("approver", decide))
+    assert len(room.forms) == 1
