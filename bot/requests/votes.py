@@ -111,7 +111,7 @@ class Votes:
         return _reply(vote, ":warning: Slack didn't open the form in time. Nothing was denied. Press the button again.")
 
     async def ask_vote(self, vote: VoteRequest) -> Response:
-        """Show the approval of a button in App Home and ask for a vote, unless it's decided or isn't theirs to decide."""
+        """Show the approval of a button in App Home and ask for a vote, unless it's decided or not theirs."""
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
         except NoSuchApproval as error:
