@@ -183,6 +183,22 @@ def test_a_message_typed_while_another_is_on_its_way_is_sent_after_it(page: Page
     assert re.findall(r"the (\w+)", " ".join(said)) == ["first", "second"]
 
 
+@pytest.mark.parametrize("width", [1170, 1280, 1440])
+def test_a_thread_and_a_panel_leave_the_channel_wide_enough_to_read(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    say(page, "read me")
+    row(page, "read me").hover()
+    row(page, "read me").get_by_role("button", name="Reply in a thread").click()
+    panel(page, "Traffic").wait_for()
+    page.get_by_role("complementary", name="Thread").wait_for()
+    sizes = page.evaluate(
+        "['main', 'thread', 'drawer'].map(id => document.getElementById(id).getBoundingClientRect().width)"
+    )
+    assert sizes[0] >= 400, sizes
+    assert min(sizes[1:]) >= 240, sizes
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_the_server_itself_lets_pictures_come_from_nowhere_else(page: Page, slack: Any) -> None:
     for path in ("", "page/app.js"):
         with urllib.request.urlopen(f"{slack.url}{path}", timeout=5) as answer:
