@@ -350,7 +350,7 @@ def _log(decisions: Iterable[AlertDecision]) -> None:
             decision=str(decision.reason),
             reason=alert.reason,
         )
-        words = "alert %s (%s): %s is %s: %s"
+        words = "alert %s (%s): %s: %s: %s"
         log.log(
             logging.getLevelNamesMapping()[event.level],
             words,

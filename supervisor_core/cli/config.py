@@ -18,6 +18,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
+from supervisor_core.workers.heartbeats.files import heartbeat_path
 
 ANSWER_SECONDS = 8.0
 """The daemon allows five for reading the file, which may be on a slow drive."""
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"{config.path} is valid. Supervisor {config.supervisor.id}, workers: {workers}.")
     for remark in _remarks(config):
         print(f"Warning: {remark}")
-    for line in _with_a_daemon(config):
+    for line in (*_without_heartbeats(config), *_with_a_daemon(config)):
         print(line)
     return 0
 
@@ -75,6 +76,20 @@ def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
     rest = f" It leaves {list_names(resting)} alone." if resting else ""
     cared_for = list_names(starting) or "no worker"
     yield f"No daemon is running in {config.state_dir}. When it starts, it runs {cared_for}, unless paused.{rest}"
+
+
+def _without_heartbeats(config: SupervisorConfig) -> Iterator[str]:
+    """A note about workers that haven't written a heartbeat yet, and whose configuration doesn't mention heartbeats."""
+    setting, folder = "heartbeat_max_age_seconds", config.folder("state")
+    silent = [
+        worker
+        for worker in config.workers.values()
+        if setting not in worker.model_fields_set and not heartbeat_path(folder, worker.id).exists()
+    ]
+    if silent:
+        names = list_names(tuple(worker.id for worker in silent))
+        advice = f"For a worker that never writes one, set {setting}: 0."
+        yield f"Note: no heartbeat yet from {names}. {advice}"
 
 
 def _remarks(config: SupervisorConfig) -> Iterator[str]:

@@ -17,6 +17,7 @@ ROWS = 50
 MOST = 1_000_000
 WAIT_SECONDS = 60
 HIGHEST_PORT = 65535
+MOST_LATENCY = 60_000  # milliseconds
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 """From harmless to worst."""
 
@@ -198,6 +199,8 @@ def playground(parser: ArgumentParser) -> None:
     parser.add_argument("--manifest", metavar="FILE", help="the app's manifest (default: ./manifest.yml, else any app)")
     parser.add_argument("--journal", metavar="FILE", help="record everything that happens, as JSON lines")
     parser.add_argument("--rate-limits", action="store_true", help="enforce Slack's rate limits as well")
+    parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
+    parser.add_argument("--latency", type=latency, default=0.0, metavar="MS", help="delay each Web API call")
 
 
 def nothing(_parser: ArgumentParser) -> None:
@@ -339,6 +342,13 @@ def port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > HIGHEST_PORT:
         raise ArgumentTypeError(f"must be a port from 0 (any free one) to {HIGHEST_PORT}, not {text!a}")
     return int(text)
+
+
+def latency(text: str) -> float:
+    """Seconds, from a number of milliseconds below one minute."""
+    if not text.isascii() or not text.isdigit() or int(text) >= MOST_LATENCY:
+        raise ArgumentTypeError(f"must be milliseconds from 0 to {MOST_LATENCY - 1}, not {text!a}")
+    return int(text) / 1000
 
 
 def level(text: str) -> str:

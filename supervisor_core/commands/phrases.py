@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.errors import Verbatim, as_in_shell
+from supervisor_core.common.errors import Identifier, Verbatim, as_in_shell
 from supervisor_core.common.times import clock_time
 
 Part = str | datetime | Issuer
@@ -52,7 +52,7 @@ def plain(phrase: Phrase, now: datetime | None = None) -> str:
     """
 
     def typed(word: Verbatim) -> str:
-        return f"`{as_in_shell(word)}`"
+        return str(word) if isinstance(word, Identifier) else f"`{as_in_shell(word)}`"
 
     return render_phrase(phrase, str, typed, partial(clock_time, now=now, seconds=True), name_of)
 

@@ -11,6 +11,10 @@ class Verbatim(str):
     __slots__ = ()
 
 
+class Identifier(Verbatim):
+    """An id: code in Slack, plain in a terminal."""
+
+
 class CommandText(Verbatim):
     """A command in the grammar's words: `schedule list`. Each source adds its own prefix, such as `/supervisor`."""
 

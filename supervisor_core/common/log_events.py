@@ -77,6 +77,7 @@ class LogEvent(Enum):
     SLACK_TOKEN_SHARED = "slack.token_shared", "ERROR", "Another process uses the same Slack token.", "error"
     WEBHOOK_BACK = "webhook.back", "INFO", "The alert webhook accepts alerts again."
     WEBHOOK_LOST = "webhook.lost", "WARNING", "The alert webhook can't be reached; alerts wait.", "error"
+    WORKER_ADOPTED = "worker.adopted", "INFO", "A process that somebody else started is managed now.", "pid"
     WORKER_BACKING_OFF = "worker.backing_off", "WARNING", "A worker waits for its next restart.", "reason"
     WORKER_EXITED = "worker.exited", "WARNING", "A worker ended on its own.", "pid", "exit_code"
     WORKER_FOUND = "worker.found", "INFO", "The daemon started and found the worker running.", "pid"

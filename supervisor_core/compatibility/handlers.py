@@ -80,6 +80,7 @@ diagnostics, verify_db = generate_diagnostics, verify_database
 
 
 def _carry_out(handler: str, nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    _check_order(handler, worker_id, task)
     task_id = str(task.get("task_id") or new_task_id(datetime.now(UTC)))
     try:
         host = host_of(nas)
@@ -89,6 +90,17 @@ def _carry_out(handler: str, nas: object, db: object, worker_id: str, task: Mapp
     except SupervisorError as error:
         return {"task_id": task_id, "success": False, "error": str(error), "details": {}}
     return {**result["details"], **result}
+
+
+def _check_order(handler: str, worker_id: object, task: object) -> None:
+    """Raise `TypeError` with the expected order if the arguments aren't a worker and a task."""
+    if isinstance(worker_id, str) and isinstance(task, Mapping):
+        return
+    names = "task, nas, db, worker_id" if handler == "rollback_code" else "nas, db, worker_id, task"
+    raise TypeError(
+        f"The arguments of this function are ({names}): worker_id is a string and task a dictionary,"
+        f" not {type(worker_id).__name__} and {type(task).__name__}."
+    )
 
 
 def _run_here(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:

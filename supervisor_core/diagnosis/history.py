@@ -188,8 +188,11 @@ def _done(history: History) -> list[Phrase]:
     left = len(history.marks) - len(shown) + history.more
     if not shown:
         return [("No commands in that time",)]
-    earlier: list[Phrase] = [(f"{count(left, 'earlier command')} not listed",)] if left else []
-    return [*earlier, *((f"{number}. ", mark.at, ": ", *mark.words) for number, mark in enumerate(shown, 1))]
+    earlier = f"; {left:,} earlier not listed" if left else ""
+    return [
+        (f"{count(len(shown) + left, 'command')}{earlier}",),
+        *((f"{number}. ", mark.at, ": ", *mark.words) for number, mark in enumerate(shown, 1)),
+    ]
 
 
 def _percent(share: float) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import CheckResult
+from supervisor_core.workers.context import open_drive
 
 NAME = "daemon"
 ANSWER_SECONDS = 2.0
@@ -46,6 +48,15 @@ def observe_daemon(config: SupervisorConfig) -> DaemonState:
     return DaemonState("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
 
+def _drive_problem(config: SupervisorConfig) -> str:
+    """The drive's problem, which has a check of its own; empty if it can be used."""
+    try:
+        open_drive(config).check()
+    except SupervisorError as error:
+        return error.message
+    return ""
+
+
 def check_daemon(config: SupervisorConfig) -> CheckResult:
     """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
@@ -61,6 +72,11 @@ def check_daemon(config: SupervisorConfig) -> CheckResult:
     # Slack has checks of its own, which know more of it.
     ill = [each for each in seen.status["services"] if each["health"] == UNHEALTHY and each["name"] != CHAT]
     pid = seen.status["supervisor"]["pid"]
+    drive = _drive_problem(config)
+    waiting = [each["name"] for each in ill if drive and drive in each["reason"]]
+    if waiting and len(waiting) == len(ill):
+        message = f"running (pid {pid}), but {', '.join(waiting)} can't use the drive"
+        return CheckResult(NAME, False, message, "Fix the drive. The daemon then continues on its own.")
     if ill:
         reasons = "; ".join(f"{each['name']}: {each['reason']}" for each in ill)
         return CheckResult(NAME, False, f"running (pid {pid}), but {reasons}", f"Check its log: {config.log_path}")

@@ -10,6 +10,7 @@ A worker that somebody started by hand is adopted: its process is recorded, and 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host.locks import FileLock, LockedError
@@ -37,6 +39,8 @@ from supervisor_core.processes.records import (
     read_record,
     write_record,
 )
+
+log = logging.getLogger(__name__)
 
 ROUNDING = timedelta(seconds=1)
 """A beat may lie so far before the start of its process: many programs write whole seconds."""
@@ -328,6 +332,8 @@ def adopt(state_dir: Path, worker_id: str, profile: ProcessProfile, claimant: Cl
                 return found  # somebody else was first, or it has just ended
             record = _record(state_dir, worker_id, profile, facts)
             write_record(state_dir, record)
+            about = LogEvent.WORKER_ADOPTED.extra(worker_id=worker_id, pid=facts.pid)
+            log.info("adopted %s (pid %d), which was already running", worker_id, facts.pid, extra=about)
             return _process_to_adopt(record, facts)
     except LockedError:
         return find(state_dir, worker_id)  # whoever starts or stops it now knows better

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from supervisor_core.common.text import one_line
-from supervisor_core.common.times import require_aware
+from supervisor_core.common.times import format_span, require_aware
 
 GOOD_WORDS = frozenset({"running", "healthy", "ok", "idle", "busy"})
 LONGEST_SAID = 300
@@ -229,7 +229,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     lag = max(seen.lag_seconds, 0.0)
     off = f", without {lag:.0f} s in which this host was suspended or busy" if lag else ""
     if age - lag >= limit:
-        reason = f"last heartbeat {age:.0f} s ago{off} (limit {limit:.0f} s)"
+        reason = f"last heartbeat {format_span(age)} ago{off} (limit {format_span(limit)})"
         return Verdict(Health.STALE, reason, False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"reports an error: {beat.error}", False)
@@ -238,7 +238,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     progressed = progressed_at(seen)
     idle = (now - progressed).total_seconds() if progressed else 0.0
     if progressed and idle - lag >= limit:
-        reason = f"made no progress for {idle:.0f} s{off} (limit {limit:.0f} s)"
+        reason = f"made no progress for {format_span(idle)}{off} (limit {format_span(limit)})"
         return Verdict(Health.DEGRADED, reason, False, stalled=True)
     excused = f"; this host was suspended or busy for {lag:.0f} s" if age >= limit else ""
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
@@ -255,7 +255,7 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
         )
     if lived - max(seen.lag_seconds, 0.0) < seen.max_age_seconds:
         return Verdict(Health.HEALTHY, "waiting for its first heartbeat", True)
-    return Verdict(Health.MISSING, f"{missing} since it started {lived:.0f} s ago", False)
+    return Verdict(Health.MISSING, f"{missing} since it started {format_span(lived)} ago", False)
 
 
 def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:

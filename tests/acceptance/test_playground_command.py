@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -22,7 +23,17 @@ WITHOUT = f"import sys; sys.modules['slack_playground'] = None; {PROGRAM}"
 
 @pytest.mark.skipif(os.name != "posix", reason="an interrupt is a signal here")
 def test_it_serves_our_manifest_and_ends_with_130_when_interrupted(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", PROGRAM, "playground", "--manifest", str(ROOT / "manifest.yml")]
+    words = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        "playground",
+        "--manifest",
+        str(ROOT / "manifest.yml"),
+        "--strict",
+        "--latency",
+        "500",
+    ]
     program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert program.stdout
     try:
@@ -33,6 +44,12 @@ def test_it_serves_our_manifest_and_ends_with_130_when_interrupted(tmp_path: Pat
         with urllib.request.urlopen(lines[3] + "_playground/state", timeout=10) as answer:
             state = json.load(answer)
         assert [command["command"] for command in state["app"]["commands"]] == ["/supervisor"]
+        request = urllib.request.Request(f"{lines[0].partition('=')[2]}auth.test?song=1", method="POST")
+        request.add_header("Authorization", f"Bearer {lines[1].partition('=')[2]}")
+        begun = time.monotonic()
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert not json.load(answer)["ok"], "--strict refuses an unknown argument"
+        assert time.monotonic() - begun >= 0.5, "--latency"
     finally:
         program.send_signal(signal.SIGINT)
         assert program.wait(20) == 130

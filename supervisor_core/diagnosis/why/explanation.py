@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
-from supervisor_core.common.errors import Verbatim
+from supervisor_core.common.errors import Identifier
 from supervisor_core.common.text import flatten, one_line
 from supervisor_core.diagnosis.why.model import (
     Cause,
@@ -110,7 +110,7 @@ def describe_outcome(job: Job) -> Phrase:
     else:
         came = f" failed: {_first_line(job.outcome.error or '')}"
     label = f" “{job.label}”" if job.label else ""
-    return (f"{label}{came} (", Verbatim(job.task_id), ")")
+    return (f"{label}{came} (", Identifier(job.task_id), ")")
 
 
 def _first_line(error: str) -> str:
@@ -124,7 +124,7 @@ def _settings(facts: WorkerFacts) -> Iterator[PastEvent]:
     if new is not None:
         changes = ", ".join(new.changes)
         words = f"configuration ({one_line(changes, ERROR)}) by "
-        yield PastEvent(new.begun_at, (words, new.by, " (", Verbatim(new.config_id), ")"))
+        yield PastEvent(new.begun_at, (words, new.by, " (", Identifier(new.config_id), ")"))
 
 
 def _ends(facts: WorkerFacts) -> Iterator[PastEvent]:

@@ -249,7 +249,10 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
     if condition is Condition.STALE:
         return f"no heartbeat for more than {format_span(seen.max_age_seconds)}"
     if condition is Condition.MISSING:
-        return f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
+        late = f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
+        if seen.heartbeat is not None:  # of an earlier process
+            return late
+        return f"{late}. If it never writes one, set workers.{status.worker.id}.heartbeat_max_age_seconds to 0"
     if condition is Condition.STUCK:
         return f"{NO_PROGRESS} {format_span(seen.max_age_seconds)}, although it sends heartbeats"
     if condition is Condition.FROZEN:

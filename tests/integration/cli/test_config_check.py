@@ -56,6 +56,19 @@ def test_without_a_daemon_it_says_what_the_start_would_bring(path: Path, capsys:
     assert "When it starts, it runs a, unless paused. It leaves off alone." in check(path, capsys)
 
 
+def test_it_hints_at_heartbeats_until_one_is_there_or_the_setting_is(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hint = "For a worker that never writes one, set heartbeat_max_age_seconds: 0."
+    assert f"Note: no heartbeat yet from a, off. {hint}" in check(path, capsys)
+    beats = load_supervisor_config(path).folder("state")
+    beats.mkdir(parents=True)
+    (beats / "watcher_heartbeat_a.json").write_text("{}")
+    assert "no heartbeat yet from off." in check(path, capsys)
+    path.write_text(ONE.replace("enabled: false", "heartbeat_max_age_seconds: 0"))
+    assert "no heartbeat" not in check(path, capsys)
+
+
 def test_a_daemon_that_has_it_all_in_force_says_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with a_daemon(path):
         assert re.search(r"already uses this configuration \(version 1, since \d\d:\d\d UTC\)", check(path, capsys))

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.demo.repository import Repository, make_repository
-from supervisor_core.doctor import git
+from supervisor_core.doctor import daemon, git
 from supervisor_core.doctor import storage as database
 from supervisor_core.doctor.checks import run_checks
 from supervisor_core.doctor.table import CORE_CHECKS
@@ -70,6 +70,31 @@ def test_without_git_doctor_says_to_install_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     check = next(each for each in run_checks(CORE_CHECKS, configured(tmp_path)) if each.name == "git")
     assert (check.ok, check.message, check.remedy) == (False, "The program git isn't installed.", "Install git.")
+
+
+@pytest.mark.parametrize("other", ["", "the disk is full"])
+def test_the_drives_problem_is_told_by_its_own_check_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    config = configured(tmp_path, nas={"root": str(tmp_path / "away")})
+    problem = f"The drive isn't mounted: {config.drive_root} isn't a folder."
+    services = [
+        {"name": "queue_processor", "health": "degraded", "reason": f"{problem} Mount it."},
+        {"name": "scheduler", "health": "degraded" if other else "ok", "reason": other},
+    ]
+    status = {"services": services, "supervisor": {"pid": 7}}
+    monkeypatch.setattr(daemon, "observe_daemon", lambda config: daemon.DaemonState("running", status))
+    checks = {each.name: each for each in run_checks(CORE_CHECKS, config)}
+    assert not checks["drive"].ok
+    assert checks["drive"].message == problem
+    found = checks["daemon"]
+    assert not found.ok
+    if other:
+        assert "scheduler: the disk is full" in found.message
+        assert "Check its log" in found.remedy
+    else:
+        assert found.message == "running (pid 7), but queue_processor can't use the drive"
+        assert found.remedy == "Fix the drive. The daemon then continues on its own."
 
 
 def test_a_database_is_reached_or_named_with_what_to_do(tmp_path: Path, database_url: str) -> None:

@@ -90,6 +90,10 @@ def test_a_pass_takes_it_over_and_starts_no_second_one(hand: ByHand) -> None:
     pid = hand.start_worker()
     done = hand.home.supervisor("once", "--heal")
     assert done.returncode == 0, done.stderr
+    assert f"adopted OrionMX (pid {pid})" in done.stderr
+    assert "adopted" not in hand.home.supervisor("once", "--worker-id", "OrionMX").stderr, (
+        "only the first pass adopts it"
+    )
     assert hand.home.running_copies("OrionMX") == [pid]
     (worker,) = hand.home.json("status")["workers"]
     assert (worker["pid"], worker["state"], worker["health"]) == (pid, "running", "healthy")

@@ -156,11 +156,11 @@ TROUBLES: dict[str, WorkerFacts] = {
     "disk_full": down(
         life(137), disks=(ROOMY, FULL), lines=(*TRACEBACK[:-1], "OSError: [Errno 28] No space left on device")
     ),
-    "disk_full_no_word": unwell(Health.STALE, "last heartbeat 400 s ago", disks=(FULL,), since=ago(100)),
+    "disk_full_no_word": unwell(Health.STALE, "last heartbeat 6 min 40 s ago", disks=(FULL,), since=ago(100)),
     "disk_was_full": down(life(137), disks=(ROOMY,), lines=("write: No space left on device",)),
     "hung": unwell(
         Health.STALE,
-        "last heartbeat 400 s ago (limit 300 s)",
+        "last heartbeat 6 min 40 s ago (limit 5 min)",
         seen={"heartbeat": Heartbeat("running", ago(400))},
         flips=(flip(Condition.STALE, 100, "no heartbeat for more than 5 min"),),
         since=ago(100),
@@ -171,7 +171,7 @@ TROUBLES: dict[str, WorkerFacts] = {
     ),
     "no_progress": unwell(
         Health.DEGRADED,
-        "made no progress for 412 s (limit 300 s)",
+        "made no progress for 6 min 52 s (limit 5 min)",
         seen={"heartbeat": Heartbeat("running", ago(1), progress=ago(412))},
         flips=(flip(Condition.STUCK, 112, "no progress for 5 min, although it sends heartbeats"),),
         since=ago(112),

@@ -22,10 +22,12 @@ from bot.answers.charts import draw
 from bot.views.answers.history import ALT, history_markup, history_message, picture_description
 from bot.views.blocks import text_message
 from bot.views.files import MOST_BYTES
+from bot.views.text import phrase_with_names
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
+from supervisor_core.common.errors import CommandText, Identifier
 from supervisor_core.diagnosis.history import HeartbeatSample, History, cropped, from_flips, history_text, percent
 from supervisor_core.workers.conditions.rules import Condition
 from tests.support.diagnosis.history_charts import (
@@ -129,9 +131,15 @@ def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() 
 def test_commands_have_the_numbers_that_the_picture_has_and_older_ones_are_counted() -> None:
     told = history(24, [], [mark(24 - number, "restart") for number in range(20)])
     lines = [plain(phrase) for phrase in history_text(told)]
-    assert lines[-13] == "8 earlier commands not listed"
+    assert lines[-13] == "20 commands; 8 earlier not listed"
     assert lines[-12].startswith("1. ")
     assert lines[-1].startswith("12. ")
+
+
+def test_a_command_id_is_plain_in_a_terminal_and_code_in_slack() -> None:
+    phrase = ("restart (", Identifier("task_1"), "), then ", CommandText("why West"))
+    assert plain(phrase) == "restart (task_1), then `supervisor why West`"
+    assert phrase_with_names(phrase) == "restart (`task_1`), then `/supervisor why West`"
 
 
 @settings(max_examples=examples(20))

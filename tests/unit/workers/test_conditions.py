@@ -80,6 +80,18 @@ def test_what_was_seen_has_its_condition_and_the_moment_since_when(
     assert reading.reason
 
 
+def test_a_worker_that_has_never_written_a_heartbeat_is_told_the_setting_for_none() -> None:
+    never = read_condition(status(started_at=ago(400), max_age_seconds=300), GRACE)
+    earlier = read_condition(status(heartbeat=beat(900), started_at=ago(400), max_age_seconds=300), GRACE)
+    assert never is not None
+    assert earlier is not None
+    assert never.reason == (
+        "no heartbeat within 5 min of its start. "
+        "If it never writes one, set workers.North.heartbeat_max_age_seconds to 0"
+    )
+    assert earlier.reason == "no heartbeat within 5 min of its start"
+
+
 @pytest.mark.parametrize(
     "seen",
     [

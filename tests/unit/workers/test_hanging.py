@@ -23,7 +23,7 @@ def running(beat_age: float | None = 10, **facts: Any) -> Observation:
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (running(400), "heartbeat 400 s ago"),
+        (running(400), "heartbeat 6 min 40 s ago"),
         (running(None), "no heartbeat"),
         (running(4000), "no heartbeat of its own"),
         (running(frozen_seconds=10), "stopped by a signal"),

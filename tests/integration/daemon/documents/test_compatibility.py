@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,23 @@ def test_the_task_of_a_rollback_comes_first(nas: HostContext, db: Ledger) -> Non
     result = compatibility.rollback_code({"params": {"commits_back": 11}}, nas, db, WORKER)
     assert not result["success"]
     assert "commits_back" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("function", "order"),
+    [
+        (compatibility.rollback_code, "(task, nas, db, worker_id)"),
+        (compatibility.pause_watcher, "(nas, db, worker_id, task)"),
+    ],
+)
+def test_arguments_in_the_wrong_order_are_refused_with_the_right_one(
+    nas: HostContext, db: Ledger, function: Callable[..., object], order: str
+) -> None:
+    task: dict[str, object] = {"task_id": "t1"}
+    wrong = (nas, db, WORKER, task) if function is compatibility.rollback_code else (task, nas, db, WORKER)
+    with pytest.raises(TypeError, match=re.escape(order)):
+        function(*wrong)
+    assert audited(db) == []
 
 
 def test_beside_a_daemon_that_does_not_listen_yet_nothing_is_done(nas: HostContext, db: Ledger) -> None:
