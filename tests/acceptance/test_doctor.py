@@ -635,7 +635,7 @@ async def test_with_a_daemon_it_is_the_daemon_that_is_asked(home: Home, slack: P
     daemon.wait()
     await slack.connected(0)
     told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("daemon", "crashed", "supervisor start")
+    told.fails_only("daemon", "crashed", "supervisor daemon start")
 
 
 async def test_a_daemon_that_sees_somebody_else_says_so(home: Home, slack: Playground) -> None:

@@ -155,7 +155,7 @@ def test_what_is_no_file_is_no_pause_and_is_not_waited_for(place: Place, make: C
 def test_while_the_drive_hangs_the_copy_answers_and_a_pause_holds(place: Place) -> None:
     release = threading.Event()
     with pytest.raises(DriveUnavailable):
-        place.drive.call(release.wait, timeout=0.02)
+        place.drive.call(release.wait, timeout=0.3)
     assert not place.pauses.set("OrionMX", BY_ANNA).on_drive
     assert place.pauses.read("OrionMX") == BY_ANNA
     release.set()
