@@ -64,7 +64,9 @@ def says_what_to_do(home: Home) -> None:
     assert not ledger["ok"]
     assert "is damaged" in ledger["message"]
     assert "The audit trail ended at: TestHost at row" in ledger["message"]
-    assert all(words in ledger["remedy"] for words in ("supervisor daemon stop", "backup", ".recover", "audit_head.json"))
+    assert all(
+        words in ledger["remedy"] for words in ("supervisor daemon stop", "backup", ".recover", "audit_head.json")
+    )
 
 
 @pytest.mark.sampled(2)
