@@ -113,7 +113,7 @@ async def _with(folder: Path, size: int) -> tuple[list[float], list[float]]:
 async def _killed(home: SlackHome, slack: Playground, worker_id: str, unwell: int) -> list[float]:
     """How long it takes until each page shows that so many need a look, in milliseconds."""
     homes, readers = slack.server.world.workspace.homes, [slack.user(name).id for name in READERS]
-    words = f"{unwell} need{'s' if unwell == 1 else ''} a look"
+    words = f"{unwell} of "  # as in "2 of 40 workers need attention"
     (pid,) = home.running_copies(worker_id)
     begun = time.perf_counter()
     os.kill(pid, signal.SIGKILL)

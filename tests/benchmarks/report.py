@@ -214,4 +214,4 @@ def _number(value: float) -> str:
     """`1,005`, `32.6`, `0.06`; a count is an integer."""
     if isinstance(value, int) or value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}" if value >= 0.001 or not value else "<0.001"

@@ -60,9 +60,9 @@ def regressions(committed: Sequence[Row], measured: Sequence[Row], margin: float
         before = ratio(row, committed)
         if not row.is_ours or before is None:
             continue
-        after = now.get((row.what, row.subject))
-        name = f"{row.what} ({row.subject})"
-        if after is None:
-            yield f"{name}: no longer compared with {row.against}"
-        elif after > before * margin:
+        key, name = (row.what, row.subject), f"{row.what} ({row.subject})"
+        after = now.get(key)
+        if key not in now:
+            yield f"{name}: no longer measured"
+        elif after is not None and after > before * margin:
             yield f"{name}: {after:.3g} times {row.against}, was {before:.3g}"

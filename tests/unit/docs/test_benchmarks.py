@@ -55,10 +55,11 @@ def test_without_a_base_there_is_no_ratio(rows: list[Row]) -> None:
         ([BASE, replace(STATUS, median=40.0 * MARGIN)], []),
         ([BASE, replace(STATUS, median=41.0 * MARGIN)], ["status (ours): 6.15 times floor, was 4"]),
         ([replace(BASE, median=30.0), replace(STATUS, median=120.0)], []),
-        ([BASE], ["status (ours): no longer compared with floor"]),
+        ([BASE], ["status (ours): no longer measured"]),
         ([BASE, STATUS, replace(PEER, median=800.0)], []),
+        ([replace(BASE, median=0.0), STATUS], []),
     ],
-    ids=["within the margin", "beyond it", "a slower machine", "missing", "a slower peer"],
+    ids=["within the margin", "beyond it", "a slower machine", "missing", "a slower peer", "nothing to divide by"],
 )
 def test_only_our_ratios_beyond_the_margin_are_regressions(measured: list[Row], lines: list[str]) -> None:
     assert list(regressions([BASE, STATUS, PEER], measured)) == lines
