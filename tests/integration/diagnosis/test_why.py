@@ -116,7 +116,7 @@ def test_the_first_sentence_names_the_true_cause_and_what_to_do(home: CodeHome) 
     told = home.supervisor("send", "why Code").stdout
     assert "supervisor undo Code task_" in told
     assert "Recent events:" in told
-    assert re.search(r"rollback by \S+ succeeded \(`task_", told), told
+    assert re.search(r"rollback by \S+ succeeded \(task_", told), told
     everybody = home.supervisor("send", "why all")
     assert everybody.returncode == 1
     assert everybody.stdout.count("Next step:") == 6, everybody.stdout
