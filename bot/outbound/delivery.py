@@ -114,7 +114,7 @@ class Delivery:
 
     @property
     def problem(self) -> str:
-        """The reason why messages are held or why one was dropped lately; empty if there is none."""
+        """The reason why messages are held, or why one was dropped recently; empty if nothing is wrong."""
         return self._problem or self._sender.problem
 
     def wake(self) -> None:

@@ -153,7 +153,7 @@ def _is_rate_limit(error: Exception) -> bool:
 
 
 def _retry_delay(error: Exception) -> float | None:
-    """The delay before the second try; None if there is none."""
+    """The delay before the second try; None if the first one was the last."""
     if not isinstance(error, SlackApiError):
         return AGAIN_SECONDS
     wait = retry_after(error) or AGAIN_SECONDS

@@ -170,7 +170,7 @@ class FormPreviews:
         return LivePreview(blocks, menu, ",".join(states), render(command))
 
     async def _commits(self, shown: _Shown, command: Command, deadline: float) -> Json | None:
-        """The menu of the commits of this checkout; None where there is none."""
+        """The menu of this checkout's commits; None if it has no commits to choose from."""
         parameter = next((each for each in CATALOG[command.name].parameters if each.name == COMMITS), None)
         if parameter is None or shown.menu is not None:
             return shown.menu

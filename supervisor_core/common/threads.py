@@ -78,7 +78,7 @@ def _run(future: Future[Any], work: Callable[[], Any]) -> None:
         return
     try:
         value = work()
-    except BaseException as error:  # noqa: BLE001 (the edge of the thread: whoever asked is told)
+    except BaseException as error:  # noqa: BLE001 (the edge of the thread: the caller gets it)
         future.set_exception(error)
     else:
         future.set_result(value)

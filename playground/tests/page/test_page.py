@@ -11,7 +11,7 @@ import pytest
 
 from playground.tests.support import blockkit_samples, page_app
 from playground.tests.support.apps import running_sync
-from playground.tests.support.browser import chromium, olgas_page, row, say
+from playground.tests.support.browser import olgas_page, row, say
 from slack_playground import Playground, Timings
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ HOSTILE = {
     "stacked accents": "z" + "\N{COMBINING ACUTE ACCENT}" * 500,
     "unclosed styles": "*a _b ~c `d " * 800,
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @contextmanager

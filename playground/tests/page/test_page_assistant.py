@@ -12,19 +12,13 @@ from slack_sdk import WebClient
 
 from playground.tests.bots.test_assistant import librarian
 from playground.tests.support.apps import running_sync, until
-from playground.tests.support.browser import chromium, olgas_page, row
+from playground.tests.support.browser import olgas_page, row
 from slack_playground import Playground
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.xdist_group("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from slack_bolt import App
 from slack_sdk import WebClient
 
 from playground.tests.support.apps import running_sync
-from playground.tests.support.browser import chromium, olgas_page, row
+from playground.tests.support.browser import olgas_page, row
 from playground.tests.support.cards import CARDS
 from slack_playground import Playground
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.xdist_group("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

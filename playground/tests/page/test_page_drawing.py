@@ -10,7 +10,6 @@ import pytest
 from slack_sdk import WebClient
 
 from playground.tests.support import blockkit_samples, page_app
-from playground.tests.support.browser import chromium
 from slack_playground import Playground
 
 if TYPE_CHECKING:
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 5000
 POSTED = ("text", "blocks", "attachments", "markdown_text", "metadata")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

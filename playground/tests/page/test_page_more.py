@@ -13,7 +13,7 @@ from slack_sdk import WebClient
 
 from playground.tests.support import page_app_more
 from playground.tests.support.apps import running_sync
-from playground.tests.support.browser import chromium, olgas_page, row, say
+from playground.tests.support.browser import olgas_page, row, say
 from slack_playground import Playground, Timings
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("i
 
 POST = "**/_playground/post"
 TIMINGS = Timings(ack=0.7, redelivery=(0.0, 0.2, 0.2))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from slack_sdk import WebClient
 
-from playground.tests.support.browser import chromium, olgas_page, row
+from playground.tests.support.browser import olgas_page, row
 from slack_playground import Playground
 
 if TYPE_CHECKING:
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 80
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ def program(
 
 
 def _complaint(output: str) -> str:
-    """The last line of a traceback in the program's output; what comes of the end of the program doesn't count."""
+    """The last line of a traceback in the program's output; errors while the program is ended don't count."""
     found = output.rpartition("Traceback (most recent call last)")[2] if "Traceback (most" in output else ""
     lines = [line for line in found.splitlines() if line and not line.startswith((" ", "\t"))]
     lines = [line for line in lines if line not in ("KeyboardInterrupt", ":", "SystemExit: 1")]

@@ -195,6 +195,6 @@ def subject_and_body(message: str) -> tuple[str, str]:
 
 
 def _next(lines: Sequence[str], start: int, *, blank: bool) -> int:
-    """The number of the next blank or non-blank line; the end if there is none."""
+    """The number of the next blank or non-blank line; the end of the list if no such line follows."""
     found = (number for number in range(start, len(lines)) if (not lines[number].strip(" \t\r")) == blank)
     return next(found, len(lines))

@@ -74,7 +74,7 @@ def convert(old: OldFile) -> Conversion:
 
 
 class _Drive(NamedTuple):
-    """What the drive tells, as far as it can be reached."""
+    """Facts from the drive, if it can be reached."""
 
     problem: str
     top_level_inbox: bool

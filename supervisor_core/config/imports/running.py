@@ -47,7 +47,7 @@ def interpreters(folder: Path) -> list[Path]:
 
 
 def usual_interpreter() -> str:
-    """The interpreter that `python` starts in this shell, behind a shim such as pyenv's; empty if there is none."""
+    """The interpreter that `python` starts in this shell, behind a shim such as pyenv's; empty if it isn't found."""
     found = shutil.which("python") or shutil.which("python3") or ""
     if not found:
         return ""

@@ -221,7 +221,7 @@ class Supervisor:
                 found = look_for_watcher(*doors, worker, Search.IF_STOPPED).found
                 if found.identity is None:
                     check_alone(found)
-                    # An ordered end means that a stop of ours was cut off, and that it didn't end by itself.
+                    # An ordered end means that our stop was interrupted, and that the worker didn't exit on its own.
                     if not found.ordered and restarts_count(self.host.drive):
                         note_start(self.config.state_dir, worker, datetime.now(UTC))
                     self.findings.actions.append("started")

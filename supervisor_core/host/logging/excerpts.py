@@ -76,7 +76,7 @@ def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tupl
 
 
 def newest_match(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
-    """The newest line with these words; empty if there is none."""
+    """The newest line with these words; empty if no line has them."""
     return next(
         (one_line(line.strip(), LONGEST) for _, line in reversed(list(_recent(lines, since))) if words.search(line)), ""
     )
