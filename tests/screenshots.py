@@ -97,7 +97,7 @@ async def _take(stage: Stage) -> None:
         await _say(page, "/supervisor puase")
         await _shown(page, "Did you mean")
         await _say(page, "/supervisor")
-        await _shown(page, "1 worker, running")
+        await _shown(page, "1 worker running")
         await page.get_by_role("button", name=CHANNEL, exact=True).wait_for(timeout=PATIENCE_MS)  # nothing is unread
         await _save(page, "channel.png")
         await page.get_by_role("button", name="Restart OrionMX").click()

@@ -67,7 +67,7 @@ def counts(workers: Sequence[Worker]) -> str:
     if rest:
         return f"{count(number, 'worker')}{rest}"
     if all(each["pid"] for each in workers):
-        return "1 worker, running" if number == 1 else f"all {number} workers running"
+        return "1 worker running" if number == 1 else f"all {number} workers running"
     return f"{count(number, 'worker')}, none needs attention"
 
 
