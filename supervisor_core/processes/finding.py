@@ -14,8 +14,10 @@ import os
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,9 +90,8 @@ class FoundWorker(NamedTuple):
 def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorker:
     """Look for a worker. A process found without its record is adopted, and its record completed.
 
-    `locked` says that the caller holds the worker's lock; else a record is completed only where that is free,
-    so that a slow reader never writes over the record of a newer launch.
-    """
+    `locked`: the caller holds the worker's lock. Otherwise, a record is completed only if that is free, so that a slow
+    reader never writes over the record of a newer launch."""
     try:
         record = read_record(state_dir, worker_id)
     except (UnreadableFileError, PermissionError) as error:
@@ -112,17 +113,15 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorke
 
 
 def _leftovers(worker_id: str, record: WorkerRecord) -> FoundWorker:
-
-    left = process_set(record.generation, record.identity)
+    search = partial(process_set, record.generation, record.identity, ())
+    left = () if _is_empty(search) else search()
     return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
 
 
 def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, locked: bool) -> FoundWorker:
     """Look for the process of a launch whose record names none, or was lost altogether."""
-    from supervisor_core.host.process_facts import linux as platform
-    from supervisor_core.host.process_facts.identity import identity_of, life_of
-
-    there = carriers(record.generation if record else place_of(state_dir, worker_id))
+    search = partial(carriers, record.generation if record else place_of(state_dir, worker_id))
+    there = () if record is None and _is_empty(search) else search()
     if record is None:
         # Anybody can work out how our launches of a worker begin; only the rest of a launch on record is a secret.
         there = tuple((token, found) for token, found in there if platform.owners(found.pid) == platform.own_owners())
@@ -303,6 +302,27 @@ def scan() -> ProcessScan:
     return _walks.scan()
 
 
+_look: ContextVar[list[ProcessScan] | None] = ContextVar("the scan of a look", default=None)
+
+
+@contextmanager
+def one_scan() -> Iterator[None]:
+    """In a look at many workers, make one scan for all without a process. What it shows of others is searched anew."""
+    token = _look.set([])
+    try:
+        yield
+    finally:
+        _look.reset(token)
+
+
+def _is_empty(search: Callable[[ProcessScan], object]) -> bool:
+    """True if this search finds nothing in the scan of this look; False outside of one."""
+    if (scans := _look.get()) is None:
+        return False
+    scans[:] = scans or [scan()]
+    return not search(scans[0])
+
+
 def _forget_in_child() -> None:
     """After a fork: the walk that was under way goes on in the parent only."""
     global _walks  # noqa: PLW0603 (a condition held across a fork can't be waited for any more)
@@ -353,9 +373,9 @@ def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) ->
     return walk(seen)
 
 
-def carriers(prefix: str) -> tuple[tuple[str, ProcessFacts], ...]:
+def carriers(prefix: str, among: ProcessScan | None = None) -> tuple[tuple[str, ProcessFacts], ...]:
     """Every process whose generation begins so, with that generation. Never ourselves or our ancestors."""
-    among = scan()
+    among = among or scan()
     return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)
 
 

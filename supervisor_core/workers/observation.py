@@ -14,7 +14,7 @@ from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
-from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
@@ -141,6 +141,7 @@ DRIVE_SECONDS = 1.0
 """The time that an observation waits for the drive: `status` must answer within two seconds."""
 
 
+@one_scan()
 def observe_workers(
     host: HostContext,
     workers: Sequence[WorkerSettings],

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,23 @@ def test_whoever_asks_while_a_walk_is_under_way_gets_the_next_and_all_who_wait_s
         walks.begun[1].set_result(second)
         assert [each.result(20) for each in late] == [second] * 8
     assert len(walks.begun) == 2
+
+
+def test_one_look_at_many_workers_without_a_process_makes_one_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ProcessScan] = []
+
+    def counted() -> ProcessScan:
+        made.append(walk())
+        return made[-1]
+
+    monkeypatch.setattr(processes_scan, "_walks", SharedScans(counted))
+    with processes_scan.one_scan():
+        assert not any(processes_scan.find(tmp_path, f"W{number}") for number in range(20))
+    assert len(made) == 1
+    assert not processes_scan.find(tmp_path, "W1"), "outside of a look, each search walks"
+    assert len(made) == 2
 
 
 def test_a_walk_that_is_over_answers_nobody_who_asks_later() -> None:
