@@ -168,7 +168,7 @@ class Delivery:
                     wait = await self._send_soon(message)
                     if message.kind == HOME:  # it looked at all workers: newer messages go first
                         self._problem = problem or (wait.words if wait else "")
-                        return SHORTEST_SECONDS
+                        return SHORTEST_SECONDS if wait else 0.0
                 if wait is None and message.kind in PARENTS:
                     soonest = SHORTEST_SECONDS  # its replies have waited for it
                 if wait is not None:
