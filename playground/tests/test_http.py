@@ -133,6 +133,12 @@ async def test_odd_words_of_a_person_are_refused_and_break_nothing(slack: Playgr
             body = dict.fromkeys(NAMES, odd) | {"as": "operator", "timeout": 0, "advance": odd, "connection": odd}
             async with session.post(f"{slack.url}_playground/{action}", json=body) as answer:
                 assert answer.status in (200, 400, 404, 409), (odd, await answer.text())
-        for what in ("state?messages=x", "messages?channel=ops&limit=x", "journal?since=x", "events?since=x"):
+        for what in (
+            "state?messages=x",
+            "messages?channel=ops&limit=x",
+            "journal?since=x",
+            "journal?last=x",
+            "events?since=x",
+        ):
             async with session.get(f"{slack.url}_playground/{what}") as answer:
                 assert answer.status == 400, what

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 80
+HUNDREDS = 600  # more than one answer of the playground holds
+AT_ONCE, IN_ALL = 75, 200  # messages that are drawn in one task, and that stand in the page
+
+COUNT = """
+window.most = 0;
+addEventListener('DOMContentLoaded', () => new MutationObserver((changes) => {
+  const drawn = changes.flatMap((each) => [...each.addedNodes]).flatMap((node) => (
+    node.nodeType !== 1 ? [] : node.matches('.message') ? [node] : [...node.querySelectorAll('.message')]));
+  window.most = Math.max(window.most, new Set(drawn).size);
+}).observe(document.getElementById('timeline'), { childList: true, subtree: true }));
+"""
 
 
 @pytest.fixture
@@ -119,6 +130,23 @@ def test_a_thread_keeps_the_place_in_the_channel(slack: Any, page: Page) -> None
     page.get_by_role("button", name="Close the thread").click()
     page.wait_for_timeout(300)
     assert top_of(middle) == pytest.approx(place, abs=2)
+
+
+def test_a_long_channel_is_drawn_a_few_messages_at_a_time(browser: Browser, slack: Any) -> None:
+    world = slack.server.world
+    general, olga = world.workspace.find_channel("general"), slack.user("olga").id
+    for number in range(HUNDREDS):
+        world.post(general, {"user": olga, "text": f"number {number}."}, silent=True)
+    with olgas_page(browser, slack, before=COUNT) as page:
+        messages = page.locator("#timeline .message")
+        row(page, f"number {HUNDREDS - 1}.").wait_for()
+        while row(page, "number 0.").count() == 0:
+            page.locator("#timeline").evaluate("list => { list.scrollTop = 0; }")
+            assert messages.count() < IN_ALL
+        page.locator("#timeline").evaluate("list => { list.scrollTop = list.scrollHeight; }")
+        row(page, f"number {HUNDREDS - 1}.").wait_for()
+        assert messages.count() < IN_ALL
+        assert 0 < page.evaluate("window.most") <= AT_ONCE
 
 
 def test_a_message_that_disappears_leaves_the_place_in_the_channel(slack: Any, page: Page) -> None:

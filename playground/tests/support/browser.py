@@ -38,8 +38,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def olgas_page(browser: Browser, slack: Any) -> Iterator[Page]:
-    """Olga's view of #general; an error in the page, a dialog or a call elsewhere fails the test."""
+def olgas_page(browser: Browser, slack: Any, before: str = "") -> Iterator[Page]:
+    """Olga's view of #general; an error in the page, a dialog or a call elsewhere fails the test. `before`: a script
+    that runs in it first."""
     errors: list[str] = []
 
     def asked(request: Request) -> None:
@@ -52,6 +53,7 @@ def olgas_page(browser: Browser, slack: Any) -> Iterator[Page]:
 
     opened = browser.new_page(viewport={"width": 1280, "height": 800})
     opened.set_default_timeout(20_000)
+    opened.add_init_script(before)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("dialog", popped)
     opened.on("request", asked)

@@ -168,7 +168,8 @@ class PageHttp:
 
     async def _journal(self, request: web.Request) -> web.StreamResponse:
         since, kind = int(number(request.query.get("since"), "since")), request.query.get("kind")
-        entries = self._world.journal.select(kind=kind, since=since)
+        last = max(0, int(number(request.query.get("last"), "last")))
+        entries = self._world.journal.select(kind=kind, since=since)[-last:]
         text = "".join(json.dumps(entry, ensure_ascii=False, default=str) + "\n" for entry in entries)
         return web.Response(body=_encoded(text), content_type="application/x-ndjson", charset="utf-8")
 

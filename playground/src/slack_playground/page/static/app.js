@@ -63,8 +63,12 @@ function settle() {
   const mine = store.conversations(store.acting).filter((c) => c.members.includes(store.acting));
   const channel = find(store.channels, wanted.in) ?? mine.find((c) => c.kind === "public") ?? mine[0];
   if (wanted.panel && !here.panel) togglePanel(wanted.panel);
-  if (channel) go(channel.id, { tab: wanted.tab, thread: wanted.thread, ts: wanted.ts });
-  drawAll();
+  if (!channel) { drawAll(); return; }
+  go(channel.id, { tab: wanted.tab, thread: wanted.thread, ts: wanted.ts });
+  drawTop();
+  thread.draw();
+  drawModals();
+  panel?.draw();
 }
 
 let awaited = null;

@@ -1,5 +1,7 @@
 // Talking to the playground: questions, deeds, and the live stream.
 
+const PART = 200; // entries
+
 export class Refusal extends Error {
   constructor(answer, status) {
     super(answer.message || answer.error || `The playground responded with status ${status}.`);
@@ -35,11 +37,14 @@ export async function remove(path) {
   return read(await fetch(`/_playground/${path}`, { method: "DELETE" }));
 }
 
-/** The journal so far, newest last. */
-export async function journal(since = 0) {
-  const response = await fetch(`/_playground/journal?since=${since}`, { cache: "no-store" });
+/** The newest entries of the journal, newest last, in parts that are each read within a short task. */
+export async function* journal(last) {
+  const response = await fetch(`/_playground/journal?last=${last}`, { cache: "no-store" });
   const lines = (await response.text()).split("\n").filter(Boolean);
-  return lines.map((line) => JSON.parse(line));
+  for (let at = 0; at < lines.length; at += PART) {
+    yield lines.slice(at, at + PART).map((line) => JSON.parse(line));
+    await new Promise((next) => setTimeout(next));
+  }
 }
 
 /** Follow what happens; `heard` gets each event, `broken` true and false as the line goes and comes back. */

@@ -70,7 +70,11 @@ class Store {
     try {
       this.traffic = [];
       this.acks.clear();
-      for (const entry of (await journal()).slice(-TRAFFIC_KEPT)) this.addTraffic(entry);
+      const found = [];
+      for await (const part of journal(TRAFFIC_KEPT)) found.push(...part);
+      const newer = this.traffic;
+      this.traffic = [];
+      for (const entry of [...found, ...newer]) this.addTraffic(entry);
       this.touch("traffic", "warnings");
     } catch { /* the inspector stays empty until something happens */ }
   }

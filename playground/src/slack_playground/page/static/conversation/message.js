@@ -161,10 +161,9 @@ const react = (message, name, remove = false) =>
 
 function reactButton(message, className) {
   const button = el("button", { type: "button", class: className, "aria-label": "Add a reaction", title: "Add a reaction", "aria-haspopup": "listbox" }, icon("smile"));
-  const names = [...new Set([...COMMON, ...emojiNames()])];
   button.addEventListener("click", () => openMenu(button, {
     label: "Emoji", search: true, pick: (item) => { react(message, item.value); return false; },
-    load: (query) => names.filter((n) => n.includes(query.trim().toLowerCase().replaceAll(":", ""))).slice(0, 60).map((n) => ({ value: n, words: n.replaceAll("_", " "), mark: emoji(n) })),
+    load: (query) => [...new Set([...COMMON, ...emojiNames()])].filter((n) => n.includes(query.trim().toLowerCase().replaceAll(":", ""))).slice(0, 60).map((n) => ({ value: n, words: n.replaceAll("_", " "), mark: emoji(n) })),
   }));
   return button;
 }

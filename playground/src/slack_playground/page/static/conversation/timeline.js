@@ -1,4 +1,5 @@
 // A long list that keeps only what is near the view in the tree: rows come in chunks, and far chunks are empty boxes.
+// Chunks are filled a few at a time, those in the view first, so that no task of the page takes long.
 
 import { el, keepFocus } from "../base/dom.js";
 
@@ -6,12 +7,13 @@ const CHUNK = 25;
 const GUESS = 64; // pixels of a row that was never drawn
 const NEAR = "1500px";
 const AT_END = 60;
+const AT_ONCE = 2; // chunks that one task fills: as many as fit into the view
 const SETTLED_MS = 80; // without scrolling, after which the place counts as chosen
 
 export class Timeline {
   /** `draw(item, before)` makes a row; `older()` fetches what comes before the first, or is null. */
   constructor(scroller, { draw, older = null, end = () => {} }) {
-    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], stuck: true, place: null, settling: 0, width: 0, loading: false });
+    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], near: new Set(), filling: 0, stuck: true, place: null, settling: 0, width: 0, loading: false });
     this.inner = el("div.rows");
     this.head = el("div.rows-head");
     scroller.replaceChildren(this.head, this.inner);
@@ -25,6 +27,7 @@ export class Timeline {
 
   stop() {
     clearTimeout(this.settling);
+    clearTimeout(this.filling);
     this.seen.disconnect();
     this.sized.disconnect();
     this.scroller.removeEventListener("scroll", this.onscroll);
@@ -63,7 +66,7 @@ export class Timeline {
   resized() {
     const { clientWidth } = this.scroller;
     if (!clientWidth) return;
-    if (this.stuck) this.toEnd();
+    if (this.stuck) { this.toEnd(); this.fetchOlder(); }
     else if (clientWidth !== this.width) this.restore(this.place);
     this.width = clientWidth;
   }
@@ -75,11 +78,11 @@ export class Timeline {
     if (stuck !== this.stuck) { this.stuck = stuck; this.end(stuck); }
     clearTimeout(this.settling);
     this.settling = setTimeout(() => { this.place = this.anchor(); }, SETTLED_MS);
-    if (scrollTop < 600) this.fetchOlder();
+    if (this.items.length) this.fetchOlder();
   }
 
   async fetchOlder() {
-    if (this.loading || !this.older?.()) return;
+    if (this.loading || !this.scroller.clientHeight || this.scroller.scrollTop >= 600 || !this.older?.()) return;
     this.loading = true;
     this.head.textContent = "Loading older messages…";
     try {
@@ -98,7 +101,12 @@ export class Timeline {
     const first = before.length ? items.findIndex((item) => item.ts === before[0].ts) : -1;
     const same = first >= 0 && before.every((item, i) => items[first + i]?.ts === item.ts);
     const anchor = before.length && !this.stuck ? this.anchor() : null;
-    if (!same) { this.rebuild(); this.restore(anchor); return; }
+    if (!same) {
+      this.rebuild();
+      if (before.length) this.restore(anchor);
+      else this.stuck = true; // the observer of sizes goes to the end, when the first layout is made anyway
+      return;
+    }
     if (first > 0) this.prepend(first);
     const changed = new Set();
     before.forEach((item, i) => { if (items[first + i] !== item) { changed.add(item.ts); changed.add(items[first + i + 1]?.ts); } });
@@ -111,8 +119,9 @@ export class Timeline {
     this.seen.disconnect();
     this.inner.replaceChildren();
     this.chunks = [];
+    this.near.clear();
     for (let at = 0; at < this.items.length; at += CHUNK) this.chunk(this.items.slice(at, at + CHUNK), this.chunks.length);
-    for (const chunk of this.chunks.slice(-3)) this.fill(chunk);
+    if (this.chunks.length) this.fill(this.chunks.at(-1));
   }
 
   chunk(items, at) {
@@ -166,9 +175,7 @@ export class Timeline {
     for (const item of chunk.items) { this.row(chunk, item, before); before = item; }
   }
 
-  empty(chunk) {
-    if (!chunk.filled || chunk.node.contains(document.activeElement)) return;
-    const height = chunk.node.offsetHeight;
+  empty(chunk, height) {
     chunk.filled = false;
     chunk.node.style.height = `${height}px`;
     chunk.node.replaceChildren();
@@ -177,9 +184,23 @@ export class Timeline {
 
   looked(entries) {
     for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.fill(target.chunk);
-      else if (target.isConnected) this.empty(target.chunk);
+      if (isIntersecting) this.near.add(target.chunk);
+      else this.near.delete(target.chunk);
     }
+    const left = entries.map(({ target }) => target.chunk).filter((chunk) => !this.near.has(chunk) && chunk.filled && chunk.node.isConnected && !chunk.node.contains(document.activeElement));
+    const heights = left.map((chunk) => chunk.node.offsetHeight); // all before the first change, which would need a layout for each
+    left.forEach((chunk, i) => this.empty(chunk, heights[i]));
+    this.fillNear();
+  }
+
+  /** Fill what is near the view, from the view outwards, a few chunks in each task. */
+  fillNear() {
+    clearTimeout(this.filling);
+    const { top, bottom } = this.scroller.getBoundingClientRect();
+    const away = (chunk) => { const box = chunk.node.getBoundingClientRect(); return Math.max(box.top - bottom, top - box.bottom, 0); };
+    const waiting = [...this.near].filter((chunk) => !chunk.filled).map((chunk) => [away(chunk), chunk]).sort(([a], [b]) => a - b);
+    for (const [, chunk] of waiting.slice(0, AT_ONCE)) this.fill(chunk);
+    if (waiting.length > AT_ONCE) this.filling = setTimeout(() => this.fillNear());
   }
 
   /** Draw some rows again, because they or what stands before them changed. */
