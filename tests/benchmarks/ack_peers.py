@@ -1,4 +1,4 @@
-"""What the daemon is measured against: bare Bolt, sync and async, and a client that acknowledges and does nothing.
+"""The programs beside which the daemon is measured: bare Bolt, sync and async, and clients that only ack or only post.
 
 Each is a program of its own: `python -m tests.benchmarks.ack_peers NAME`, told by the environment where its Slack is.
 """
@@ -28,6 +28,11 @@ QUICK = "help"
 WORK_SECONDS = 1.0
 """What every other command takes after its acknowledgement: about as long as a deploy script needs to say anything."""
 
+CARD = "pause OrionMX"
+"""The command whose listener posts a message after its acknowledgement."""
+
+POSTS, PAUSE_SECONDS = 30, 0.1
+
 
 def bolt_sync() -> None:
     """Bolt as its first page shows it, with the built-in Socket Mode client."""
@@ -36,7 +41,9 @@ def bolt_sync() -> None:
     @app.command(COMMAND)
     def work(ack: Any, body: dict[str, Any]) -> None:
         ack()
-        if body["text"] != QUICK:
+        if body["text"] == CARD:
+            app.client.chat_postMessage(channel=body["channel_id"], text="Paused")
+        elif body["text"] != QUICK:
             time.sleep(WORK_SECONDS)
 
     client = WebClient(base_url=os.environ["SLACK_API_URL"])
@@ -50,7 +57,9 @@ async def bolt_async() -> None:
     @app.command(COMMAND)
     async def work(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        if body["text"] != QUICK:
+        if body["text"] == CARD:
+            await app.client.chat_postMessage(channel=body["channel_id"], text="Paused")
+        elif body["text"] != QUICK:
             await asyncio.sleep(WORK_SECONDS)
 
     client = AsyncWebClient(base_url=os.environ["SLACK_API_URL"])
@@ -69,9 +78,21 @@ async def floor() -> None:
                 await socket.send_str(json.dumps({"envelope_id": envelope_id}))
 
 
+async def post() -> None:
+    """Posts messages one after the other, and prints the milliseconds of each call: the floor of a message."""
+    client = AsyncWebClient(token=os.environ["SLACK_BOT_TOKEN"], base_url=os.environ["SLACK_API_URL"])
+    times = []
+    for _ in range(POSTS):
+        begun = time.perf_counter()
+        await client.chat_postMessage(channel=sys.argv[2], text="Crashed")
+        times.append((time.perf_counter() - begun) * 1000)
+        await asyncio.sleep(PAUSE_SECONDS)
+    print(json.dumps(times))
+
+
 if __name__ == "__main__":
     logging.getLogger("slack_bolt").setLevel(logging.CRITICAL)
     if sys.argv[1] == "bolt-sync":
         bolt_sync()
     else:
-        asyncio.run({"bolt-async": bolt_async, "floor": floor}[sys.argv[1]]())
+        asyncio.run({"bolt-async": bolt_async, "floor": floor, "post": post}[sys.argv[1]]())

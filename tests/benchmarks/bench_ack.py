@@ -5,9 +5,9 @@ process and every app in one of its own, so that nobody shares an event loop; th
 
 - **One at a time**: `/supervisor help`, the next one as soon as the last is acknowledged. Bolt's listener has nothing
   more to do then. The daemon has: it looks up who asked, answers and notes that it did, while the next one comes in.
-- **200 at once, handlers busy**: 50 commands are under way, then 200 more come. Bolt's listeners sleep for a second
+- **500 at once, handlers busy**: 50 commands are under way, then 500 more come. Bolt's listeners sleep for a second
   after `ack()`, which costs it nothing. The daemon works: 50 times `pause`, each looked up, filed, carried out by the
-  worker's actor, put into the audit trail and told on a card, and 200 times `status`.
+  worker's actor, put into the audit trail and told on a card, and 500 times `status`.
 
 The daemon is the real one, `supervisor run`: an envelope's row is synced to the disk before it is acknowledged.
 """
@@ -36,7 +36,7 @@ ROUNDS = 5
 """Each app has a turn in each, so that a busy moment of the machine hits all; the median of the rounds is shown."""
 
 WARM_UP, SERIAL = 20, 200
-UNDER_WAY, AT_ONCE = 50, 200
+UNDER_WAY, AT_ONCE = 50, 500
 HEAD_START_SECONDS = 0.3
 """Long enough for the earlier commands to be at work, too short for them to be done."""
 
@@ -98,7 +98,7 @@ async def _in_turns() -> dict[str, dict[str, list[Times]]]:
             for app in APPS[first:] + APPS[:first]:
                 with tempfile.TemporaryDirectory() as folder, _running(app, slack, Path(folder)):
                     await slack.connected()
-                    with _no_garbage_collection():
+                    with without_garbage_collection():
                         found[ONE_BY_ONE][app].append(await _one_by_one(slack))
                         found[BUSY][app].append(await _at_once(slack))
                 await slack.connected(0)
@@ -115,8 +115,15 @@ def _running(app: str, slack: Playground, folder: Path) -> Iterator[None]:
             home.start_daemon(wait=False)  # not waited for here: it needs the Slack that runs in this thread
             yield
         return
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SLACK_"))}
-    words = [sys.executable, "-m", "tests.benchmarks.ack_peers", PEERS[app]]
+    with running_peer(PEERS[app], slack, folder):
+        yield
+
+
+@contextmanager
+def running_peer(name: str, slack: Playground, folder: Path) -> Iterator[None]:
+    """One of `ack_peers` in a program of its own."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SLACK_"))}
+    words = [sys.executable, "-m", "tests.benchmarks.ack_peers", name]
     with (folder / "log").open("wb") as log:
         peer = subprocess.Popen(words, cwd=ROOT, env={**environ, **slack.environment}, stdout=log, stderr=log)
         try:
@@ -127,7 +134,7 @@ def _running(app: str, slack: Playground, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """A pause of the local Slack would be counted as the app's."""
     gc.collect()
     gc.disable()

@@ -1,7 +1,8 @@
 """An alert, from the kill of a worker to the call of Slack's Web API; and what looking at ten thousand workers costs.
 
 The worker's restart policy is `never`. The call is timed where the local Slack receives it; the worker is started again
-by a command after each kill, and each kill comes at another moment of the daemon's rounds. The other figures are of the
+by a command after each kill, and each kill comes at another moment of the daemon's rounds. The floor is one such call
+by a program that does nothing else, in the same run. The other figures are of the
 desk alone, with a real ledger: a tick when nothing is due, a whole round of looks in which nothing changed, and a
 thousand workers that go down and come back at once, to the one message about them.
 """
@@ -9,10 +10,12 @@ thousand workers that go down and come back at once, to the one message about th
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -22,9 +25,9 @@ from pathlib import Path
 from slack_playground import Playground
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.status import WorkerStatus
-from tests.benchmarks.rows import OURS, Row, row_of
+from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
 from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
-from tests.support.homes import demo_command
+from tests.support.homes import ROOT, demo_command
 from tests.support.slack.slack_home import SlackHome, a_slack_home, started
 
 KILLS = 30
@@ -39,12 +42,14 @@ CHANNEL = "C0OPS"
 def measure() -> list[Row]:
     """A minute, and most of it is restarts."""
     with tempfile.TemporaryDirectory() as folder:
-        times = asyncio.run(_kills(Path(folder)))
-    found = {"from `kill` to `chat.postMessage`": times, **_of_the_desk()}
-    return [row_of(what, OURS, taken) for what, taken in found.items()]
+        times, bare = asyncio.run(_kills(Path(folder)))
+    floor = row_of("one bare `chat.postMessage`", FLOOR, bare)
+    ours = row_of("from `kill` to `chat.postMessage`", OURS, times, FLOOR)
+    return [floor, ours, *(row_of(what, OURS, taken) for what, taken in _of_the_desk().items())]
 
 
-async def _kills(folder: Path) -> list[float]:
+async def _kills(folder: Path) -> tuple[list[float], list[float]]:
+    """The times from a kill to its alert, and those of bare calls."""
     worker = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": {"policy": "never"}}
     chance, times = random.Random(1), []
     async with Playground() as slack:
@@ -53,7 +58,16 @@ async def _kills(folder: Path) -> list[float]:
             for _ in range(KILLS):
                 await asyncio.sleep(chance.uniform(PAUSE_SECONDS, 2 * PAUSE_SECONDS))
                 times.append(await _one(home, slack))
-    return times
+        bare = await _bare(slack)
+    return times, bare
+
+
+async def _bare(slack: Playground) -> list[float]:
+    words = [sys.executable, "-m", "tests.benchmarks.ack_peers", "post", CHANNEL]
+    environ = {**os.environ, **slack.environment}
+    program = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environ, stdout=asyncio.subprocess.PIPE)
+    said, _ = await program.communicate()
+    return [float(each) for each in json.loads(said)]
 
 
 async def _one(home: SlackHome, slack: Playground) -> float:
