@@ -27,8 +27,8 @@ from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.status import WorkerStatus
 from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
 from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
-from tests.support.homes import ROOT, demo_command
-from tests.support.slack.slack_home import SlackHome, a_slack_home, started
+from tests.support.homes import ROOT, a_home, demo_command
+from tests.support.slack.slack_home import ACCESS, SlackHome, started
 
 KILLS = 30
 WORKERS, STORM = 10_000, 1_000
@@ -53,7 +53,10 @@ async def _kills(folder: Path) -> tuple[list[float], list[float]]:
     worker = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": {"policy": "never"}}
     chance, times = random.Random(1), []
     async with Playground() as slack:
-        with a_slack_home(folder / "home", {"OrionMX": worker}, alert_channel=CHANNEL, announce=False) as home:
+        settings = {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL, "announce": False}
+        often = {"flapping": {"flips": 2 * KILLS + 2}}  # else the fourth kill is part of one alert about flapping
+        with a_home(folder / "home", {"OrionMX": worker}, make=SlackHome, slack=settings, alerts=often) as home:
+            assert isinstance(home, SlackHome)
             await started(home, slack)
             for _ in range(KILLS):
                 await asyncio.sleep(chance.uniform(PAUSE_SECONDS, 2 * PAUSE_SECONDS))
