@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
 from tests.support.processes import process_backends
-from tests.support.storage import databases, memory_folder, recorded_schema
+from tests.support.storage import databases, memory_folder
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 for profile, most in (("test", 20), ("faults", 300)):
@@ -38,7 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(cases): `make test` runs so many of its cases, `make faults` all")
     full = config.getoption("--full")
     sampling.use(full=full)
-    recorded_schema.use()
     memory_folder.use()
     settings.load_profile("faults" if full else "test")
     if config.option.hypothesis_seed is None and (not full or sampling.SEED_VARIABLE in os.environ):
@@ -84,13 +83,6 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         return
     with databases.new_database(request.getfixturevalue(request.param)) as url:
         yield url
-
-
-@pytest.fixture
-def real_migrations() -> Iterator[None]:
-    """For tests about the migrations: a new SQLite database is migrated too."""
-    with recorded_schema.unused():
-        yield
 
 
 @pytest.fixture(params=process_backends.BACKENDS)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.ledger_file import VERSION
 from supervisor_core.storage.tables import metadata
+from supervisor_core.storage.tables.definition import set_mariadb_options
 
 HEAD = VERSION
 """The newest revision in `migrations/versions`."""
@@ -75,8 +77,7 @@ def check_ours(connection: Connection) -> str | None:
     if found is not None and not _REVISION.fullmatch(found):
         raise ForeignTables(f"another program migrates it (revision {found})")
     there = inspect(connection)
-    names = sorted(set(there.get_table_names()) & set(metadata.tables))
-    for name in names:
+    for name in _our_tables(connection):
         ours = [column.name for column in metadata.tables[name].columns]
         theirs = {column["name"] for column in there.get_columns(name)}
         missing = [column for column in ours if column not in theirs]
@@ -84,6 +85,11 @@ def check_ours(connection: Connection) -> str | None:
             more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
             raise ForeignTables(f"its table {name} lacks {', '.join(missing[:NAMED])}{more}")
     return found
+
+
+def _our_tables(connection: Connection) -> list[str]:
+    """The tables of the database that have names of ours."""
+    return sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
 
 
 def ensure(engine: Engine) -> None:
@@ -94,7 +100,10 @@ def ensure(engine: Engine) -> None:
     with engine.connect() as connection, _lock(connection):
         found = current_revision(connection)
         if found != HEAD:
-            _upgrade(connection, found)
+            if found is None and not _our_tables(connection):
+                _create(connection)
+            else:
+                _upgrade(connection, found)
             connection.commit()
 
 
@@ -115,6 +124,21 @@ def _lock(connection: Connection) -> Iterator[None]:
     finally:
         with suppress(SQLAlchemyError):  # a connection that is gone holds no lock
             connection.execute(text("SELECT RELEASE_LOCK('supervisor_schema')"))
+
+
+def _create(connection: Connection) -> None:
+    """Create all tables of a new database at once, as the migrations would: Alembic takes 0.4 s and 16 MB.
+
+    The revision comes last. MariaDB commits each statement, so an interrupted creation is for the migrations to finish.
+    """
+    if connection.dialect.name in ("mysql", "mariadb"):
+        set_mariadb_options()
+    metadata.create_all(connection, checkfirst=False)
+    audit_guard.install(connection)
+    version = Column("version_num", String(32), primary_key=True)
+    table = Table("alembic_version", MetaData(naming_convention={"pk": "alembic_version_pkc"}), version)
+    table.create(connection)
+    connection.execute(table.insert().values(version_num=HEAD))
 
 
 def _upgrade(connection: Connection, found: str | None) -> None:

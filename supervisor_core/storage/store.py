@@ -11,11 +11,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection, Engine, StaticPool
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
 from sqlalchemy.pool import SingletonThreadPool
 
 from supervisor_core.common import crashpoints
@@ -27,6 +26,9 @@ from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
 from supervisor_core.storage.engine import ledger_engine, reader_of, shared_engine
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.writer import Writer
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session  # 6 MB, which only who calls with one needs
 
 T = TypeVar("T")
 

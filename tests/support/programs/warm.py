@@ -29,7 +29,6 @@ from typing import IO, Any, NoReturn
 
 from tests.support.processes import process_backends
 from tests.support.slack import short_pace
-from tests.support.storage import recorded_schema
 
 REQUEST_BYTES = 256 * 1024
 ANSWER_BYTES = 4
@@ -375,8 +374,6 @@ def _import_all() -> None:
         import_module(name)
     assert threading.active_count() == 1, "a process with threads can't be forked safely"
     sys.modules.pop(ARMED)  # it is run as the program
-    recorded_schema.use()
-    recorded_schema.record()
     gc.collect()
     gc.freeze()
 
