@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from bot.doctor.slack_queries import COPY_APP_TOKEN, COPY_BOT_TOKEN
 from supervisor_core.common.errors import ConfigError
+from supervisor_core.common.section_checks import SecretStr
 from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials, slack_credentials
 from supervisor_core.doctor.checks import CheckResult
 

@@ -7,9 +7,9 @@ from datetime import time
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
-
 from supervisor_core.common.cron import CronError, parse_cron
+from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
+from supervisor_core.common.sections import Field, Section, model_validator
 from supervisor_core.config.fields import (
     Flag,
     Kind,
@@ -19,10 +19,8 @@ from supervisor_core.config.fields import (
     Seconds,
     Secret,
     SecretUrl,
-    Section,
     Span,
     WebUrl,
-    invalid,
     kind_of,
     matching,
 )
@@ -37,13 +35,13 @@ def _days(value: object) -> tuple[str, ...]:
     """Days as a list, or as text such as `mon-fri, sun`; kept in the order of the week."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str) for part in parts):
-        raise invalid(f"must be a list of days such as [mon, tue] or mon-fri, but is {kind_of(value)}")
+        raise Invalid(f"must be a list of days such as [mon, tue] or mon-fri, but is {kind_of(value)}")
     chosen: set[str] = set()
     for part in parts:
         first, _, last = part.strip().lower().partition("-")
         last = last or first
         if first not in DAYS or last not in DAYS:
-            raise invalid(f"must be days ({', '.join(DAYS)}) or a range such as mon-fri")
+            raise Invalid(f"must be days ({', '.join(DAYS)}) or a range such as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last)
         span = DAYS[begin : end + 1] if begin <= end else DAYS[begin:] + DAYS[: end + 1]
         chosen.update(span)
@@ -53,7 +51,7 @@ def _days(value: object) -> tuple[str, ...]:
 def _clock(value: object) -> time:
     match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise invalid("must be a time of day such as 22:00")
+        raise Invalid("must be a time of day such as 22:00")
     return time(int(match[1]), int(match[2]))
 
 
@@ -62,7 +60,7 @@ def _zone(value: object) -> str:
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        raise invalid("must be a time zone such as UTC or Europe/Berlin") from None
+        raise Invalid("must be a time zone such as UTC or Europe/Berlin") from None
     return name
 
 
@@ -72,7 +70,7 @@ def _cron(value: object) -> str:
     try:
         return parse_cron(text).text
     except CronError:  # its words have the value, which may be a secret
-        raise invalid("must be a valid cron expression, such as 0 3 * * 6") from None
+        raise Invalid("must be a valid cron expression, such as 0 3 * * 6") from None
 
 
 _cron_fields = matching(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
@@ -95,11 +93,17 @@ class FlappingSettings(Section):
     )
 
 
+def _not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
+    if not values:
+        raise Invalid("must not be empty")
+    return values
+
+
 class EscalationSettings(Section):
     """A step of escalation."""
 
     after_minutes: Minutes = Field(description="Time since people were first notified.")
-    to: Annotated[tuple[EscalationTarget, ...], Field(min_length=1)] = Field(
+    to: Annotated[tuple[EscalationTarget, ...], AfterValidator(_not_empty)] = Field(
         description="Users, usergroups or channels to notify."
     )
 
@@ -117,7 +121,7 @@ class QuietHours(Section):
     @model_validator(mode="after")
     def _has_a_length(self) -> QuietHours:
         if self.start == self.end:
-            raise invalid("must have different times in from and to; for a whole day, use 00:00 and 23:59")
+            raise Invalid("must have different times in from and to; for a whole day, use 00:00 and 23:59")
         return self
 
 

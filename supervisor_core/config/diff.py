@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from typing import Any
 
-from pydantic import BaseModel, Secret, SecretStr
-
+from supervisor_core.common.section_checks import SecretStr
+from supervisor_core.common.sections import Section
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
@@ -174,9 +174,9 @@ def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
 
 def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
     """The paths that differ: a setting, or a whole entry that only one of them has. Lists count as one."""
-    if isinstance(old, BaseModel) and isinstance(new, BaseModel):
+    if isinstance(old, Section) and isinstance(new, Section):
         for name, field in type(new).model_fields.items():
-            yield from _paths(getattr(old, name), getattr(new, name), (*path, field.alias or name))
+            yield from _paths(getattr(old, name), getattr(new, name), (*path, field.key))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             if key in old and key in new:
@@ -189,11 +189,11 @@ def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
 
 def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     """Each setting below a path with its value. Lists count as one."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, Section):
         for name, field in type(value).model_fields.items():
-            yield from _leaves(getattr(value, name), (*path, field.alias or name))
+            yield from _leaves(getattr(value, name), (*path, field.key))
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, (*path, str(key)))
     else:
-        yield path, value.get_secret_value() if isinstance(value, Secret | SecretStr) else value
+        yield path, value.get_secret_value() if isinstance(value, SecretStr) else value

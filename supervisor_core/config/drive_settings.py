@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
-
-from supervisor_core.config.fields import Kind, OneOf, OptionalPath, Section, invalid, matching
+from supervisor_core.common.section_checks import BeforeValidator, Invalid
+from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.config.fields import Kind, OneOf, OptionalPath, matching
 
 LAYOUTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -52,7 +52,7 @@ def _mode(value: object) -> int:
     digits = text.removeprefix("0o") if isinstance(text, str) else ""
     mode = int(digits, 8) if digits.isascii() and digits.isdigit() and set(digits) <= set("01234567") else -1
     if not 0 <= mode <= 0o777 or mode & 0o600 != 0o600:
-        raise invalid('must be octal file permissions that let the owner read and write, such as "0640"')
+        raise Invalid('must be octal file permissions that let the owner read and write, such as "0640"')
     return mode
 
 

@@ -11,23 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
-import pydantic
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    SecretStr,
-    ValidationInfo,
-    WrapSerializer,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
-
+from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Context, Invalid, SecretStr, frozen
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import scalar
 from supervisor_core.config.raw import Substituted, absolute
@@ -38,32 +25,6 @@ TICK = 0.01  # seconds: a loop with a shorter pause would be a busy one
 LONGEST_QUOTE = 40  # characters of a value that a message repeats
 LAST_PORT = 65_535
 MAX_LINE = 4096  # characters: no name, path or address is longer
-
-
-class Section(BaseModel):
-    """A section: every key known, nothing changed later, its missing sections filled with their defaults."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
-        """An empty section means its defaults; these are validated where the folder of the file is known."""
-        if given is None:
-            given = {}
-        if not isinstance(given, Mapping):
-            return given
-        missing: dict[str, Any] = {name: {} for name, field in cls.model_fields.items() if is_section(field.annotation)}
-        return {**missing, **given}
-
-
-def is_section(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Section)
-
-
-def invalid(text: str) -> PydanticCustomError:
-    """The error of a value; `text` continues a sentence that begins with its key."""
-    return PydanticCustomError("said", "{text}", {"text": text})
 
 
 def kind_of(value: object) -> str:
@@ -89,16 +50,16 @@ def _free_text(value: object) -> str:
     if not isinstance(value, str):
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
         hint = '; write "" for an empty text' if value is None else hint
-        raise invalid(f"must be text, but is {kind_of(value)}{hint}")
+        raise Invalid(f"must be text, but is {kind_of(value)}{hint}")
     if "\0" in value:
-        raise invalid("must not contain a NUL character")
+        raise Invalid("must not contain a NUL character")
     return str(value)
 
 
 def _line(value: object) -> str:
     text = _free_text(value).rstrip("\n")
     if len(text) > MAX_LINE or any(not character.isprintable() for character in text):
-        raise invalid("must be one line of printable text")
+        raise Invalid("must be one line of printable text")
     return text
 
 
@@ -115,7 +76,7 @@ def _secret(value: object) -> object:
 def _flag(value: object) -> bool:
     meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
     if not isinstance(meant, bool):
-        raise invalid(f"must be true or false, but is {kind_of(value)}")
+        raise Invalid(f"must be true or false, but is {kind_of(value)}")
     return meant
 
 
@@ -139,13 +100,13 @@ class Number:
         expected = f"must be a {'whole ' if self.whole else ''}number{self.unit and f' of {self.unit}'}"
         meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
         if isinstance(meant, bool) or not isinstance(meant, int | float):
-            raise invalid(f"{expected}, but is {kind_of(value)}")
+            raise Invalid(f"{expected}, but is {kind_of(value)}")
         if not math.isfinite(meant) or not self.low <= meant <= self.high:
-            raise invalid(f"{expected} from {self.low:g} to {self.high:.12g}")
+            raise Invalid(f"{expected} from {self.low:g} to {self.high:.12g}")
         if not self.whole:
             return float(meant)
         if meant != int(meant):
-            raise invalid(f"{expected}, without a fraction")
+            raise Invalid(f"{expected}, without a fraction")
         return int(meant)
 
 
@@ -164,7 +125,7 @@ class OneOf:
         if found is None:
             near = nearest(text, self.names) if quotable(value) else None
             meant = f"; did you mean {near}?" if near else ""
-            raise invalid(f"must be one of {', '.join(self.names)}, not{quotable(value) or ' this'}{meant}")
+            raise Invalid(f"must be one of {', '.join(self.names)}, not{quotable(value) or ' this'}{meant}")
         return found
 
 
@@ -175,37 +136,29 @@ def matching(pattern: str, expected: str, *, empty: bool = False) -> Callable[[o
     def check(value: object) -> str:
         text = _line(value)
         if not (empty and not text) and not shape.fullmatch(text):
-            raise invalid(f"must be {expected}" + (", or empty" if empty else ""))
+            raise Invalid(f"must be {expected}" + (", or empty" if empty else ""))
         return text
 
     return check
 
 
-def _path(value: object, info: ValidationInfo) -> Path:
+def _path(value: object, context: Context) -> Path:
     if isinstance(value, Path):
         value = str(value)
     text = _line(value)
     if not text:
-        raise invalid("must be a path, but is empty")
-    return Path(absolute(folder_of(info), text))
+        raise Invalid("must be a path, but is empty")
+    return Path(absolute(folder_of(context), text))
 
 
-def folder_of(info: ValidationInfo) -> Path:
+def folder_of(context: Context) -> Path:
     """The folder of the configuration file, where relative paths start; the validation's context has it."""
-    folder: Path = (info.context or {}).get("folder", Path())
+    folder: Path = context.get("folder", Path())
     return folder
 
 
-def _path_or_none(value: object, info: ValidationInfo) -> Path | None:
-    return None if value is None or value == "" else _path(value, info)
-
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
-    return MappingProxyType(dict(values))
+def _path_or_none(value: object, context: Context) -> Path | None:
+    return None if value is None or value == "" else _path(value, context)
 
 
 def host_and_port(value: object) -> str:
@@ -214,7 +167,7 @@ def host_and_port(value: object) -> str:
         value
     )
     if int(text.rpartition(":")[2]) > LAST_PORT:
-        raise invalid("must have a port from 0 to 65535")
+        raise Invalid("must have a port from 0 to 65535")
     return text
 
 
@@ -231,13 +184,11 @@ Seconds = Annotated[float, BeforeValidator(Number(0, WEEK, unit="seconds"))]
 Pause = Annotated[float, BeforeValidator(Number(TICK, WEEK, unit="seconds"))]
 Minutes = Annotated[float, BeforeValidator(Number(0, MONTH, unit="minutes"))]
 Span = Annotated[float, BeforeValidator(Number(TICK, MONTH, unit="minutes"))]
-FilePath = Annotated[Path, BeforeValidator(_path), Kind("path")]
-OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none), Kind("path")]
+FilePath = Annotated[Path, BeforeValidator(_path, context=True), Kind("path")]
+OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none, context=True), Kind("path")]
 HostPort = Annotated[str, BeforeValidator(host_and_port), Kind("host:port")]
 Bind = Annotated[str, BeforeValidator(_bind), Kind("host:port")]
-Frozen = AfterValidator(_frozen)
-Thawed = WrapSerializer(lambda values, handler: handler(dict(values)))
-"""Goes with `Frozen`: what can't be changed can still be dumped."""
+Frozen = AfterValidator(frozen)
 
 DISTRIBUTION = "supervisor-chatops"
 # What goes before `://`, the module that speaks it, and the extra that installs it.
@@ -255,14 +206,11 @@ _NATS = ("nats", "tls", "ws", "wss")
 _WEB = ("http", "https")
 
 
-class SecretUrl(pydantic.Secret[str]):
+class SecretUrl(SecretStr):
     """An address. Shown without user, password, path and query: any of these may be a secret."""
 
     def _display(self) -> str:
         return mask_url(self.get_secret_value())
-
-    def __bool__(self) -> bool:
-        return bool(self.get_secret_value())
 
 
 def mask_url(url: str) -> str:
@@ -285,9 +233,9 @@ def _text(value: object) -> str:
     if isinstance(value, SecretUrl):
         value = value.get_secret_value()
     if not isinstance(value, str):
-        raise invalid(f"must be a URL in quotes, but is {kind_of(value)}")
+        raise Invalid(f"must be a URL in quotes, but is {kind_of(value)}")
     if any(not character.isprintable() or character == " " for character in value):
-        raise invalid("must be a URL without spaces")
+        raise Invalid("must be a URL without spaces")
     return str(value)
 
 
@@ -298,7 +246,7 @@ def _check_url(text: str, schemes: tuple[str, ...], example: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise invalid(f"must be a URL such as {example}")
+        raise Invalid(f"must be a URL such as {example}")
     return text
 
 
@@ -323,7 +271,7 @@ def _fleet_url(value: object) -> str:
     return text
 
 
-def _database_url(value: object, info: ValidationInfo) -> str:
+def _database_url(value: object, context: Context) -> str:
     text = _text(value)
     if not text:
         return text
@@ -331,9 +279,9 @@ def _database_url(value: object, info: ValidationInfo) -> str:
     if not separator or dialect not in DIALECTS:
         near = _USUAL.get(dialect) or (nearest(dialect, DIALECTS) if separator else None)
         meant = f"; did you mean {near}://?" if near else ""
-        raise invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
+        raise Invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
     if dialect == "sqlite":
-        return _sqlite(text, info)
+        return _sqlite(text, context)
     if not _is_by_socket(text):
         _check_url(text, (dialect,), f"{dialect}://user:password@host/database")
     module, extra = DIALECTS[dialect]
@@ -355,18 +303,18 @@ def _is_by_socket(text: str) -> bool:
 
 def _require_driver(module: str, extra: str, what: str) -> None:
     if not installed(module):
-        raise invalid(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
+        raise Invalid(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
 
 
-def _sqlite(text: str, info: ValidationInfo) -> str:
+def _sqlite(text: str, context: Context) -> str:
     match = _SQLITE.fullmatch(text)
     if match is None or match[1] == ":memory:":
-        raise invalid("must name a file, such as sqlite:///var/fleet.db; an in-memory database isn't kept")
-    path = match[1] if match[1].startswith("file:") else absolute(folder_of(info), match[1])
+        raise Invalid("must name a file, such as sqlite:///var/fleet.db; an in-memory database isn't kept")
+    path = match[1] if match[1].startswith("file:") else absolute(folder_of(context), match[1])
     return f"sqlite:///{path}{match[2] or ''}"
 
 
-DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url)]
+DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url, context=True)]
 FleetUrl = Annotated[SecretUrl, BeforeValidator(_fleet_url)]
 WebUrl = Annotated[SecretUrl, BeforeValidator(web_url)]
 ProbeUrl = Annotated[SecretUrl, BeforeValidator(probe_url)]

@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, PrivateAttr, Secret, SecretStr, ValidationError
-
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext
 from supervisor_core.common.errors import UsageError
+from supervisor_core.common.section_checks import SecretStr, ValidationError
+from supervisor_core.common.sections import PrivateAttr, Section
 from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
@@ -321,7 +321,7 @@ def _once_each(problems: list[Problem]) -> list[Problem]:
 
 
 def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
-    if isinstance(value, BaseModel):
+    if isinstance(value, Section):
         for name in type(value).model_fields:
             yield from _hidden(getattr(value, name))
     elif isinstance(value, Mapping):
@@ -330,7 +330,7 @@ def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
     elif isinstance(value, tuple):
         for item in value:
             yield from _hidden(item)
-    elif isinstance(value, SecretStr | Secret):
+    elif isinstance(value, SecretStr):
         yield str(value.get_secret_value())
 
 
@@ -343,13 +343,13 @@ def _password(url: str) -> str:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)
     """A setting as JSON can hold it."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, Section):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, SecretStr | Secret):
+    if isinstance(value, SecretStr):
         return value.get_secret_value()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
-
+from supervisor_core.common.section_checks import BeforeValidator, SecretStr
+from supervisor_core.common.sections import Field, Section, model_validator
 from supervisor_core.config.alert_settings import AlertSettings
 from supervisor_core.config.drive_settings import DriveSettings
 from supervisor_core.config.fields import (
@@ -24,9 +24,7 @@ from supervisor_core.config.fields import (
     Seconds,
     Secret,
     SecretUrl,
-    Section,
     Span,
-    Thawed,
     matching,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
@@ -166,10 +164,10 @@ class Settings(Section):
     git: GitSettings = Field(default_factory=GitSettings)
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
-    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_none_as_empty), Frozen, Thawed] = Field(
+    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
         default_factory=dict
     )
-    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_none_as_empty), Frozen, Thawed] = Field(
+    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
         default_factory=dict
     )
     slack: SlackSettings = Field(default_factory=SlackSettings)

@@ -6,11 +6,10 @@ import re
 import socket
 from typing import Annotated
 
-from pydantic import BeforeValidator
-
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.config.fields import Kind, invalid, matching, quotable
+from supervisor_core.common.section_checks import BeforeValidator, Invalid
+from supervisor_core.config.fields import Kind, matching, quotable
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
@@ -43,7 +42,7 @@ def _worker_id(value: object) -> str:
     name = str(value)
     fault = worker_id_fault(name)
     if fault:
-        raise invalid(fault)
+        raise Invalid(fault)
     return name
 
 
@@ -51,7 +50,7 @@ def _team_name(value: object) -> str:
     try:
         return str(_plain_name(value))
     except ValueError:
-        raise invalid("isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores") from None
+        raise Invalid("isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores") from None
 
 
 def _host(value: object) -> str:
@@ -65,7 +64,7 @@ def _command_name(value: object) -> str:
         return definition.name
     near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
     meant = " or ".join(each.name for each in FAMILIES.get(near or "", ())) or near
-    raise invalid("must be a command name" + (f"; did you mean {meant}?" if meant else ""))
+    raise Invalid("must be a command name" + (f"; did you mean {meant}?" if meant else ""))
 
 
 _plain_name = matching(

@@ -1,38 +1,30 @@
-"""Problems that pydantic found, as sentences for people: key, line, and what is expected."""
+"""Flaws that the checks found, as sentences for people: key, line, and what is expected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
+from supervisor_core.common.section_checks import Flaw, ValidationError, is_section
+from supervisor_core.common.sections import Section
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path, Problem
-from supervisor_core.config.fields import Section, is_section, kind_of
+from supervisor_core.config.fields import kind_of
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import RawConfig, format_path
 from supervisor_core.config.worker_settings import EXAMPLE
 
 _CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
-_KEY = "[key]"  # how pydantic marks an error of a mapping's key
-_LISTS = ("tuple_type", "list_type")
-_SECTIONS = ("model_type", "model_attributes_type", "mapping_type", "dict_type")
 
 
 def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
-    """Every finding, once, with its line."""
-    found = []
-    for detail in error.errors(include_url=False):
-        path = tuple(part for part in detail["loc"] if part != _KEY)
-        found.append((raw.line_of(path), path, _sentence(detail, path)))
-    return found
+    """Every flaw with its line."""
+    return [(raw.line_of(each.place), each.place, _sentence(each)) for each in error.flaws]
 
 
 def keys_of(section: type[Section]) -> tuple[str, ...]:
     """The keys of a section, as they are written."""
-    return tuple(field.alias or name for name, field in section.model_fields.items())
+    return tuple(field.key for field in section.model_fields.values())
 
 
 def sections(annotation: object) -> Iterator[type[Section]]:
@@ -44,20 +36,20 @@ def sections(annotation: object) -> Iterator[type[Section]]:
         yield from sections(argument)
 
 
-def _sentence(detail: ErrorDetails, path: Path) -> str:
-    kind = detail["type"]
-    if kind == "extra_forbidden":
-        return _unknown(path)
-    if kind == "missing":
-        example = f"; example: {EXAMPLE}" if path[-1] == "command" else ""
-        return f"is missing{example}"
-    if kind in _LISTS:
-        return f"must be a list such as [a, b], but is {kind_of(detail['input'])}"
-    if kind in _SECTIONS:
-        return f"must be a section with settings, but is {kind_of(detail['input'])}"
-    if kind == "too_short":
-        return "must not be empty"
-    return detail["msg"] if kind == "said" else "has an invalid value"
+def _sentence(flaw: Flaw) -> str:
+    match flaw.kind:
+        case "extra":
+            return _unknown(flaw.place)
+        case "missing":
+            example = f"; example: {EXAMPLE}" if flaw.place[-1] == "command" else ""
+            return f"is missing{example}"
+        case "list":
+            return f"must be a list such as [a, b], but is {kind_of(flaw.given)}"
+        case "section":
+            return f"must be a section with settings, but is {kind_of(flaw.given)}"
+        case "said":
+            return flaw.text
+    return "has an invalid value"
 
 
 def _unknown(path: Path) -> str:
@@ -86,8 +78,8 @@ def _section_at(path: Path) -> type[Section]:
 
 def places(section: type[Section], path: Path) -> Iterator[Path]:
     """Every setting there is; `ID` and `NAME` stand for the keys that people choose."""
-    for name, field in section.model_fields.items():
-        here = (*path, field.alias or name)
+    for field in section.model_fields.values():
+        here = (*path, field.key)
         yield here
         inner = next(sections(field.annotation), None)
         if inner is not None:

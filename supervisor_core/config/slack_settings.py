@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-
 from supervisor_core.commands.catalog import find
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Section, Span, Thawed, invalid
+from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
+from supervisor_core.common.sections import Field, Section
+from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Span
 from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
 
 DOORS = ("slack", "schedule", "cli", "flag")
@@ -29,7 +29,7 @@ def _refuse_twice(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise invalid(f"names {name} twice (aliases and handlers count as names)")
+            raise Invalid(f"names {name} twice (aliases and handlers count as names)")
         seen.add(name)
 
 
@@ -54,7 +54,7 @@ class AccessSettings(Section):
     approvers: tuple[PersonId, ...] = Field(
         default=(), description="People who can approve commands. They are viewers, too. Guests can't approve."
     )
-    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen, Thawed] = Field(
+    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen] = Field(
         default_factory=dict,
         description="Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a "
         "list grants nothing else.",

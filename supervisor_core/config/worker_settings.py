@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
-
+from supervisor_core.common.section_checks import BeforeValidator, Context, Invalid
+from supervisor_core.common.sections import Field, PrivateAttr, Section, model_validator
 from supervisor_core.common.text import nearest
 from supervisor_core.config.fields import (
     FilePath,
@@ -25,11 +25,8 @@ from supervisor_core.config.fields import (
     Pause,
     ProbeUrl,
     Seconds,
-    Section,
-    Thawed,
     Written,
     folder_of,
-    invalid,
     kind_of,
     matching,
     quotable,
@@ -68,17 +65,17 @@ SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ABRT", "ALRM", "WINCH"
 def _word(value: object) -> str:
     problem = placeholder_fault(value, quote=not isinstance(value, Substituted)) if isinstance(value, str) else None
     if problem:
-        raise invalid(problem)
+        raise Invalid(problem)
     if not isinstance(value, str) or "\0" in value:
-        raise invalid(f"must be text, but is {kind_of(value)}; put it in quotes")
+        raise Invalid(f"must be text, but is {kind_of(value)}; put it in quotes")
     return str(value)
 
 
 def _words(value: object) -> object:
     if isinstance(value, str):
-        raise invalid(f"must be a list, because no shell splits it; example: {EXAMPLE}")
+        raise Invalid(f"must be a list, because no shell splits it; example: {EXAMPLE}")
     if value is None or (isinstance(value, list | tuple) and (not value or not value[0])):
-        raise invalid(f"must not be empty; example: {EXAMPLE}")
+        raise Invalid(f"must not be empty; example: {EXAMPLE}")
     return value
 
 
@@ -87,23 +84,23 @@ def _signal(value: object) -> str:
     if name in SIGNALS:
         return name
     near = nearest(name, SIGNALS) if quotable(value) else None
-    raise invalid(f"must be one of {', '.join(SIGNALS)}" + (f"; did you mean {near}?" if near else ""))
+    raise Invalid(f"must be one of {', '.join(SIGNALS)}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _environment(value: object) -> object:
     if isinstance(value, Mapping):
         for name in value:
             if not name or "=" in str(name) or not str(name).isprintable():
-                raise invalid("has an invalid variable name: empty, or with an equals sign or control character")
+                raise Invalid("has an invalid variable name: empty, or with an equals sign or control character")
     return {} if value is None else value
 
 
-def _python(value: object, info: ValidationInfo) -> str:
+def _python(value: object, context: Context) -> str:
     """An interpreter: a name to be found in PATH, or a path that starts at the folder of the file."""
     text = _LINE(value)
     if "/" not in text and "\\" not in text:
         return text
-    return absolute(folder_of(info), text)
+    return absolute(folder_of(context), text)
 
 
 _LINE = matching(r".+", "the path of a Python interpreter", empty=True)
@@ -138,7 +135,7 @@ class ProbeSettings(Section):
             kinds = [kind for kind in ("http", "tcp", "exec") if kind in given]
             if len(kinds) != 1:
                 found = " and ".join(kinds) or "none of them"
-                raise invalid(f"must have exactly one of http, tcp and exec, but has {found}")
+                raise Invalid(f"must have exactly one of http, tcp and exec, but has {found}")
         return given
 
 
@@ -211,7 +208,7 @@ class WorkerSettings(Section):
     )
     """The settings that take effect without a restart; a change of any other one needs it."""
 
-    python: Annotated[str, BeforeValidator(_python), Kind("path or program")] = Field(
+    python: Annotated[str, BeforeValidator(_python, context=True), Kind("path or program")] = Field(
         default="", description="Python interpreter: `{python}` in commands, and for pip. Empty: the supervisor's own."
     )
     command: Words = Field(
@@ -222,7 +219,7 @@ class WorkerSettings(Section):
         ],
     )
     cwd: FilePath = Field(default=Path(), description="Working directory.")
-    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen, Thawed] = Field(
+    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen] = Field(
         default_factory=dict,
         description="Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, "
         "`LC_*`, `TZ`, `USER`, `LOGNAME` and `TMPDIR`.",

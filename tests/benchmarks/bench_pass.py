@@ -11,7 +11,7 @@ from tests.benchmarks.timing import in_turns, milliseconds
 from tests.support.homes import Home, a_home
 
 FLOOR = "`python -c 'import psutil, yaml, sqlalchemy'`"
-IMPORTS = "`python -c 'import yaml, pydantic'`"
+IMPORTS = "`python -c 'import yaml'`"
 
 FLAGS = 20
 """Passes that have something to do: `pause`, of a worker that is paused already from the second one on."""
@@ -22,7 +22,7 @@ def measure() -> list[Row]:
     script = str(Path(sys.executable).with_name("supervisor"))
     programs = {
         FLOOR: [sys.executable, "-c", "import psutil, yaml, sqlalchemy"],
-        IMPORTS: [sys.executable, "-c", "import yaml, pydantic"],
+        IMPORTS: [sys.executable, "-c", "import yaml"],
         "`supervisor once`": [script, "once"],
         "`python -m supervisor_core`": [sys.executable, "-m", "supervisor_core"],
     }

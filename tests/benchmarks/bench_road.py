@@ -24,7 +24,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, a_home(Path(folder) / "home") as home:
         home.start_daemon()
         home.supervisor("send", "pause", "--wait")
-        imports = ("-c", "import yaml, pydantic, sqlalchemy")
+        imports = ("-c", "import yaml, sqlalchemy")
         send = _timed(lambda: home.supervisor("send", "pause", "--wait"), ROUNDS // 4)
         bare = _timed(lambda: home.supervisor(*imports, program=(sys.executable,)), ROUNDS // 4)
         asked = _timed(lambda: ask(str(home.state_dir), {"do": "status"}), ROUNDS)
@@ -32,7 +32,7 @@ def measure() -> list[Row]:
             row_of("one fsync of a small file", FLOOR, _fsync(home.folder)),
             row_of("a flag, from its rename to its result file", OURS, [_flag(home, n) for n in range(ROUNDS)], FLOOR),
             row_of("a request to the daemon for its status", OURS, asked, FLOOR),
-            row_of("`python -c 'import yaml, pydantic, sqlalchemy'`", BARE, bare),
+            row_of("`python -c 'import yaml, sqlalchemy'`", BARE, bare),
             row_of("`supervisor send … --wait`, the whole program", OURS, send, BARE),
         ]
 

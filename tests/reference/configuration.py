@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import yaml
-from pydantic_core import PydanticUndefined
 
+from supervisor_core.common.sections import UNDEFINED
 from supervisor_core.config.document import MAX_DEPTH, MAX_NODES
 from supervisor_core.config.fields import MONTH, WEEK
 from supervisor_core.config.raw import MAX_BYTES
@@ -54,7 +54,7 @@ def _table(section: SectionPage) -> str:
 def _default(setting: Setting) -> str:
     if setting.field.default is None and "[]" in setting.key:
         return "none"
-    return "required" if setting.default is PydanticUndefined else code(in_yaml(setting.default))
+    return "required" if setting.default is UNDEFINED else code(in_yaml(setting.default))
 
 
 def _description(setting: Setting) -> str:

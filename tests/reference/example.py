@@ -6,9 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
-
+from supervisor_core.common.sections import UNDEFINED, Section
 from supervisor_core.config.models import Settings
 from tests.reference.configuration import in_yaml
 from tests.reference.markdown import fill
@@ -29,7 +27,7 @@ def page() -> str:
     return fill("config.example.yaml", {"settings": "\n".join(_section(Settings)).strip()})
 
 
-def _section(model: type[BaseModel], indent: str = "", path: str = "") -> Iterator[str]:
+def _section(model: type[Section], indent: str = "", path: str = "") -> Iterator[str]:
     for each in settings(model, path):
         if not indent and each.model is not None:
             yield ""
@@ -53,7 +51,7 @@ def _setting(setting: Setting, indent: str) -> Iterator[str]:
         yield f"{indent}{setting.name}: []"
     else:
         value = examples[0] if examples else setting.default
-        if value is PydanticUndefined:
+        if value is UNDEFINED:
             raise ValueError(f"{setting.key} is required: give its Field an example")
         yield f"{indent}{setting.name}: {in_yaml(value)}"
 

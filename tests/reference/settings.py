@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, SecretStr
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
-
+from supervisor_core.common.section_checks import BeforeValidator, SecretStr
+from supervisor_core.common.sections import UNDEFINED, FieldInfo, Section
 from supervisor_core.config.fields import MONTH, TICK, WEEK, Kind, Number, OneOf, SecretUrl
 from supervisor_core.config.models import Settings
 
@@ -30,7 +28,7 @@ class Setting:
     key: str
     """As a reader writes it: `workers.ID.probes[].http`."""
     field: FieldInfo
-    model: type[BaseModel] | None
+    model: type[Section] | None
     """The section that it holds, or that the items of its list are."""
 
     @property
@@ -47,10 +45,10 @@ class Setting:
 
     @property
     def default(self) -> Any:
-        """The default as YAML has it; `PydanticUndefined` for a required setting."""
+        """The default as YAML has it; `UNDEFINED` for a required setting."""
         if self.key == "nas.file_mode":
             return f"{self.field.default:04o}"
-        return _plain(self.field.get_default(call_default_factory=True))
+        return _plain(self.field.get_default())
 
     @property
     def kind(self) -> str:
@@ -66,7 +64,7 @@ class SectionPage:
     settings: tuple[Setting, ...]
 
 
-def sections(model: type[BaseModel] = Settings, path: str = "") -> Iterator[SectionPage]:
+def sections(model: type[Section] = Settings, path: str = "") -> Iterator[SectionPage]:
     """Every section, the outer ones first."""
     found = tuple(settings(model, path))
     yield SectionPage(
@@ -78,11 +76,11 @@ def sections(model: type[BaseModel] = Settings, path: str = "") -> Iterator[Sect
             yield from sections(each.model, f"{each.key}{step}.")
 
 
-def settings(model: type[BaseModel], path: str = "") -> Iterator[Setting]:
+def settings(model: type[Section], path: str = "") -> Iterator[Setting]:
     """The settings directly in a section."""
-    for name, field in model.model_fields.items():
+    for field in model.model_fields.values():
         inner = next(_models(field.annotation), None)
-        yield Setting(f"{path}{field.alias or name}", field, inner)
+        yield Setting(f"{path}{field.key}", field, inner)
 
 
 def kind_of(annotation: Any, metadata: tuple[object, ...] = ()) -> str:
@@ -125,10 +123,10 @@ def _number(number: Number) -> str:
     return f"{unit}, {number.low:,} to {high:,}"
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models(annotation: Any) -> Iterator[type[Section]]:
     """The sections within the type of a setting."""
     if isinstance(annotation, type) and not get_args(annotation):
-        if issubclass(annotation, BaseModel):
+        if issubclass(annotation, Section):
             yield annotation
         return
     for argument in get_args(annotation):
@@ -136,9 +134,9 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _plain(value: Any) -> Any:
-    if value is PydanticUndefined:
+    if value is UNDEFINED:
         return value
-    if isinstance(value, SecretStr | SecretUrl):
+    if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Path):
         return value.as_posix() if value.is_absolute() or value == Path() else f"./{value.as_posix()}"

@@ -22,7 +22,6 @@ SLOW = {
     "git",
     "slack_sdk",
     "slack_bolt",
-    "pydantic",
     "asyncio",
     "psutil",
     "logging",
@@ -32,12 +31,17 @@ SLOW = {
 }
 
 
-def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Path = ROOT) -> set[str]:
-    """The top-level modules that are there after this code ran in a new Python."""
-    program = f"{code}\nimport json, sys\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+def modules_after(code: str, environ: Mapping[str, str] | None = None, folder: Path = ROOT) -> set[str]:
+    """The modules that are there after this code ran in a new Python."""
+    program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))
+
+
+def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Path = ROOT) -> set[str]:
+    """The top-level modules that are there after this code ran in a new Python."""
+    return {name.split(".")[0] for name in modules_after(code, environ, folder)}
 
 
 def test_status_asks_the_daemon_without_importing_anything_slow() -> None:
@@ -68,7 +72,47 @@ def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Pat
         assert home.supervisor("once").returncode == 0
         found = imported_by(run, home.environ, home.folder)
     assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt", "psutil", "asyncio", "requests"} == set()
-    assert "pydantic" in found, "a configuration that became wrong is noticed all the same"
+    assert "yaml" in found, "a configuration that became wrong is noticed all the same"
+
+
+DAEMON = """
+import os, signal
+from supervisor_core.cli import main
+from supervisor_core.daemon import systemd
+systemd.ready = lambda: os.kill(os.getpid(), signal.SIGTERM)
+assert main(["run", "--quiet"]) == 0
+"""
+"""A daemon that ends when it has started."""
+
+NOT_IN_A_DAEMON = (
+    "aiohttp",
+    "alembic",
+    "bot",
+    "git",
+    "http.client",
+    "mako",
+    "psycopg",
+    "pydantic",
+    "pymysql",
+    "requests",
+    "slack_bolt",
+    "slack_sdk",
+    "sqlalchemy.dialects.mysql",
+    "sqlalchemy.dialects.postgresql",
+    "sqlalchemy.ext",
+    "sqlalchemy.orm",
+    "supervisor_core.compatibility",
+    "supervisor_core.doctor",
+    "urllib3",
+)
+"""What a daemon without Slack can do without, also on its first start. SQLAlchemy's ORM alone is 6 MB."""
+
+
+def test_a_daemon_without_slack_creates_its_ledger_and_starts_without_what_it_does_not_use(tmp_path: Path) -> None:
+    with a_home(tmp_path / "home") as home:
+        found = modules_after(DAEMON, home.environ, home.folder)
+        assert (home.state_dir / "ledger.db").exists()
+    assert {name for name in NOT_IN_A_DAEMON if name in found} == set()
 
 
 @pytest.mark.parametrize("name", ["supervisor_core", "bot"])

@@ -9,11 +9,10 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from pydantic import BaseModel, SecretStr
-from pydantic_core import PydanticUndefined
 
+from supervisor_core.common.section_checks import SecretStr
+from supervisor_core.common.sections import UNDEFINED, Section
 from supervisor_core.config.alert_settings import EscalationSettings, Maintenance, QuietHours
-from supervisor_core.config.fields import SecretUrl
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.models import Settings
 from supervisor_core.config.worker_settings import ProbeSettings
@@ -22,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.yaml"
 REFERENCE = ROOT / "docs" / "reference" / "configuration.md"
 ENV_EXAMPLE = ROOT / ".env.example"
-ITEMS: Mapping[str, type[BaseModel]] = {
+ITEMS: Mapping[str, type[Section]] = {
     "probes": ProbeSettings,
     "escalation": EscalationSettings,
     "quiet_hours": QuietHours,
@@ -32,12 +31,12 @@ GIVEN_TO_WORKERS = {"SUPERVISOR_GENERATION"}  # set by us, read by nobody but us
 CHOSEN = {"workers": "ID", "teams": "NAME"}
 
 
-def settings(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tuple[str, Any]]:
+def settings(model: type[Section] = Settings, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting with its default, as a reader writes it: `workers.ID.probes[].http`."""
-    for name, field in model.model_fields.items():
-        here = f"{path}{field.alias or name}"
+    for field in model.model_fields.values():
+        here = f"{path}{field.key}"
         inner = next(sections(field.annotation), None)
-        default = field.get_default(call_default_factory=True)
+        default = field.get_default()
         if inner is None or isinstance(default, tuple):
             yield here, default
         if inner is not None:
@@ -45,10 +44,10 @@ def settings(model: type[BaseModel] = Settings, path: str = "") -> Iterator[tupl
             yield from settings(inner, f"{here}{step}.")
 
 
-def sections(annotation: Any) -> Iterator[type[BaseModel]]:
+def sections(annotation: Any) -> Iterator[type[Section]]:
     """The kinds of sections within the type of a setting."""
     if isinstance(annotation, type) and not get_args(annotation):
-        if issubclass(annotation, BaseModel):
+        if issubclass(annotation, Section):
             yield annotation
         return
     for argument in get_args(annotation):
@@ -57,11 +56,11 @@ def sections(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def written(key: str, default: Any) -> Any:
     """A default as it is written in YAML."""
-    if default is PydanticUndefined:
+    if default is UNDEFINED:
         return "required"
     if key == "nas.file_mode":
         return f"{default:04o}"
-    if isinstance(default, SecretStr | SecretUrl):
+    if isinstance(default, SecretStr):
         return default.get_secret_value()
     if default is None:
         return "none" if "[]" in key else ""

@@ -51,7 +51,9 @@ def test_a_page_has_everything(path: str, words: list[str]) -> None:
 
 
 def test_every_setting_column_and_event_has_a_sentence() -> None:
-    described = {each.key: each.field.description for page in settings.sections() for each in page.settings}
+    described: dict[str, str | None] = {
+        each.key: each.field.description for page in settings.sections() for each in page.settings
+    }
     described |= {f"section {page.key}": page.description for page in settings.sections()}
     for owner in metadata.tables.values():
         described |= {owner.name: owner.info["description"], **{f"{owner.name}.{c.name}": c.doc for c in owner.columns}}
