@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def run_run(options: argparse.Namespace) -> int:
-    """Run the supervisor until it's told to stop."""
+    """Run the supervisor until it's told to stop.
+
+    The garbage collector pauses until the daemon is up: it would look through all that is imported again and again.
+    """
+    import gc
+
+    gc.disable()
     import asyncio
 
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir

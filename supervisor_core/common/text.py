@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 import string
 from collections.abc import Iterable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def storable(text: str) -> str:
@@ -157,4 +159,6 @@ _ALPHABET = string.ascii_lowercase + string.digits
 
 def random_id(letters: int = SHORT_ID) -> str:
     """Lowercase letters and digits; nobody can guess the next one."""
+    import secrets  # late: with its random and hashlib it is a tenth of a quick command
+
     return "".join(secrets.choice(_ALPHABET) for _ in range(letters))

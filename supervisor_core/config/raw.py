@@ -9,7 +9,6 @@ and the parser of YAML only when there is something to parse.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 
@@ -162,6 +161,8 @@ def parse_raw(text: str, label: str, environ: Mapping[str, str] | None = None) -
 
 def text_digest(text: str) -> str:
     """Tells two configuration files apart."""
+    import hashlib  # late: OpenSSL is much of a quick command
+
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -77,6 +78,9 @@ class Daemon:
         about = LogEvent.DAEMON_STARTED.extra(pid=pid)
         log.info("supervisor %s started (pid %d)", agent.supervisor_id, pid, extra=about)
         systemd.ready()
+        if not gc.isenabled():  # paused for the start: what is there now stays, and needn't be looked through again
+            gc.freeze()
+            gc.enable()
         watchdog = asyncio.create_task(systemd.Watchdog().run(stopping, self._services.problem))
         await stopping.wait()
         await watchdog
