@@ -25,25 +25,27 @@ class DaemonThreads:
         self._name = name
         self._limit = limit
         self._calls: deque[Call] = deque()
-        # A `SimpleQueue` may wait forever if it's woken in vain just when its time is up (CPython 3.11).
-        self._turn = threading.Condition()
+        self._lock = threading.Lock()
         self._threads = 0
-        self._idle = 0
+        # The newest is woken first, so that those beyond need end. A `SimpleQueue` would wake them in turn, and may
+        # wait forever if it's woken in vain just when its time is up (CPython 3.11).
+        self._idle: list[threading.Condition] = []
 
     def widen(self, limit: int) -> None:
         """From now on up to so many; it never gets narrower."""
-        with self._turn:
+        with self._lock:
             self._limit = max(self._limit, limit)
 
     def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:  # noqa: ANN401 (whatever `work` takes)
         """Have `work` done in one of the threads, with the caller's context."""
         future: Future[T] = Future()
         context = contextvars.copy_context()
-        with self._turn:
-            if len(self._calls) >= self._idle and self._threads < self._limit:
+        with self._lock:
+            if not self._idle and self._threads < self._limit:
                 self._add_thread()
             self._calls.append((future, lambda: context.run(work, *arguments)))
-            self._turn.notify()
+            if self._idle:
+                self._idle.pop().notify()
         return future
 
     def _add_thread(self) -> None:
@@ -63,14 +65,17 @@ class DaemonThreads:
 
     def _next_call(self) -> Call | None:
         """Wait for a call; None if none comes, and the thread must end."""
-        with self._turn:
-            self._idle += 1
-            self._turn.wait_for(lambda: self._calls, IDLE_SECONDS)
-            self._idle -= 1
-            if self._calls:
-                return self._calls.popleft()
-            self._threads -= 1
-            return None
+        with self._lock:
+            while not self._calls:
+                turn = threading.Condition(self._lock)
+                self._idle.append(turn)
+                turn.wait(IDLE_SECONDS)
+                if turn in self._idle:  # nobody woke it
+                    self._idle.remove(turn)
+                    if not self._calls:
+                        self._threads -= 1
+                        return None
+            return self._calls.popleft()
 
 
 def _run(future: Future[Any], work: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""A pool of daemon threads where the system refuses another thread."""
+"""A pool of daemon threads: where the system refuses another one, and when one ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import NoReturn
 
 import pytest
 
+from supervisor_core.common import threads
 from supervisor_core.common.threads import DaemonThreads
+from tests.support.waiting import wait_until
 
 SOON = 5.0
 
@@ -35,3 +37,16 @@ def test_without_another_thread_a_call_waits_for_those_there_are(monkeypatch: py
     go.set()
     assert first.result(SOON)
     assert second.result(SOON) == 7
+
+
+def test_threads_beyond_what_is_needed_end_although_calls_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.3)
+    pool, together = DaemonThreads("few", 4), threading.Barrier(4)
+    for future in [pool.submit(together.wait) for _ in range(4)]:
+        future.result()
+
+    def remaining() -> int:
+        pool.submit(int).result()
+        return sum(thread.name == "few" for thread in threading.enumerate())
+
+    wait_until(lambda: remaining() == 1, 10, "three of the four ended")
