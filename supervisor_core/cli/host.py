@@ -10,7 +10,6 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import parse_since
-from supervisor_core.config import last_good
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ _warned: set[str] = set()
 
 def load_config(path: str | None) -> SupervisorConfig:
     """The configuration; while its file is broken, the last good one with a warning."""
+    from supervisor_core.config import last_good
+
     config, problem = last_good.load_or_last_good(path)
     warn_of_config(problem)
     return config
@@ -33,6 +34,8 @@ def load_config(path: str | None) -> SupervisorConfig:
 
 def read_config(path: str | None) -> RawConfig:
     """The same for the raw configuration, which is quick."""
+    from supervisor_core.config import last_good
+
     raw, problem = last_good.read_or_last_good(path)
     warn_of_config(problem)
     return raw
