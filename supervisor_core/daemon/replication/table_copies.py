@@ -28,7 +28,7 @@ from supervisor_core.storage import replication_progress, tables
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit import search as audit_rows
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.search import affected_between
+from supervisor_core.storage.audit.names import affected_between
 from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.tables import approvals, audit_log, votes
 from supervisor_core.workers.health import SKEW_SECONDS

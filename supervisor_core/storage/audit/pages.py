@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from supervisor_core.storage.audit.chain import damage_of
+from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers
 from supervisor_core.storage.audit.search import (
-    LARGEST_ID,
     AuditFilter,
     Row,
     RowPosition,
-    affected_workers,
-    find_actors,
     find_rows,
     format_row,
     matches_action,
     position_of,
     sort_rows,
+    with_actors,
 )
 from supervisor_core.storage.audit.trail import TrailEntry, damaged_entry, entry_of
 from supervisor_core.storage.tables import audit_log, audit_workers
@@ -55,6 +54,7 @@ def page(
     connection: Connection, wanted: AuditFilter, size: int, beside: RowPosition | None = None, *, newer: bool = False
 ) -> Page:
     """The newest entries that fit; with `beside`, those that follow this one, or with `newer` precede it."""
+    wanted = with_actors(connection, wanted)
     entries, more = _entries(connection, wanted, size, beside, newer=newer)
     if beside is not None and len(entries) < (size if newer else 1):  # the top is reached, or there is no such place
         return page(connection, wanted, size)
@@ -67,30 +67,47 @@ def _entries(
     connection: Connection, wanted: AuditFilter, size: int, beside: RowPosition | None, *, newer: bool
 ) -> tuple[list[TrailEntry], bool]:
     """Up to `size` entries in this direction, and whether more follow."""
-    entries: list[TrailEntry] = []
-    looked, fits = 0, _row_filter(connection, wanted)
-    while looked < LOOKED_THROUGH:
+    shown: list[_Shown] = []
+    looked, more = 0, True
+    while looked < LOOKED_THROUGH and len(shown) <= size:
         rows = find_rows(connection, replace(wanted, limit=AT_ONCE), beside, newer=newer)
         looked += len(rows)
-        damages = [damage_of(row) for row in rows]
-        tasks = {row["task_id"] for row, damaged in zip(rows, damages, strict=True) if not damaged}
-        families = {task: _task_rows(connection, task, wanted) for task in tasks if task}
-        for row, damaged in zip(rows, damages, strict=True):
-            siblings = () if damaged else families.get(row["task_id"], ())
-            if not damaged and not _stands_for(row, siblings, fits):
-                continue
-            if len(entries) == size:
-                return entries, True
-            if damaged:
-                entries.append(_damaged_entry(row))
-                continue
-            affected = affected_workers(connection, [_key(each) for each in (*siblings, row)])
-            merged = {worker: role for roles in affected.values() for worker, role in roles.items()}
-            entries.append(entry_of(row, details_of(row), siblings, merged, wanted.about))
+        shown += _shown(connection, rows, wanted)
         if len(rows) < AT_ONCE:
-            return entries, False
+            more = False
+            break
         beside = position_of(rows[-1])
-    return entries, True
+    more = more or len(shown) > size
+    shown = shown[:size]
+    places = {_key(each) for row, siblings, damaged in shown if not damaged for each in (*siblings, row)}
+    affected = affected_workers(connection, places)
+    return [_entry(each, affected, wanted) for each in shown], more
+
+
+_Shown = tuple[Row, Sequence[Row], str]
+"""A row that stands for its command, all rows of that command, and its damage."""
+
+
+def _shown(connection: Connection, rows: Sequence[Row], wanted: AuditFilter) -> list[_Shown]:
+    """Those of these rows that stand for their command, and the damaged ones."""
+    damages = [damage_of(row) for row in rows]
+    tasks = {row["task_id"] for row, damaged in zip(rows, damages, strict=True) if row["task_id"] and not damaged}
+    families = _rows_by_task(connection, tasks, wanted)
+    found: list[_Shown] = []
+    for row, damaged in zip(rows, damages, strict=True):
+        siblings = () if damaged else families.get(row["task_id"], ())
+        if damaged or _stands_for(row, siblings, wanted):
+            found.append((row, siblings, damaged))
+    return found
+
+
+def _entry(shown: _Shown, affected: Mapping[tuple[str, int], Mapping[str, str]], wanted: AuditFilter) -> TrailEntry:
+    row, siblings, damaged = shown
+    if damaged:
+        return _damaged_entry(row)
+    places = map(_key, (*siblings, row))
+    merged = {worker: role for place in places for worker, role in affected.get(place, {}).items()}
+    return entry_of(row, details_of(row), siblings, merged, wanted.about)
 
 
 def details_of(row: Row) -> Mapping[str, Any]:
@@ -110,13 +127,21 @@ def _damaged_entry(row: Row) -> TrailEntry:
     return damaged_entry(told, row["audit_id"] if has_place else None, row["created_at"])
 
 
-def _task_rows(connection: Connection, task_id: str, wanted: AuditFilter) -> Sequence[Row]:
-    """The unaltered rows of one command, newest first, each with whether it matches the filter."""
+def _rows_by_task(connection: Connection, tasks: Collection[str], wanted: AuditFilter) -> dict[str, Sequence[Row]]:
+    """The unaltered rows of each of these commands, newest first, each with whether it matches the filter."""
     told: list[Any] = [audit_log, matches_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
     told += [_affects(wanted).label(AFFECTS)] if wanted.about else []
-    query = select(*told).where(audit_log.c.task_id == task_id)
-    rows = connection.execute(query.order_by(audit_log.c.created_at.desc()).limit(OF_ONE_COMMAND)).mappings()
-    return sort_rows(dict(row) for row in rows if not damage_of(dict(row)))
+    query = select(*told).where(audit_log.c.task_id.in_(bindparam("tasks", expanding=True)))
+    few = query.limit(OF_ONE_COMMAND)
+    rows = connection.execute(few, {"tasks": list(tasks)}).mappings().all() if tasks else []
+    if len(rows) == OF_ONE_COMMAND:  # perhaps not all of them
+        newest = query.order_by(audit_log.c.created_at.desc()).limit(OF_ONE_COMMAND)
+        rows = [row for task in tasks for row in connection.execute(newest, {"tasks": [task]}).mappings()]
+    found: dict[str, list[Row]] = {}
+    for row in sort_rows(map(dict, rows)):
+        if not damage_of(row):
+            found.setdefault(row["task_id"], []).append(row)
+    return {**found}
 
 
 def _affects(wanted: AuditFilter) -> ColumnElement[bool]:
@@ -129,21 +154,16 @@ def _key(row: Row) -> tuple[str, int]:
     return str(row["supervisor_id"]), int(row["audit_id"])
 
 
-def _stands_for(row: Row, siblings: Sequence[Row], fits: Callable[[Row], bool]) -> bool:
+def _stands_for(row: Row, siblings: Sequence[Row], wanted: AuditFilter) -> bool:
     """True for the newest row of its command that fits: the command is shown in its place."""
-    newest = next((each for each in siblings if fits(each)), row)
+    newest = next((each for each in siblings if _fits(each, wanted)), row)
     return position_of(newest) == position_of(row)
 
 
-def _row_filter(connection: Connection, wanted: AuditFilter) -> Callable[[Row], bool]:
-    actors = find_actors(connection, wanted.issuer) if wanted.issuer else None
-
-    def fits(row: Row) -> bool:
-        return (
-            (actors is None or row["actor"] in actors)
-            and (not wanted.about or row["target_id"] in wanted.about or row[AFFECTS])
-            and (not wanted.action or row[OF_ACTION])
-            and (not wanted.since or row["created_at"] >= wanted.since)
-        )
-
-    return fits
+def _fits(row: Row, wanted: AuditFilter) -> bool:
+    return (
+        (wanted.actors is None or row["actor"] in wanted.actors)
+        and (not wanted.about or row["target_id"] in wanted.about or row[AFFECTS])
+        and (not wanted.action or row[OF_ACTION])
+        and (not wanted.since or row["created_at"] >= wanted.since)
+    )

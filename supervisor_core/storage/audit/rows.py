@@ -15,7 +15,8 @@ from sqlalchemy import Connection, insert, select
 
 from supervisor_core.common.text import canonical_json, storable
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
-from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, has_number, index_workers, search
+from supervisor_core.storage.audit.names import index_workers
+from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, has_number, search
 from supervisor_core.storage.tables import audit_anchors, audit_log
 
 COLUMNS = tuple(column.name for column in audit_log.columns)

@@ -2,33 +2,46 @@
 
 Rows are shown as stored, however damaged. An index finds a row by each worker that it affected beside its target; the
 row's own details, which its hash covers, say the same.
+
+Most of the time of a search is the making of statements, not the database's. So there are few of them, whatever is
+wanted: a look at the newest rows first, then one statement for each of several values, made once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Text, and_, cast, func, insert, literal, or_, select, tuple_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.labels import Affected
 from supervisor_core.common.text import is_plain
 from supervisor_core.common.times import since_moment, to_text
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.trail import DECIDING, TELLING, action_of
-from supervisor_core.storage.tables import audit_log, audit_workers, jobs
+from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, find_actors, newest_by_worker
+from supervisor_core.storage.audit.trail import TELLING, action_of
+from supervisor_core.storage.tables import audit_log, audit_workers
 
 Row = dict[str, Any]
 
 DAMAGED = "damaged"
 """The key under which a row that was altered says what's wrong with it. Other rows lack the key."""
-
-LARGEST_ID = 2**53 - 1
-"""No trail has that many rows: somebody wrote a larger number."""
 
 LONGEST_CELL = 2_000
 """Characters of a cell of a damaged row, which may hold a gigabyte."""
@@ -74,53 +87,6 @@ def _cell_text(name: str, value: object) -> Any:  # noqa: ANN401
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
-MOST = 1000
-"""Workers of one row. A larger fleet on one checkout is found by the named worker alone."""
-
-_AT_ONCE = 200
-
-
-def index_workers(
-    connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
-) -> None:
-    """Index the row under these workers, except those with a row of their own for the same command."""
-    if not affected:
-        return
-    named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id else None
-    own = set(connection.execute(named).scalars()) if named is not None else set()
-    key = {"supervisor_id": supervisor_id, "audit_id": audit_id, "created_at": at}
-    rows = [{**key, "worker_id": each, "role": role} for each, role in affected.items() if each not in own]
-    if rows:
-        connection.execute(insert(audit_workers), rows[:MOST])
-
-
-def affected_workers(
-    connection: Connection, places: Iterable[tuple[Any, Any]]
-) -> dict[tuple[str, int], dict[str, str]]:
-    """The workers that these rows affected, with their roles."""
-    found: dict[tuple[str, int], dict[str, str]] = {}
-    key = tuple_(audit_workers.c.supervisor_id, audit_workers.c.audit_id)
-    wanted = sorted({place for place in places if _is_whole(place)})
-    for begin in range(0, len(wanted), _AT_ONCE):
-        query = select(audit_workers).where(key.in_(wanted[begin : begin + _AT_ONCE]))
-        for row in connection.execute(query).mappings():
-            found.setdefault((row["supervisor_id"], row["audit_id"]), {})[row["worker_id"]] = row["role"]
-    return found
-
-
-def _is_whole(place: tuple[Any, Any]) -> bool:
-    """True for a place that a row can have: an altered one may hold anything."""
-    host, number = place
-    return isinstance(host, str) and is_plain(host) and type(number) is int and 0 < number <= LARGEST_ID
-
-
-def affected_between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The affected workers of consecutive rows of a chain."""
-    number, first, last = audit_workers.c.audit_id, rows[0]["audit_id"], rows[-1]["audit_id"]
-    mine = (audit_workers.c.supervisor_id == chain, number >= first, number <= last)
-    return [dict(row) for row in connection.execute(select(audit_workers).where(*mine)).mappings()]
-
-
 Columns = ReadOnlyColumnCollection[str, Column[Any]]
 """The columns of the trail, or of the workers that its rows affected. Both have the time, the host and the row."""
 
@@ -129,6 +95,9 @@ AFFECTED = "affected"
 
 MOST_COUNTED = 200_000
 """Entries of an index that are counted to find the narrowest: that many take some ten milliseconds."""
+
+NEWEST = 1000
+"""Rows in which several values are looked for together, before each of them is by its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +115,8 @@ class AuditFilter:
     """One of these, where several are meant."""
     target_type: str | None = None
     """A worker may have the name of its supervisor."""
+    actors: tuple[str, ...] | None = None
+    """The actors that the issuer can mean, once they are known."""
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -193,70 +164,114 @@ def find_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The same rows as stored. A row is about its target and about each other worker that it affected."""
+    wanted = with_actors(connection, wanted)
     rows = _matching_rows(connection, wanted, beside, newer=newer)
     if wanted.about and wanted.target_type in (None, "worker"):
-        unique = {position_of(row): row for row in (*rows, *_affecting_rows(connection, wanted, beside, newer=newer))}
-        rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
+        others = _affecting_rows(connection, wanted, beside, rows, newer=newer)
+        if others:
+            unique = {position_of(row): row for row in (*rows, *others)}
+            rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
     return rows
+
+
+def with_actors(connection: Connection, wanted: AuditFilter) -> AuditFilter:
+    """The same search, with the actors that its issuer can mean."""
+    if not wanted.issuer or wanted.actors is not None:
+        return wanted
+    return replace(wanted, actors=tuple(find_actors(connection, wanted.issuer)))
 
 
 def _affecting_rows(
-    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool
+    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, direct: Sequence[Row], *, newer: bool
 ) -> list[Row]:
-    """The rows that fit and affected one of the wanted workers beside their target."""
+    """The rows that fit and affected one of the wanted workers beside their target; not those after all direct ones."""
+    newest = newest_by_worker(connection)
+    bound = direct[-1]["created_at"] if len(direct) == wanted.limit and not newer else None
+    oldest = bound if isinstance(bound, datetime) else wanted.since
+    workers = [name for name in wanted.about if name in newest and (oldest is None or newest[name] >= oldest)]
+    if not workers:
+        return []
     each = audit_workers.c
-    these: list[ColumnElement[bool]] = [each.created_at >= wanted.since] if wanted.since else []
+    these: list[ColumnElement[bool]] = [each.created_at >= oldest] if oldest else []
+    these += [each.created_at >= wanted.since] if wanted.since else []
     these += _beyond(beside, newer=newer, columns=each) if beside else ()
-    these += [func.coalesce(column, "").in_(values) for column, values in _filters(connection, wanted, about=False)]
+    these += [_is_one(column, values) for column, values in _filters(wanted, about=False)]
     these += [matches_action(wanted)] if wanted.command else []
     same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
     query = select(audit_log).join(audit_workers, same).order_by(*_order(newer=newer, columns=each))
-    rows: list[Row] = []
-    for worker in wanted.about:
-        looked = connection.execute(query.where(each.worker_id == worker, *these).limit(wanted.limit)).mappings()
-        rows += [dict(row) for row in looked]
-    return rows
+    query = query.where(each.worker_id == bindparam("value"), *these).limit(wanted.limit)
+    return [row for worker in workers for row in _rows(connection, query, value=worker)]
 
 
 def _matching_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool
 ) -> list[Row]:
     """The rows that fit by their own columns."""
-    when: list[ColumnElement[bool]] = [audit_log.c.created_at >= wanted.since] if wanted.since else []
-    when += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
-    when += _beyond(beside, newer=newer) if beside else ()
-    narrow = _filters(connection, wanted)
+    when = [*_since(wanted), *(_beyond(beside, newer=newer) if beside else ())]
+    narrow = _filters(wanted)
     walked = _narrowest(connection, narrow, when)
-    others: list[ColumnElement[bool]] = [
-        func.coalesce(column, "").in_(values) for column, values in narrow if column is not walked
-    ]
+    others = [_is_one(column, values) for column, values in narrow if column is not walked]
     others += [matches_action(wanted)] if wanted.command else []
-    values: Sequence[str | None] = next((values for column, values in narrow if column is walked), [None])
+    others += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
+    query = select(audit_log).where(and_(True, *others, *when)).order_by(*_order(newer=newer)).limit(wanted.limit)
+    if walked is None:
+        return _rows(connection, query)
+    values = next(values for column, values in narrow if column is walked)
+    if len(values) > 1:
+        times = [*_since(wanted), *(_beyond(beside, newer=newer)[:1] if beside else ())]
+        together = query.where(_is_one(walked, values))
+        rows, complete = _among_nearest(connection, together, wanted.limit, times, newer=newer)
+        if complete:
+            return rows
+    return _by_value(connection, query, walked, values, wanted.limit, newer=newer)
+
+
+def _since(wanted: AuditFilter) -> tuple[ColumnElement[bool], ...]:
+    return (audit_log.c.created_at >= wanted.since,) if wanted.since else ()
+
+
+def _among_nearest(
+    connection: Connection, query: Select[Any], limit: int, times: Sequence[ColumnElement[bool]], *, newer: bool
+) -> tuple[list[Row], bool]:
+    """The matches of a query among the rows that come first by their time, and whether these are the first matches.
+    `times` are its conditions that an index of times answers."""
+    at = audit_log.c.created_at
+    first = select(at).where(and_(True, *times)).order_by(at.asc() if newer else at.desc())
+    end = connection.execute(first.limit(1).offset(NEWEST)).scalar()
+    if end is not None and not isinstance(end, datetime):
+        return [], False  # an altered row: nothing can be compared with its time
+    rows = _rows(connection, query if end is None else query.where(at <= end if newer else at >= end))
+    return rows, end is None or len(rows) == limit
+
+
+def _by_value(
+    connection: Connection, query: Select[Any], walked: Column[str], values: Sequence[str], limit: int, *, newer: bool
+) -> list[Row]:
+    """The first matches of a query for each of several values.
+
+    One look for each, so that the index has its rows in order: those of several would have to be sorted.
+    """
+    at = audit_log.c.created_at
+    each = query.where(walked == bindparam("value"))
+    bounded = each.where(at <= bindparam("moment") if newer else at >= bindparam("moment"))
     rows: list[Row] = []
-    # One look for each value, so that the index has its rows in order: those of several would have to be sorted.
     for value in values:
-        these = [] if walked is None else [walked == value]
-        these += _before(rows[-1], newer=newer) if len(rows) == wanted.limit else []
-        query = select(audit_log).where(and_(True, *these, *others, *when))
-        looked = connection.execute(query.order_by(*_order(newer=newer)).limit(wanted.limit)).mappings()
-        rows += [dict(row) for row in looked]
-        rows = sort_rows(rows, newer=newer)[: wanted.limit]
+        last = rows[-1]["created_at"] if len(rows) == limit else None
+        if isinstance(last, datetime):
+            rows += _rows(connection, bounded, value=value, moment=last)
+        else:
+            rows += _rows(connection, each, value=value)
+        rows = sort_rows(rows, newer=newer)[:limit] if len(values) > 1 else rows
     return rows
 
 
-def find_actors(connection: Connection, who: str) -> list[str]:
-    """The actors that this text can mean: the actor (`cli:anna`), its last part (`anna`, `U0OPER`), or the name in the
-    newest labelled row. A Slack id is never taken as a name."""
-    named = _actors_with_names(connection)
-    of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
-    if of_slack:
-        return of_slack
-    lowered = who.lower()
-    return [
-        actor
-        for actor, label in named.items()
-        if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
-    ]
+def _rows(connection: Connection, query: Select[Any], **parameters: Any) -> list[Row]:  # noqa: ANN401
+    return [dict(row) for row in connection.execute(query, parameters).mappings()]
+
+
+def _is_one(column: Column[str], values: Sequence[str]) -> ColumnElement[bool]:
+    """The condition that the column has one of these values, in a form that no planner takes for a use of an index."""
+    return func.coalesce(column, "").in_(values)
 
 
 def matches_action(wanted: AuditFilter) -> ColumnElement[bool]:
@@ -297,37 +312,11 @@ def position_of(row: Row) -> RowPosition:
     return RowPosition(row["supervisor_id"], row["audit_id"])
 
 
-def _actors_with_names(connection: Connection) -> dict[str, str]:
-    """All actors there are, each with its newest label. The index is walked from one to the next, however many rows
-    each of them has."""
-    actor, label = audit_log.c.actor, audit_log.c.label
-    walk = select(func.min(actor).label("actor")).cte("walk", recursive=True)
-    after = select(func.min(actor)).where(actor > walk.c.actor).correlate(walk).scalar_subquery()
-    walk = walk.union_all(select(after).where(walk.c.actor.is_not(None)))
-    newest = (
-        select(label)
-        .where(actor == walk.c.actor, label.is_not(None), audit_log.c.action.not_in(DECIDING))
-        .order_by(audit_log.c.created_at.desc())
-        .limit(1)
-        .correlate(walk)
-        .scalar_subquery()
-    )
-    rows = connection.execute(select(walk.c.actor, newest).where(walk.c.actor.is_not(None)))
-    # An altered cell is nobody's name.
-    return {
-        name: called if isinstance(called, str) and is_plain(called) else ""
-        for name, called in rows
-        if isinstance(name, str) and is_plain(name)
-    }
-
-
-def _filters(
-    connection: Connection, wanted: AuditFilter, *, about: bool = True
-) -> list[tuple[Column[str], Sequence[str]]]:
+def _filters(wanted: AuditFilter, *, about: bool = True) -> list[tuple[Column[str], Sequence[str]]]:
     """The columns with their wanted values; a column without any value has no row."""
     filters: list[tuple[Column[str], Sequence[str]]] = []
     if wanted.issuer:
-        filters.append((audit_log.c.actor, find_actors(connection, wanted.issuer)))
+        filters.append((audit_log.c.actor, wanted.actors or ()))
     if wanted.about and about:
         filters.append((audit_log.c.target_id, wanted.about))
     if wanted.action:
@@ -360,14 +349,6 @@ def _narrowest(
 def _order(*, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[Any], ...]:
     at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
     return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
-
-
-def _before(last: Row, *, newer: bool) -> list[ColumnElement[bool]]:
-    """The condition that excludes rows after this one, the last of the wanted number."""
-    at, moment = audit_log.c.created_at, last["created_at"]
-    if not isinstance(moment, datetime):
-        return []
-    return [at <= moment if newer else at >= moment]
 
 
 def _beyond(beside: RowPosition, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:

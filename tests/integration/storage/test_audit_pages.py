@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
+from supervisor_core.storage.audit import pages
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.audit.pages import AT_ONCE, Page, page
-from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
+from supervisor_core.storage.audit.search import NEWEST, AuditFilter, RowPosition, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.sampling import rounds
@@ -244,7 +246,7 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
         asked: list[tuple[str, Any]] = []
 
         def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-            if "task_id = ?" not in statement:  # the rows of one command are few
+            if "task_id IN" not in statement:  # the rows of one command are few
                 asked.append((statement, parameters))
 
         event.listen(connection, "before_cursor_execute", note)
@@ -259,3 +261,28 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
             ledger.read(partial(explained, question=question))
     assert [plan for plan in plans if plan.startswith("SCAN audit_log_t") and "INDEX" not in plan] == []
     assert "USE TEMP B-TREE FOR ORDER BY" not in plans
+
+
+def test_rows_of_several_targets_are_the_newest_also_where_they_are_rare(tmp_path: Path) -> None:
+    wanted = AuditFilter(targets=("Worker013", "Worker026", "Worker999"), since=datetime(2025, 2, 1, tzinfo=UTC))
+    with a_long_trail(tmp_path, 2 * NEWEST) as ledger:
+        every = ledger.read(lambda connection: search(connection, AuditFilter(limit=9999)))
+        fitting = [row for row in every if row["target_id"] in wanted.targets and row["created_at"] >= "2025-02-01"]
+        for limit in (2, 15, 50):
+            asked = replace(wanted, limit=limit)
+            found = ledger.read(lambda connection, asked=asked: search(connection, asked))  # type: ignore[misc]
+            assert found == fitting[:limit]
+            place = RowPosition(HOST, found[-1]["audit_id"])
+            back = ledger.read(lambda c, asked=asked, place=place: search(c, asked, place, newer=True))  # type: ignore[misc]
+            assert back == found[-2::-1]
+
+
+def test_a_command_with_more_rows_than_are_counted_keeps_the_newest(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "OF_ONE_COMMAND", 20)
+    many = [AuditEntry(ANNA, "PAUSE", f"W{number}", task_id="all") for number in range(25)]
+    put(ledger, AuditEntry(ANNA, "RESUME", "North", task_id="before"), *many)
+    shown = look(ledger, size=1).entries[0]
+    assert (shown.command, shown.outcome) == ("pause", "succeeded on all 20")
+    assert shown.about.startswith("W5, W6, W7 and")

@@ -1,0 +1,114 @@
+"""The names in the audit trail, by its indexes: its actors, and the workers that a row affected besides its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, tuple_
+
+from supervisor_core.commands.labels import Affected
+from supervisor_core.common.text import is_plain
+from supervisor_core.storage.audit.trail import DECIDING
+from supervisor_core.storage.tables import audit_log, audit_workers, jobs
+
+LARGEST_ID = 2**53 - 1
+"""No trail has that many rows: somebody wrote a larger number."""
+
+MOST = 1000
+"""Workers of one row. A larger fleet on one checkout is found by the named worker alone."""
+
+_AT_ONCE = 200
+
+
+def index_workers(
+    connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
+) -> None:
+    """Index the row under these workers, except those with a row of their own for the same command."""
+    if not affected:
+        return
+    named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id else None
+    own = set(connection.execute(named).scalars()) if named is not None else set()
+    key = {"supervisor_id": supervisor_id, "audit_id": audit_id, "created_at": at}
+    rows = [{**key, "worker_id": each, "role": role} for each, role in affected.items() if each not in own]
+    if rows:
+        connection.execute(insert(audit_workers), rows[:MOST])
+
+
+def affected_workers(
+    connection: Connection, places: Iterable[tuple[Any, Any]]
+) -> dict[tuple[str, int], dict[str, str]]:
+    """The workers that these rows affected, with their roles."""
+    found: dict[tuple[str, int], dict[str, str]] = {}
+    key = tuple_(audit_workers.c.supervisor_id, audit_workers.c.audit_id)
+    wanted = sorted({place for place in places if _is_whole(place)})
+    for begin in range(0, len(wanted), _AT_ONCE):
+        query = select(audit_workers).where(key.in_(wanted[begin : begin + _AT_ONCE]))
+        for row in connection.execute(query).mappings():
+            found.setdefault((row["supervisor_id"], row["audit_id"]), {})[row["worker_id"]] = row["role"]
+    return found
+
+
+def _is_whole(place: tuple[Any, Any]) -> bool:
+    """True for a place that a row can have: an altered one may hold anything."""
+    host, number = place
+    return isinstance(host, str) and is_plain(host) and type(number) is int and 0 < number <= LARGEST_ID
+
+
+def affected_between(connection: Connection, chain: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The affected workers of consecutive rows of a chain."""
+    number, first, last = audit_workers.c.audit_id, rows[0]["audit_id"], rows[-1]["audit_id"]
+    mine = (audit_workers.c.supervisor_id == chain, number >= first, number <= last)
+    return [dict(row) for row in connection.execute(select(audit_workers).where(*mine)).mappings()]
+
+
+def newest_by_worker(connection: Connection) -> dict[str, datetime]:
+    """The time of the newest row that affected each worker. The index is walked from one worker to the next, however
+    many rows each of them has."""
+    worker, at = audit_workers.c.worker_id, audit_workers.c.created_at
+    walk = select(func.min(worker).label("worker_id")).cte("walk", recursive=True)
+    after = select(func.min(worker)).where(worker > walk.c.worker_id).correlate(walk).scalar_subquery()
+    walk = walk.union_all(select(after).where(walk.c.worker_id.is_not(None)))
+    newest = select(func.max(at)).where(worker == walk.c.worker_id).correlate(walk).scalar_subquery()
+    rows = connection.execute(select(walk.c.worker_id, newest).where(walk.c.worker_id.is_not(None)))
+    return {name: moment for name, moment in rows if moment is not None}
+
+
+def find_actors(connection: Connection, who: str) -> list[str]:
+    """The actors that this text can mean: the actor (`cli:anna`), its last part (`anna`, `U0OPER`), or the name in the
+    newest labelled row. A Slack id is never taken as a name."""
+    named = _actors_with_names(connection)
+    of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
+    if of_slack:
+        return of_slack
+    lowered = who.lower()
+    return [
+        actor
+        for actor, label in named.items()
+        if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
+    ]
+
+
+def _actors_with_names(connection: Connection) -> dict[str, str]:
+    """All actors there are, each with its newest label. The index is walked from one to the next, however many rows
+    each of them has."""
+    actor, label = audit_log.c.actor, audit_log.c.label
+    walk = select(func.min(actor).label("actor")).cte("walk", recursive=True)
+    after = select(func.min(actor)).where(actor > walk.c.actor).correlate(walk).scalar_subquery()
+    walk = walk.union_all(select(after).where(walk.c.actor.is_not(None)))
+    newest = (
+        select(label)
+        .where(actor == walk.c.actor, label.is_not(None), audit_log.c.action.not_in(DECIDING))
+        .order_by(audit_log.c.created_at.desc())
+        .limit(1)
+        .correlate(walk)
+        .scalar_subquery()
+    )
+    rows = connection.execute(select(walk.c.actor, newest).where(walk.c.actor.is_not(None)))
+    # An altered cell is nobody's name.
+    return {
+        name: called if isinstance(called, str) and is_plain(called) else ""
+        for name, called in rows
+        if isinstance(name, str) and is_plain(name)
+    }
