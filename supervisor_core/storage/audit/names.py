@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, tuple_
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from supervisor_core.commands.labels import Affected
 from supervisor_core.common.text import is_plain
@@ -41,12 +41,18 @@ def affected_workers(
 ) -> dict[tuple[str, int], dict[str, str]]:
     """The workers that these rows affected, with their roles."""
     found: dict[tuple[str, int], dict[str, str]] = {}
-    key = tuple_(audit_workers.c.supervisor_id, audit_workers.c.audit_id)
-    wanted = sorted({place for place in places if _is_whole(place)})
-    for begin in range(0, len(wanted), _AT_ONCE):
-        query = select(audit_workers).where(key.in_(wanted[begin : begin + _AT_ONCE]))
-        for row in connection.execute(query).mappings():
-            found.setdefault((row["supervisor_id"], row["audit_id"]), {})[row["worker_id"]] = row["role"]
+    by_host: dict[str, list[int]] = {}
+    for host, number in sorted({place for place in places if _is_whole(place)}):
+        by_host.setdefault(host, []).append(number)
+    each = audit_workers.c
+    query = select(each.audit_id, each.worker_id, each.role).where(
+        each.supervisor_id == bindparam("host"), each.audit_id.in_(bindparam("numbers", expanding=True))
+    )
+    for host, numbers in by_host.items():
+        for begin in range(0, len(numbers), _AT_ONCE):
+            asked = {"host": host, "numbers": numbers[begin : begin + _AT_ONCE]}
+            for number, worker, role in connection.execute(query, asked):
+                found.setdefault((host, number), {})[worker] = role
     return found
 
 

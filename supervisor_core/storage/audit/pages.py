@@ -92,7 +92,8 @@ def _shown(connection: Connection, rows: Sequence[Row], wanted: AuditFilter) -> 
     """Those of these rows that stand for their command, and the damaged ones."""
     damages = [damage_of(row) for row in rows]
     tasks = {row["task_id"] for row, damaged in zip(rows, damages, strict=True) if row["task_id"] and not damaged}
-    families = _rows_by_task(connection, tasks, wanted)
+    known = {position_of(row): damaged for row, damaged in zip(rows, damages, strict=True)}
+    families = _rows_by_task(connection, tasks, wanted, known)
     found: list[_Shown] = []
     for row, damaged in zip(rows, damages, strict=True):
         siblings = () if damaged else families.get(row["task_id"], ())
@@ -127,8 +128,11 @@ def _damaged_entry(row: Row) -> TrailEntry:
     return damaged_entry(told, row["audit_id"] if has_place else None, row["created_at"])
 
 
-def _rows_by_task(connection: Connection, tasks: Collection[str], wanted: AuditFilter) -> dict[str, Sequence[Row]]:
-    """The unaltered rows of each of these commands, newest first, each with whether it matches the filter."""
+def _rows_by_task(
+    connection: Connection, tasks: Collection[str], wanted: AuditFilter, known: Mapping[RowPosition, str]
+) -> dict[str, Sequence[Row]]:
+    """The unaltered rows of each of these commands, newest first, each with whether it matches the filter. `known` are
+    the damages of the rows that were examined."""
     told: list[Any] = [audit_log, matches_action(wanted).label(OF_ACTION)] if wanted.action else [audit_log]
     told += [_affects(wanted).label(AFFECTS)] if wanted.about else []
     query = select(*told).where(audit_log.c.task_id.in_(bindparam("tasks", expanding=True)))
@@ -139,7 +143,8 @@ def _rows_by_task(connection: Connection, tasks: Collection[str], wanted: AuditF
         rows = [row for task in tasks for row in connection.execute(newest, {"tasks": [task]}).mappings()]
     found: dict[str, list[Row]] = {}
     for row in sort_rows(map(dict, rows)):
-        if not damage_of(row):
+        damaged = known.get(position_of(row))
+        if not (damage_of(row) if damaged is None else damaged):
             found.setdefault(row["task_id"], []).append(row)
     return {**found}
 
