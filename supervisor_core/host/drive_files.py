@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
@@ -52,6 +53,26 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
     """Replace a file atomically; with `only_writer`, also remove the temporary file that a crash left."""
     with _holder(root, path) as (folder, name):
         folder.write(name, data, mode, only_writer=only_writer)
+
+
+def write_all(
+    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float
+) -> list[OSError | None]:
+    """Write files as their only writer, and sync their folder once. Returns the error of each, or None. After so many
+    seconds the rest is left out."""
+    deadline = time.monotonic() + seconds
+    errors: list[OSError | None] = []
+    with open_folder(root, folder) as opened:
+        for name, data in files:
+            if errors and time.monotonic() > deadline:
+                break
+            try:
+                opened.write(name, data, mode, only_writer=True, synced=False)
+                errors.append(None)
+            except OSError as error:
+                errors.append(error)
+        opened.sync()
+    return errors
 
 
 def write_json(root: Path, path: str | PurePath, document: object, mode: int) -> None:

@@ -155,13 +155,12 @@ class OpenFolder:
             os.lseek(descriptor, start, os.SEEK_SET)
             return FileEnd(b"".join(chunks(descriptor, most)), size, start > 0)
 
-    def write(self, name: str, data: bytes, mode: int, *, only_writer: bool = False) -> None:
+    def write(self, name: str, data: bytes, mode: int, *, only_writer: bool = False, synced: bool = True) -> None:
         """Replace a file by one with exactly this content: a reader sees the old one or the new one.
 
-        The temporary file begins with a dot and ends with `.tmp`, so that no scanner takes it for a flag; it's gone
-        after a failure. When this returns, the content survives a power cut. The file's rights are `mode`, never
-        wider. A link at `name` is replaced, not followed. With `only_writer`, nobody else writes this file at the same
-        time, so the leftover of a crash is removed.
+        The temporary file, a dot file that ends with `.tmp` so that no scanner takes it for a flag, is gone after a
+        failure. The file has the rights of `mode`. A link at `name` is replaced. The content survives a power cut, and
+        the name too if `synced`. With `only_writer`, nobody else writes this file, so a crash's leftover is removed.
         """
         with self._naming(name):
             temporary = self._temporary(name, data, mode, only_writer=only_writer)
@@ -170,7 +169,8 @@ class OpenFolder:
             except BaseException:
                 self.remove(temporary)
                 raise
-            self.sync()
+            if synced:
+                self.sync()
 
     def create(self, name: str, data: bytes, mode: int) -> None:
         """Create a file; `FileExistsError` where the name is taken, even by another host at the same moment.

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import to_text
@@ -20,6 +21,9 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
+WRITING_SECONDS = 2.0
+"""The time for the files of one call to the drive, which has a deadline; the others are in the next one."""
+
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
@@ -28,26 +32,41 @@ AT_ONCE = 100
 
 def deliver(host: HostContext, ledger: Ledger) -> int:
     """Write the due result files. Returns their number. Failed ones are retried later."""
-    written = 0
     now = datetime.now(UTC)
-    for message in ledger.read(lambda connection: outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE)):
-        document, suffix = _document(ledger, message.payload)
-        crashpoints.reach("result.file:before")
+    due, broken = ledger.read(partial(_due, now=now))
+    for message, error in broken:  # one that is no JSON holds up no other
+        _postpone(ledger, message, error, now)
+    written = 0
+    while due:
+        for _ in due:
+            crashpoints.reach("result.file:before")
         try:
             folder = host.config.folder("outbox")
             host.drive.make_folder(folder)
-            host.drive.call(_write, host.drive.root, folder, document, suffix, host.config.nas.file_mode)
-        except (DriveUnavailable, OSError, ValueError) as error:  # ValueError: one that is no JSON holds up no other
-            level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
-            log.log(level, "a result file is waiting for the drive: %s", error)
-            ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
-            if isinstance(error, DriveUnavailable):
-                break  # the others would wait for the same drive
-            continue
-        crashpoints.reach("result.file:after")
-        ledger.step(outbox.mark_sent(message, datetime.now(UTC)))
-        written += 1
+            files = [(each.name, each.data) for each in due]
+            root, mode = host.drive.root, host.config.nas.file_mode
+            errors = host.drive.call(drive_files.write_all, root, folder, files, mode, WRITING_SECONDS)
+        except (DriveUnavailable, OSError) as error:
+            away = isinstance(error, DriveUnavailable)  # then the others would wait for the same drive
+            for each in due[:1] if away else due:
+                _postpone(ledger, each.message, error, now)
+            break
+        tried, due = due[: len(errors)], due[len(errors) :]
+        sent = [each.message for each, error in zip(tried, errors, strict=True) if error is None]
+        for _ in sent:
+            crashpoints.reach("result.file:after")
+        ledger.step_all([outbox.mark_sent(message, datetime.now(UTC)) for message in sent])
+        for each, failed in zip(tried, errors, strict=True):
+            if failed is not None:
+                _postpone(ledger, each.message, failed, now)
+        written += len(sent)
     return written
+
+
+def _postpone(ledger: Ledger, message: outbox.PendingMessage, error: Exception, now: datetime) -> None:
+    level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
+    log.log(level, "a result file is waiting for the drive: %s", error)
+    ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))
 
 
 def result_document(job: Job) -> dict[str, Any]:
@@ -75,7 +94,32 @@ def progress_document(of: Sequence[Job]) -> list[dict[str, str]]:
     return sorted(steps, key=lambda step: step["at"])
 
 
-def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+class _DueFile(NamedTuple):
+    message: outbox.PendingMessage
+    name: str
+    data: bytes
+
+
+def _due(
+    connection: Connection, now: datetime
+) -> tuple[list[_DueFile], list[tuple[outbox.PendingMessage, ValueError]]]:
+    """The due files, and the messages whose file can't be made."""
+    due: list[_DueFile] = []
+    broken: list[tuple[outbox.PendingMessage, ValueError]] = []
+    for message in outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE):
+        try:
+            document, suffix = _document(connection, message.payload)
+            text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+        except ValueError as error:
+            broken.append((message, error))
+            continue
+        name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
+        # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
+        due.append(_DueFile(message, name, f"{text}\n".encode("utf-8", "backslashreplace")))
+    return due, broken
+
+
+def _document(connection: Connection, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The content of the file, and the end of its name.
 
     A rejected flag's result is in its row; a job's is in the job. For a command for several workers, the first file has
@@ -84,16 +128,8 @@ def _document(ledger: Ledger, payload: Mapping[str, Any]) -> tuple[dict[str, Any
     if "document" in payload:
         return dict(payload["document"]), ""
     task_id, worker_id = payload["task_id"], payload["worker_id"]
-    job = ledger.read(lambda connection: jobs.find(connection, task_id, worker_id))
+    job = jobs.find(connection, task_id, worker_id)
     if job is None:
         raise ValueError(f"{task_id} has no job for {worker_id}")
-    first = ledger.read(lambda connection: jobs.first_worker(connection, task_id))
+    first = jobs.first_worker(connection, task_id)
     return result_document(job), "" if worker_id == first else f"_{worker_id}"
-
-
-def _write(root: Path, folder: Path, document: Mapping[str, Any], suffix: str, mode: int) -> None:
-    name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
-    # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
-    data = f"{text}\n".encode("utf-8", "backslashreplace")
-    drive_files.write(root, folder / name, data, mode, only_writer=True)

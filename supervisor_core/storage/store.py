@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
@@ -133,6 +134,18 @@ class Ledger:
         crashpoints.reach(f"{step.name}:before")
         taken = self.write(lambda connection: steps.take(connection, self.supervisor_id, step, moment))
         crashpoints.reach(f"{step.name}:after")
+        return taken
+
+    def step_all(self, several: Sequence[steps.Step], now: datetime | None = None) -> list[bool]:
+        """Change several rows, each as `step` does, with few syncs."""
+        moment = now or datetime.now(UTC)
+        futures = []
+        for step in several:
+            crashpoints.reach(f"{step.name}:before")
+            futures.append(self.submit(partial(steps.take, supervisor_id=self.supervisor_id, step=step, now=moment)))
+        taken = [future.result() for future in futures]
+        for step in several:
+            crashpoints.reach(f"{step.name}:after")
         return taken
 
     def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:

@@ -437,6 +437,19 @@ def test_a_result_that_can_not_be_written_holds_up_no_other(scene: Scene) -> Non
     assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
 
 
+def test_a_folder_in_the_place_of_a_result_holds_up_no_other(scene: Scene) -> None:
+    (scene.outbox / "supervisor_result_pause_t1.json" / "x").mkdir(parents=True)
+    for name in ("t1", "t2", "t3"):
+        scene.drop({"task_id": name})
+        (job,) = scene.sweep().filed
+        scene.finish(job, Outcome.done())
+    assert results.deliver(scene.host, scene.ledger) == 2
+    assert {path.name for path in scene.outbox.iterdir() if path.is_file()} == {
+        f"supervisor_result_pause_{name}.json" for name in ("t2", "t3")
+    }, "no temporary file is left either"
+    assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
+
+
 def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
     scene.drop({"task_id": "t1"})
     (job,) = scene.sweep().filed
