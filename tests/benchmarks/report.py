@@ -46,6 +46,17 @@ TOPICS: Mapping[str, Topic] = {
         "From a command to its outcome",
         "A `pause` of a paused worker: five transactions, each with a full sync. The floor is one sync.",
     ),
+    "send": Topic(
+        "Stopping and starting a worker from the shell",
+        "Until the program has returned, each once in turns. `--wait` waits for the outcome, with everything stored."
+        " supervisord calls a worker started after its `startsecs` of 1 s, its default; ours after 0.1 s, as set here.",
+        ("supervisor",),
+    ),
+    "rules": Topic(
+        "Plans and health of 10,000 workers",
+        "The pure functions, the snapshot that any thread reads, and the status document. The floor is a bare loop over"
+        " the same values.",
+    ),
     "scan": Topic(
         "Looking at every process",
         "Facts about all processes of a host, 200 of them workers. `/proc` is used on Linux, psutil elsewhere.",
@@ -121,6 +132,12 @@ TOPICS: Mapping[str, Topic] = {
     "looks": Topic(
         "Answering about 200 workers in trouble",
         "To the finished message and chart, beside a million audit rows. The floor checks the workers. Goal: a second.",
+    ),
+    "suite": Topic(
+        "The suite and the demo",
+        "One after the other in a fresh clone, installation included; pip's cache may be warm. The ratio is that of the"
+        " CPU time, which a busy machine changes least. `make bench ARGS=suite SUITE=1` also measures `make check`,"
+        " `make test` and `.ci/run`, which take many minutes.",
     ),
     "slow": Topic(
         "While 20 remotes hang",
