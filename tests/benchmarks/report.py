@@ -53,9 +53,9 @@ TOPICS: Mapping[str, Topic] = {
         ("supervisor",),
     ),
     "rules": Topic(
-        "Plans and health of 10,000 workers",
-        "The pure functions, the snapshot that any thread reads, and the status document. The floor is a bare loop over"
-        " the same values.",
+        "Plans and health of many workers",
+        "Of 10,000: the pure functions, the snapshot that any thread reads, and the status document. The floor is a"
+        " bare loop over the same values.",
     ),
     "scan": Topic(
         "Looking at every process",
