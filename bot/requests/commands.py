@@ -26,6 +26,7 @@ from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.conditions import VERSION, WHERE, Facts, facts_of
 from supervisor_core.commands.grammar import commit_word, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
@@ -36,6 +37,8 @@ from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitor
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
 from supervisor_core.storage.audit.chain import AuditEntry
+
+FACTS_UNKNOWN = f"The states of the workers can't be checked right now, so a target can't have “{WHERE}”. Try again."
 
 ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 """Looks at all workers now."""
@@ -150,6 +153,37 @@ MOMENT_SECONDS = 1.0
 """After this time, the requester is told that a preview is running."""
 
 
+class TargetFacts:
+    """The facts that conditions such as `where state=stale` are checked against, from a live check of all workers."""
+
+    def __init__(
+        self,
+        look: ObserveWorkers,
+        versions: Callable[[], Awaitable[Mapping[str, str]]],
+    ) -> None:
+        self._look = look
+        self._versions = versions
+        self._known: Facts | None = None
+
+    def __call__(self) -> Facts:
+        """The newest facts; `GrammarError` while there are none."""
+        if self._known is None:
+            raise GrammarError(FACTS_UNKNOWN)
+        return self._known
+
+    async def refresh_for(self, text: str) -> None:
+        """Look at the workers, if a text may have conditions. What can't be looked at isn't known."""
+        words = text.casefold()
+        if WHERE not in words:
+            return
+        self._known = None
+        try:
+            workers = await self._look()
+            self._known = facts_of(workers, await self._versions() if VERSION in words else None)
+        except SupervisorError as error:
+            log.warning("the workers can't be checked for a target with conditions: %s", error)
+
+
 class CommandRequests:
     """Handles requests. It returns messages as rows and sends nothing itself."""
 
@@ -161,12 +195,14 @@ class CommandRequests:
         access: AccessChecks,
         handlers: Mapping[str, QueryHandler],
         submitted: Callable[[], None],
+        facts: TargetFacts | None = None,
     ) -> None:
         self._config = config
+        self._facts = facts
         self._gateway = gateway
         self._find = find
         self._access = access
-        self._mistakes = Mistakes(config, access.rules)
+        self._mistakes = Mistakes(config, access.rules, facts)
         self._handlers = handlers
         self._submitted = submitted
         self._under_way: set[str] = set()
@@ -176,6 +212,8 @@ class CommandRequests:
         """Handle a request; repeated after a crash, it has the same result."""
         if await quick(self._gateway.was_submitted, request.task_id, request.actor):
             return _accepted(request)
+        if self._facts is not None:
+            await self._facts.refresh_for(request.text)
         try:
             command = self._gateway.parse(request.text, request.target)
         except GrammarError as error:

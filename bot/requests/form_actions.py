@@ -21,6 +21,7 @@ from bot.views.form_fields import TARGET, matching_options
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
@@ -50,9 +51,11 @@ class FormActions:
         previews: FormPreviews,
         list_commands: ListCommands,
         submit: Submit,
+        facts: FactSource | None = None,
     ) -> None:
         self._modals = modals
         self._config = config
+        self._grammar = grammar_context(config, facts)
         self._previews = previews
         self._list_commands = list_commands
         self._submit = submit
@@ -62,7 +65,7 @@ class FormActions:
         view = payload.get("view") or {}
         if view.get("callback_id") != views.FORM:
             return None
-        context = grammar_context(self._config)
+        context = self._grammar
         if payload.get("type") == "block_suggestion":
             typed = str(payload.get("value") or "")
             return {"options": matching_options(typed, context) if payload.get("block_id") == TARGET else []}
@@ -118,7 +121,7 @@ class FormActions:
 
     async def submit(self, submission: FormSubmission) -> Response:
         """Handle a submitted form like any other request. It was acknowledged when it was stored."""
-        found = read_form(submission.view, grammar_context(self._config))
+        found = read_form(submission.view, self._grammar)
         if isinstance(found, str):
             seen = seen_in(submission.view, self._config)
             return await self._submit(replace(submission.request, text=found, seen=seen))
@@ -128,7 +131,7 @@ class FormActions:
         return Response(messages=(whisper(submission.request, told),))
 
     def _parsed(self, text: str) -> Command:
-        return parse(text, grammar_context(self._config))
+        return parse(text, self._grammar)
 
 
 def _place_of(request: Request) -> tuple[str, str | None]:

@@ -28,6 +28,7 @@ from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.errors import SupervisorError, TemporaryError
@@ -73,9 +74,17 @@ class _Shown:
 class FormPreviews:
     """Builds forms and shows previews in them. `objection` says who mustn't see one."""
 
-    def __init__(self, modals: Modals, config: SupervisorConfig, code: CodeReader, objection: Objection) -> None:
+    def __init__(
+        self,
+        modals: Modals,
+        config: SupervisorConfig,
+        code: CodeReader,
+        objection: Objection,
+        facts: FactSource | None = None,
+    ) -> None:
         self._modals = modals
         self._config = config
+        self._grammar = grammar_context(config, facts)
         self._code = code
         self._objection = objection
 
@@ -89,7 +98,7 @@ class FormPreviews:
         preview: LivePreview | None = None,
     ) -> Json:
         """The form of a command. If its preview begins when it opens, it says so."""
-        config, grammar = self._config, grammar_context(self._config)
+        config, grammar = self._config, self._grammar
         if preview is None and definition.name in views.LIVE and (filled or grammar.default):
             preview = LivePreview([context(WORKING)])
         approval = config.needs_approval(definition.name, "slack")
@@ -123,7 +132,7 @@ class FormPreviews:
         known = views.form_context(view)
         if view.get("callback_id") != views.FORM or known.command not in views.LIVE:
             return None
-        command = read_choice(view, grammar_context(self._config))
+        command = read_choice(view, self._grammar)
         return _Shown(str(view["id"]), user, known, command, chosen_channel(view))
 
     async def _follow(self, shown: _Shown, _say: SendNow) -> Response:

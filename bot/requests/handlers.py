@@ -16,7 +16,7 @@ from bot.outbound.home_pages import HomePages
 from bot.outbound.modals import Modals
 from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
-from bot.requests.commands import CommandRequests, HostAnswers, reply_with
+from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts, reply_with
 from bot.requests.form_actions import FormActions
 from bot.requests.form_previews import FormPreviews
 from bot.requests.home_actions import HomeActions
@@ -89,17 +89,19 @@ def build_handlers(
         APPROVALS: reply_with(pending_approvals.answer),
     }
     schedules = ScheduleCommands(config, Schedules(ledger), access, queries)
+    facts = TargetFacts(context.look, context.versions)
     commands = CommandRequests(
         config=config,
-        gateway=Gateway(config, LocalCarrier(ledger), approvals),
+        gateway=Gateway(config, LocalCarrier(ledger), approvals, facts),
         find=context.code.find,
         access=access,
         handlers={**queries, **schedules.handlers()},
         submitted=context.filed,
+        facts=facts,
     )
     modals = Modals(client)
-    previews = FormPreviews(modals, config, context.code, access.objection)
-    forms = FormActions(modals, config, previews, allowed.to_user, commands.handle)
+    previews = FormPreviews(modals, config, context.code, access.objection, facts)
+    forms = FormActions(modals, config, previews, allowed.to_user, commands.handle, facts)
     return RequestHandlers(
         access=access,
         commands=commands,
@@ -107,7 +109,7 @@ def build_handlers(
         alerts=AlertActions(alerts, access),
         schedules=schedules,
         forms=forms,
-        home=HomeActions(refresher, forms, config),
+        home=HomeActions(refresher, forms, config, facts),
         introductions=introductions,
         pages=HomePages(config, access, allowed, composer, ledger, context),
     )

@@ -11,6 +11,7 @@ from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
@@ -24,10 +25,13 @@ HOME_TAB = "home"
 class HomeActions:
     """Opens and turns App Home pages, and opens forms from their buttons."""
 
-    def __init__(self, pages: HomeRefresher, forms: FormActions, config: SupervisorConfig) -> None:
+    def __init__(
+        self, pages: HomeRefresher, forms: FormActions, config: SupervisorConfig, facts: FactSource | None = None
+    ) -> None:
         self._pages = pages
         self._forms = forms
         self._config = config
+        self._grammar = grammar_context(config, facts)
 
     async def open(self, envelope: StoredEnvelope) -> Response:
         """Show the page to somebody who opens it."""
@@ -56,7 +60,7 @@ class HomeActions:
         if name not in CATALOG:
             return Response()
         if target and not self._is_target(target):  # else the form would begin with another one
-            told = text_message(f":warning: {escape(excerpt(target))} is no longer a worker on this host.")
+            told = text_message(f":warning: {escape(excerpt(target))} is no longer a worker{self._grammar.here}.")
             return Response(messages=(whisper(from_form_opening(envelope), told),))
         trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {arguments}" if arguments else ""
         return await self._forms.open_form(
@@ -65,7 +69,7 @@ class HomeActions:
 
     def _is_target(self, word: str) -> bool:
         try:
-            return resolve(word, grammar_context(self._config)) is not None
+            return resolve(word, self._grammar) is not None
         except GrammarError:
             return False
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from bot.access.rules import AccessRules, Person, refusal
 from bot.requests.request import TAB, Request
 from bot.views.answers.help import TargetMenu, mistake
 from bot.views.blocks import Content
+from bot.views.form_fields import groups_of
 from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
-from supervisor_core.commands.targets import ALL, TEAM
+from supervisor_core.commands.targets import ALL, HOST, TEAM
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 
@@ -20,16 +25,19 @@ MOST_CHOICES = 100
 FEW = 50
 """With up to this many workers, the menu lists them before the teams; with more, not all may fit."""
 
+COUNTED = 500
+"""With more targets than this, the menu says how many there are, and not for how many the person has the right."""
+
 LONGEST_BLOCK_ID = 255
 
 
 class Mistakes:
     """Offers only what the person may do here, or help if that is nothing."""
 
-    def __init__(self, config: SupervisorConfig, rules: AccessRules) -> None:
+    def __init__(self, config: SupervisorConfig, rules: AccessRules, facts: FactSource | None = None) -> None:
         self._config = config
         self._rules = rules
-        self._context = grammar_context(config)
+        self._context = grammar_context(config, facts)
 
     def answer(self, request: Request, error: GrammarError, person: Person | None) -> Content:
         """The message, for the person who made the mistake."""
@@ -86,16 +94,22 @@ class Mistakes:
             command = parse(error.complete(error.choices[0]), self._context)
         except SupervisorError:  # there are other mistakes, which come up once a target is named
             return None
-        teams = [f"{TEAM}{name}" for name, members in self._context.teams.items() if members]
-        # Teams and `all` come first if not everything fits.
-        several = [*teams, ALL]
+        # Teams, `all` and hosts come first if not everything fits.
+        several = groups_of(self._context)
         targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
-        may = [each for each in targets if self._may_for(command, each, request, person)]
-        left = max(len(may) - MOST_CHOICES, 0)
-        return TargetMenu(block_id, command, may[:MOST_CHOICES], self._asks(command), left) if may else None
+        may = (each for each in targets if self._may_for(command, each, request, person))
+        shown = list(islice(may, MOST_CHOICES))
+        left = 0 if len(shown) < MOST_CHOICES else self._left(may, len(targets))
+        return TargetMenu(block_id, command, shown, self._asks(command), left) if shown else None
+
+    def _left(self, may: Iterator[str], known: int) -> int:
+        """The number of further targets; with thousands, they aren't counted one by one."""
+        return known - MOST_CHOICES if known > COUNTED else sum(1 for _ in may)
 
     def _may_for(self, command: Command, target: str, request: Request, person: Person | None) -> bool:
         workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
+        if target.startswith(HOST):
+            workers = self._context.hosts[target.removeprefix(HOST)]
         if target == ALL:
             workers = self._context.workers
         return may_press(person, Command(command.name, target, tuple(workers)), request.channel, self._rules)

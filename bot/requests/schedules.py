@@ -81,7 +81,7 @@ class ScheduleCommands:
 
     async def _add(self, query: Query) -> Response:
         request, params = query.request, query.command.params
-        inner = parse(str(params["command"]), grammar_context(self._config))
+        inner = parse(str(params["command"]), grammar_context(self._config).later)
         if refused := await self._may_not(request, inner, query.person):
             return refused
         zone = known_zone(query.person.zone if query.person else "")

@@ -13,7 +13,7 @@ from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, 
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
 from supervisor_core.commands.parameters import Parameter, ParameterKind
-from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext, resolve
+from supervisor_core.commands.targets import ALL, HOST, PATTERN, TEAM, GrammarContext, resolve
 from supervisor_core.common.text import capitalize
 from supervisor_core.common.times import format_span
 
@@ -94,9 +94,16 @@ def target(definition: CommandDefinition, context: GrammarContext, filled: Comma
 
 
 def target_names(context: GrammarContext) -> list[str]:
-    """Everything that can be chosen: each worker, each team that has some, and all."""
-    teams = [TEAM + name for name, members in context.teams.items() if set(members) & set(context.workers)]
-    return [*context.workers, *teams, *([ALL] if context.workers else [])]
+    """Everything that can be chosen: each worker, and the groups of them."""
+    return [*context.workers, *groups_of(context)]
+
+
+def groups_of(context: GrammarContext) -> list[str]:
+    """The targets that mean several workers: teams that have some, all, and in a fleet each host that has some."""
+    known = frozenset(context.workers)
+    teams = [TEAM + name for name, members in context.teams.items() if not known.isdisjoint(members)]
+    hosts = [HOST + name for name, workers in context.hosts.items() if workers] if len(context.hosts) > 1 else []
+    return [*teams, *([ALL] if context.workers else []), *hosts]
 
 
 def matching_options(query: str, context: GrammarContext) -> list[Json]:

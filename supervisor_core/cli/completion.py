@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from supervisor_core.cli import COMMANDS, GROUPS
 from supervisor_core.cli.options import ACTIONS, LEVELS, SUBCOMMANDS, parser_of
-from supervisor_core.commands.targets import ALL, TEAM, WORKER_ID
+from supervisor_core.commands.addresses import address_of, is_address
+from supervisor_core.commands.targets import ALL, HOST, TEAM, WORKER_ID
 from supervisor_core.common.log_events import LogEvent
+from supervisor_core.config.raw import state_dir_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from supervisor_core.config.raw import RawConfig
 
 FILES = ("--config", "--file", "--out", "--manifest", "--journal")
 """Options that take a file."""
@@ -24,6 +28,9 @@ WORKERS = ("--worker", "--worker-id")
 VALUES = {"--level": " ".join(LEVELS).lower(), "--event": " ".join(each.event for each in LogEvent)}
 """Options that take one of a few words."""
 
+SECONDS = 1.0
+"""The time in which the daemon of a hub must answer: somebody waits after a TAB."""
+
 _TARGETS = ("target", "words", "workers_named")
 """Positional arguments that may be a worker."""
 
@@ -33,21 +40,44 @@ _DESCRIPTIONS = {name: text for group in GROUPS.values() for names, text in grou
 def run(options: argparse.Namespace) -> int:
     """Print the script, or the names that may follow: of workers, or of targets."""
     if options.shell in ("workers", "targets"):
-        names = _names(options.config, "workers")
+        from supervisor_core.cli.status.command import read_quickly
+
+        raw = read_quickly(options.config)
+        there = _elsewhere(raw)
+        names = [*_names(raw, "workers"), *there]
         if options.shell == "targets":
-            names += [*(TEAM + name for name in _names(options.config, "teams")), ALL]
+            hosts = dict.fromkeys(HOST + address_of(each).host for each in there)
+            names += [*(TEAM + name for name in _names(raw, "teams")), *hosts, ALL]
         print("\n".join(names))
         return 0
     print({"bash": bash, "zsh": zsh, "fish": fish}[options.shell](), end="")
     return 0
 
 
-def _names(config: str | None, section: str) -> list[str]:
+def _names(raw: RawConfig, section: str) -> list[str]:
     """The configured workers or teams. A shell may expand what it completes, so only valid names are printed."""
-    from supervisor_core.cli.status.command import read_quickly
-
-    found = read_quickly(config).data.get(section)
+    found = raw.data.get(section)
     return [name for name in found if isinstance(name, str) and WORKER_ID.fullmatch(name)] if found else []
+
+
+def _elsewhere(raw: RawConfig) -> list[str]:
+    """The workers of other hosts, which the daemon of a hub knows; none without one."""
+    fleet = raw.data.get("fleet")
+    if not isinstance(fleet, dict) or fleet.get("role") != "hub":
+        return []
+    from supervisor_core.common.errors import SupervisorError
+    from supervisor_core.daemon.control.client import ask
+
+    try:
+        status = ask(state_dir_of(raw), {"do": "status"}, SECONDS)
+    except SupervisorError:
+        return []
+    return addresses(str(each.get("id")) for each in status.get("workers") or ())
+
+
+def addresses(worker_ids: Iterable[str]) -> list[str]:
+    """The valid addresses of workers on other hosts."""
+    return [each for each in worker_ids if is_address(each) and all(map(WORKER_ID.fullmatch, address_of(each)))]
 
 
 class _Completion:

@@ -31,7 +31,7 @@ def status(parser: ArgumentParser) -> None:
     form.add_argument("--plain", action="store_true", help="print key=value lines for scripts")
     parser.add_argument("--services", action="store_true", help="show the internal services even when all are well")
     which = parser.add_mutually_exclusive_group()
-    target = "a worker, team:NAME, a pattern or all; the exit code is then the health of those workers alone"
+    target = "a worker, team:NAME, host:NAME, a pattern or all; the exit code is then the health of those workers alone"
     which.add_argument("target", nargs="?", metavar="TARGET", help=target)
     which.add_argument("--worker", metavar="ID", help="only this worker, also for the exit code")
 
@@ -91,7 +91,9 @@ def audit(parser: ArgumentParser) -> None:
     what = "verify: check that no row was altered or removed. export: write all rows to a file. archive: move old rows "
     what += "to a file. By default: search"
     parser.add_argument("what", nargs="?", choices=["verify", "export", "archive"], help=what)
-    parser.add_argument("--worker", metavar="ID", help="only rows about this worker, team:NAME, a pattern or all")
+    parser.add_argument(
+        "--worker", metavar="ID", help="only rows about this worker, team:NAME, host:NAME, a pattern or all"
+    )
     parser.add_argument("--issuer", metavar="WHO", help="only rows of this person: cli:anna, U0OPER or a display name")
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
     parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")

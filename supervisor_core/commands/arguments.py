@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from supervisor_core.commands.addresses import SEPARATOR, name_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
+from supervisor_core.commands.conditions import Clause, nearest_condition, read_clause
 from supervisor_core.commands.definitions import KEEP_GOING, NOTE, CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget, WrongNumber
 from supervisor_core.commands.labels import clean_label, nearest_label
@@ -23,13 +25,16 @@ from supervisor_core.commands.parameters import (
     read_word,
 )
 from supervisor_core.commands.targets import (
+    NO_CONDITION,
     NO_WORKERS,
     GrammarContext,
     ask_if_nearly,
     canonical_target,
-    find_name,
+    find_worker,
+    is_short_name,
     resolve,
     unknown_target,
+    workers_named,
 )
 from supervisor_core.commands.words import Word, excerpt, join_words, quote
 from supervisor_core.common.cron import CronError, parse_cron
@@ -162,13 +167,45 @@ class Arguments:
         anywhere = rule is TargetRule.FILTER
         if rule is TargetRule.NONE or self.target is not None or word.quoted or not (self._first or anywhere):
             return False
-        workers = self._with_repair(resolve, word.text, self.context)
+        parameter = any(looks_like(parameter, word) for parameter in self._pending)
+        if parameter and is_short_name(word.text, self.context):  # a worker “3” somewhere, in `rollback 3`
+            return False
+        text, length = (word.text, 1) if parameter else self._whole_target(word)
+        workers = self._with_repair(resolve, text, self.context, length=length)
         if workers is not None:
-            self.target, self.workers, self._first = canonical_target(word.text, self.context), workers, False
+            self.target, self.workers, self._first = canonical_target(text, self.context), workers, False
+            self._at += length - 1
             return True
-        if not any(looks_like(parameter, word) for parameter in self._pending):
+        if not parameter:
             self._with_repair(self._ask_if_nearly, word)
         return False
+
+    def _whole_target(self, word: Word) -> tuple[str, int]:
+        """The target that begins here, with its conditions, in one word; and the number of words that it takes."""
+        typed = self._typed()
+        found = read_clause(typed, has_base=word.text in self.context.workers)
+        if found is None:
+            return word.text, 1
+        clause, length = found
+        if clause.conditions:
+            return clause.text, length
+        self._ask_for_condition(clause, "".join(typed[length : length + 1]), length)
+        return word.text, 1
+
+    def _typed(self) -> list[str]:
+        """The words from here on, those in quotes empty: they are no part of a target."""
+        return ["" if each.quoted else each.text for each in self.words[self._at :]]
+
+    def _ask_for_condition(self, clause: Clause, following: str, length: int) -> None:
+        """Refuse `restart all where stale`, which would restart all of them with “where stale” as its label."""
+        meant = nearest_condition(following)
+        if meant is None and self._at + length < len(self.words) and not self.words[self._at + length].is_note:
+            return
+        with suppress(GrammarError):  # a base that is wrong itself is refused next
+            if clause.base and resolve(clause.base, self.context) is None:
+                return
+        complete = clause._replace(conditions=(meant,)).text if meant else ""
+        raise GrammarError(NO_CONDITION, repair=self._with(complete, length=length + 1) if complete else None)
 
     def _ask_if_nearly(self, word: Word) -> None:
         ask_if_nearly(word.text, self.context, otherwise=self._with(quote(word.text)))
@@ -297,8 +334,15 @@ class Arguments:
         """Refuse `rollback 3 OrionMX2`, which would roll the default worker back with another worker as its label."""
         if word.quoted or self._first or self.definition.target is not TargetRule.WORKERS:
             return
-        named = find_name(word.text, self.context.workers)
-        if self.target is None and named is not None and named != self.context.default:
+        found = read_clause(self._typed(), has_base=False)
+        if found and found[0].conditions and not found[0].base:
+            raise GrammarError(
+                f"{excerpt(word.text)} belongs to the target, which comes right after {self.definition.name}. "
+                f"If it's meant as text, put it in double quotes."
+            )
+        workers = workers_named(word.text, self.context)
+        if self.target is None and workers and workers != (self.context.default,):
+            named = find_worker(word.text, self.context) or f"*{SEPARATOR}{name_of(word.text)}"
             head, tail = join_words(self.words[: self.start]), join_words(self.words[self._at + 1 :])
             error = NearMiss(
                 f"{excerpt(word.text)} is a worker, and the worker comes right after {self.definition.name}. "
@@ -323,13 +367,18 @@ class Arguments:
         stays = self._at > self.start or self._task_id or self.definition.target is TargetRule.NONE
         return self._head(join_words(self._task_id)) if stays else None
 
-    def _with_repair(self, reader: Callable[..., Value], *arguments: Any) -> Value:  # noqa: ANN401 (passed on as they are)
-        """Call a reader of the current word, and complete its error with the repaired text."""
+    def _with_repair(
+        self,
+        reader: Callable[..., Value],
+        *arguments: Any,  # noqa: ANN401 (passed on as they are)
+        length: int = 1,
+    ) -> Value:
+        """Call a reader of the current words, and complete its error with the repaired text."""
         try:
             return reader(*arguments)
         except GrammarError as error:
             if error.repair is None and error.instead is not None and self._may_suggest(error):
-                error.repair = self._with(error.instead)
+                error.repair = self._with(error.instead, length=length)
             raise
 
     def _may_suggest(self, error: GrammarError) -> bool:

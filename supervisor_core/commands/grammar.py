@@ -9,10 +9,11 @@ from dataclasses import replace
 from supervisor_core.commands.arguments import Arguments
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, find, nearest_command
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import reads_as_clause
 from supervisor_core.commands.definitions import CommandDefinition, Risk
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
 from supervisor_core.commands.parameters import Parameter, ParameterKind, is_task_word
-from supervisor_core.commands.targets import GrammarContext, find_name
+from supervisor_core.commands.targets import GrammarContext, workers_named
 from supervisor_core.commands.words import Word, bare_or_quoted, escape, excerpt, join_words, quote, split_words
 from supervisor_core.common.errors import CommandText
 from supervisor_core.common.text import nearest
@@ -155,7 +156,7 @@ def _schedule_text(head: Sequence[Word], tail: Sequence[Word], context: GrammarC
             raise GrammarError(
                 f"{definition.name} can't be scheduled. Only commands that change workers or report on them can."
             )
-        return render(_command(tail, context))
+        return render(_command(tail, context.later))
     except GrammarError as error:
         error.inside(join_words(head))
         raise
@@ -196,7 +197,7 @@ def _incomplete(first: Word, rest: Sequence[Word]) -> GrammarError:
 
 def _unknown(words: Sequence[Word], context: GrammarContext) -> GrammarError:
     first, rest = words[0], words[1:]
-    if find_name(first.text, context.workers):
+    if workers_named(first.text, context):
         swapped = bool(rest) and not rest[0].quoted and find(rest[0].text) is not None
         said = [rest[0].source, first.source, join_words(rest[1:])] if swapped else ["status", first.source]
         return GrammarError(
@@ -218,7 +219,7 @@ def _render_parameter(definition: CommandDefinition, parameter: Parameter, value
         case ParameterKind.CRON:
             return quote(text)
         case ParameterKind.TEXT:
-            return bare_or_quoted(text)
+            return quote(text) if reads_as_clause(text) else bare_or_quoted(text)
         case ParameterKind.PERSON:
             ambiguous = " " in text or text.lower() in definition.keywords
             return f"{parameter.keyword} {quote(text) if ambiguous else bare_or_quoted(text)}"
@@ -232,7 +233,7 @@ def _label(definition: CommandDefinition, label: str) -> str:
     """The label, quoted where a word in it would be taken for an argument."""
     takes_id = any(parameter.kind is ParameterKind.TASK_ID for parameter in definition.parameters)
     ambiguous = takes_id and any(is_task_word(word) for word in label.split(" "))
-    return quote(label) if ambiguous else bare_or_quoted(label)
+    return quote(label) if ambiguous or reads_as_clause(label) else bare_or_quoted(label)
 
 
 __all__ = ["GrammarContext", "GrammarError", "NearMiss", "NeedsTarget", "parse", "render"]

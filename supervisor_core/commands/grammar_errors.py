@@ -81,8 +81,10 @@ class NearMiss(GrammarError):
     otherwise: str | None = None
     """The command with the word as something else, such as the label; None where it can't be that."""
 
-    def __init__(self, message: str, names: tuple[str, ...], *, otherwise: str | None = None) -> None:
-        super().__init__(message, instead=names[0])
+    def __init__(
+        self, message: str, names: tuple[str, ...], *, otherwise: str | None = None, instead: str | None = None
+    ) -> None:
+        super().__init__(message, instead=instead or names[0])
         self.names = names
         self.other_repair = otherwise
 

@@ -15,7 +15,7 @@ TITLES = {
     Risk.CHANGES: "Actions",
     Risk.DANGEROUS: "Code changes",
 }
-_TARGET = "a worker, team:NAME, a pattern such as a*, or all"
+_TARGET = "a worker, team:NAME, host:NAME, a pattern such as a*, all, or where state=stale"
 _RIGHTS = {Right.VIEWER: "viewer", Right.OPERATOR: "operator", Right.APPROVER: "approver"}
 _SPREADS = {
     Spread.AT_ONCE: "Runs on several workers at once.",

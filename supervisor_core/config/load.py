@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from supervisor_core.commands.addresses import hosts_of, is_address
 from supervisor_core.commands.command import person_of
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
-from supervisor_core.commands.targets import ALL, PATTERN, TEAM, GrammarContext
+from supervisor_core.commands.targets import ALL, HOST, PATTERN, TEAM, GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.section_checks import SecretStr, ValidationError
 from supervisor_core.common.sections import PrivateAttr, Section
@@ -95,6 +97,8 @@ def _targets_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
     for place, window in enumerate(windows if isinstance(windows, list) else []):
         target = as_mapping(window).get("target")
         if not isinstance(target, str) or target == ALL or target in workers or PATTERN.intersection(target):
+            continue
+        if target.startswith(HOST) or is_address(target):  # hosts come and go
             continue
         path = ("alerts", "maintenance", place, "target")
         if not target.startswith(TEAM):
@@ -376,12 +380,19 @@ def denial_reason(config: SupervisorConfig, who_id: str, command: str, worker_id
     return f"{who_id} isn't listed by id in {key}, so the flag can't speak for them."
 
 
-def grammar_context(config: SupervisorConfig) -> GrammarContext:
-    """The workers, the teams and the default worker that texts of commands may name."""
-    teams = {
-        name: tuple(worker.id for worker in config.workers.values() if worker.team == name) for name in config.teams
-    }
-    return GrammarContext(workers=tuple(config.workers), teams=teams, default_worker=config.supervisor.default_worker)
+def grammar_context(config: SupervisorConfig, facts: FactSource | None = None) -> GrammarContext:
+    """The workers, teams, hosts and default worker that texts of commands may name; `facts` decide conditions."""
+    teams: dict[str, list[str]] = {name: [] for name in config.teams}
+    for worker_id, worker in config.workers.items():
+        if worker.team in teams:
+            teams[worker.team].append(worker_id)
+    return GrammarContext(
+        workers=tuple(config.workers),
+        teams={name: tuple(members) for name, members in teams.items()},
+        default_worker=config.supervisor.default_worker,
+        hosts=hosts_of(config.workers, config.supervisor.id),
+        facts=facts,
+    )
 
 
 def example_worker(config: SupervisorConfig) -> str:

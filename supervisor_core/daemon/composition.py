@@ -123,7 +123,9 @@ class DaemonServices:
     @cached_property
     def receiver(self) -> CommandReceiver:
         configuration = self.configuration
-        return CommandReceiver(self.context, self.blocking, self.reconciler.wake, lambda: configuration.file_text)
+        return CommandReceiver(
+            self.context, self.blocking, self.reconciler.wake, lambda: configuration.file_text, self.view.facts
+        )
 
     @cached_property
     def queue(self) -> QueueProcessor:
@@ -184,6 +186,7 @@ class DaemonServices:
             self.view.watched,
             resting=lambda: self.agent.rests,
             look_again=self.reconciler.look_again,
+            facts=self.view.facts,
         )
         return self._scheduler_factory(doors)
 

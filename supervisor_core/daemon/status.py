@@ -16,6 +16,7 @@ from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
 from supervisor_core.code.git.head import versions
 from supervisor_core.code.watch.rules import WatchedWorker
+from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
@@ -260,6 +261,12 @@ class LiveView:
     def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
         """The same look at these workers alone. It blocks."""
         return watched_workers(self._context, self._reconciler, worker_ids)
+
+    def facts(self) -> Facts:
+        """What the conditions of a target are checked against, by a look right now. It blocks."""
+        workers = self._reconciler.managed.workers()
+        documents = worker_documents(self._context, self._reconciler, self._reconciler.observer.look(workers))
+        return facts_of(documents, versions(self._context.host, workers))
 
     async def _look_at_workers(self) -> list[WorkerStatus]:
         return await self._blocking(self._reconciler.observer.look, self._reconciler.managed.workers())

@@ -95,7 +95,7 @@ def build_scheduler(
 
     alerting = AlertMonitor(parts.ledger, config, doors.resting, EvidenceCollector(lambda: parts.host))
     baking = BakingChore(parts.ledger, config, doors.look)
-    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering)
+    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering, doors.facts)
     weekly = WeeklyChore(parts.ledger, config)
     retention = RetentionChore(lambda: parts.host, parts.ledger)
     chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly, retention)

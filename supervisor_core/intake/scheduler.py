@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from supervisor_core.code.watch.rules import WatchedWorker
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.threads import DaemonThreads
@@ -60,10 +61,10 @@ class SchedulerDoors:
     """True while monitoring is paused."""
     look_again: Callable[[], None] = lambda: None
     """Observe unhealthy workers: called on the event loop, at each check."""
+    facts: FactSource | None = None  # for the conditions of a target; it blocks
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]
-
 T = TypeVar("T")
 
 MOMENT_SECONDS = 2.0
@@ -71,7 +72,6 @@ MOMENT_SECONDS = 2.0
 
 LOOK = timedelta(seconds=0.25)
 """Interval between checks for the end of older work."""
-
 AT_ONCE = 16
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.grammar import commit_as_number, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import resolve
@@ -74,8 +75,12 @@ def ask_if_commit(word: str, command: Command, find: FindCommit) -> None:
 class Gateway:
     """Parses and submits commands for every source."""
 
-    def __init__(self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals) -> None:
+    def __init__(
+        self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals, facts: FactSource | None = None
+    ) -> None:
+        """`facts`: what the conditions of a target are checked against."""
         self._config = config
+        self._facts = facts
         self._carrier = carrier
         self._approvals = approvals
 
@@ -85,14 +90,14 @@ class Gateway:
         `named`: the target in it, if it's known. If that is no longer a target, it's an error, because as the beginning
         of a label it would leave the command to another worker.
         """
-        context = grammar_context(self._config)
+        context = grammar_context(self._config, self._facts)
         if named and resolve(named, context) is None:
-            raise GrammarError(f"{excerpt(named)} is no longer a worker on this host. Nothing was done.")
+            raise GrammarError(f"{excerpt(named)} is no longer a worker{context.here}. Nothing was done.")
         return parse(text, context)
 
     def commit_as_number(self, text: str) -> Command | None:
         """The rollback in a text that has a commit for its number, with the commit as its label."""
-        return commit_as_number(text, grammar_context(self._config))
+        return commit_as_number(text, grammar_context(self._config, self._facts))
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
         """The approval of an earlier submission of a command, or its jobs."""

@@ -58,7 +58,7 @@ def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> 
 
 def _checked(config: SupervisorConfig, text: str) -> Command:
     """The parsed command of a schedule. One that only shows something needs a channel."""
-    inner = parse(text, grammar_context(config))
+    inner = parse(text, grammar_context(config).later)
     if CATALOG[inner.name].handler is None and config.announcement() is None:
         raise UsageError(
             f"{inner.name} only shows something, and a schedule from the shell has no channel for it.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from supervisor_core.commands.addresses import hosts_of
+from supervisor_core.commands.conditions import facts_of
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown_target
 from supervisor_core.common.errors import UsageError
@@ -28,7 +30,8 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     names = list(dict.fromkeys([*seen, *_section(raw, "teams")]))
     members = {name: _members(seen.get(name), configured, name) for name in names}
     active = {name: tuple(each["agent_id"] for each in found if each["active"]) for name, found in members.items()}
-    context = GrammarContext(tuple(ids), active)
+    facts = facts_of(status["workers"], {each["id"]: each.get("commit") or "" for each in status["workers"]})
+    context = GrammarContext(tuple(ids), active, hosts=hosts_of(ids, supervisor_id), facts=facts)
     name = target.removeprefix(TEAM) if target.startswith(TEAM) else ""
     chosen = active[name] if name in active else _resolved(target, context)
     if name in active:

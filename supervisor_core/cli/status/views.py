@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
+from supervisor_core.commands.conditions import state_word
 from supervisor_core.common.text import times
 from supervisor_core.common.times import clock_time, format_span, from_text
 
@@ -160,20 +161,6 @@ class StatusText:
 
     def _paint(self, text: str, colour: str) -> str:
         return paint(text, colour) if self._coloured else text
-
-
-def state_word(worker: dict[str, Any]) -> str:
-    """A worker's state and health in one word or two."""
-    state, health = worker["state"].replace("_", " "), worker["health"]
-    if state == "running":
-        return "running" if health in ("healthy", "unknown") and worker["fine"] else _ill(health)
-    if state != "stopped":
-        return str(state)
-    return "paused" if worker["paused"] else "stopped" if worker["fine"] else "down"
-
-
-def _ill(health: str) -> str:
-    return "degraded" if health in ("healthy", "unknown") else health
 
 
 def colour_of(word: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.grammar import commit_word
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.service import Blocking
@@ -32,13 +33,20 @@ class CommandReceiver:
     """
 
     def __init__(
-        self, context: DaemonContext, blocking: Blocking, filed: Callable[[], None], file_text: Callable[[], str]
+        self,
+        context: DaemonContext,
+        blocking: Blocking,
+        filed: Callable[[], None],
+        file_text: Callable[[], str],
+        facts: FactSource,
     ) -> None:
-        """`file_text` returns the text of the configuration file that is active."""
+        """`file_text` returns the text of the configuration file that is active; `facts`, which blocks, what the
+        conditions of a target are checked against."""
         self._context = context
         self._blocking = blocking
         self._filed = filed
         self._file_text = file_text
+        self._facts = facts
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The queued `command` or the words of why it is `refused`; neither if the shell must handle it.
@@ -58,7 +66,7 @@ class CommandReceiver:
             raise UsageError("A command needs `text`, `user` and `task_id`, each a string.")
         check_own_id(task_id)
         context = self._context
-        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context))
+        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context), self._facts)
         try:
             command = gateway.parse(text)
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):

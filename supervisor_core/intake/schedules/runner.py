@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
@@ -90,12 +91,14 @@ class SchedulesChore:
         approvals: Approvals,
         rights: Rights,
         answering: AnswerCommand = no_chat,
+        facts: FactSource | None = None,
     ) -> None:
         self._ledger = ledger
         self._config = config
         self._approvals = approvals
         self._rights = rights
         self._answering = answering
+        self._facts = facts
         self._runs: SlowWork[bool] = SlowWork("schedule")
 
     def due_at(self) -> datetime | None:
@@ -170,7 +173,7 @@ class SchedulesChore:
 
     def _understood(self, schedule: Schedule) -> Command:
         """The command, for the workers that its target means now."""
-        context = grammar_context(self._config())
+        context = grammar_context(self._config(), self._facts)
         if not schedule.target or resolve(schedule.target, context) is not None:
             command = parse(schedule.command, context)
             if command.target == schedule.target:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import COMMANDS, main
-from supervisor_core.cli.completion import bash, fish, zsh
+from supervisor_core.cli.completion import addresses, bash, fish, zsh
 from tests.support.homes import Home, a_home, demo_command
 from tests.unit.test_imports import SLOW, imported_by
 
@@ -73,6 +73,11 @@ def test_bash_completes(home: Home, words: list[str], found: set[str]) -> None:
     assert {each for each in completed(home, *words) if not each.startswith("-")} == {
         each for each in found if not each.startswith("-")
     }
+
+
+def test_addresses_are_completed_only_if_no_shell_expands_them() -> None:
+    known = ["North", "web-1/fetcher", "web-1/$(id)", "web 1/x", "/x", "web-1/", "a/b/c"]
+    assert addresses(known) == ["web-1/fetcher"]
 
 
 def test_names_come_from_the_configuration_that_is_typed(home: Home, tmp_path: Path) -> None:

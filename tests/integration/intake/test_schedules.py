@@ -500,3 +500,20 @@ def test_one_that_can_not_be_run_keeps_no_other_from_it(planned: Planned) -> Non
     found = {each.schedule.name: each.schedule for each in planned.schedules.list(NOW)}
     assert found["broken"].waiting_since is not None
     assert found["well"].last_task_id
+
+
+def test_conditions_are_checked_at_each_run(planned: Planned) -> None:
+    desk, states = planned.desk, {"North": "running"}
+    params = desk.gateway.parse('schedule add nightly "daily 03:00" pause where state=stale').params
+    planned.schedules.add(params, "where:state=stale", ANNA, BERLIN, "task_of_nightly", PLACE, NOW)
+    chore = SchedulesChore(
+        *(desk.ledger, lambda: desk.config, desk.approvals, desk.rights),
+        facts=lambda: {worker: {"state": state} for worker, state in states.items()},
+    )
+    chore.work(THREE)
+    assert planned.last() == (RunState.REFUSED, "No worker matches state=stale.")
+    states["North"] = "stale"
+    chore.work(THREE + DAY)
+    last = planned.last()
+    assert last is not None
+    assert last[0] is RunState.FILED

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor_core.commands.addresses import hosts_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule
@@ -20,18 +21,30 @@ from tests.support.sampling import examples
 MODEST = settings(max_examples=examples(200))
 
 WORKERS = ("OrionMX", "vega", "w.local", "24h", "task-1", "2d", "by-me")
+IN_FLEET = (*WORKERS, "web-1/vega", "web-1/mailer", "web-2/vega", "web-2/all", "web-2/where", "db-1/3", "db-1/2H")
+FACTS = {
+    "vega": {"state": "stale", "version": "3f2a"},
+    "w.local": {"state": "running", "health": "healthy"},
+    "web-1/mailer": {"state": "running", "version": "3F2AFF", "health": "healthy"},
+}
+TEAMS_IN_FLEET = {"archive": ("vega", "web-1/mailer"), "a&lt;b": ("vega", "web-1/mailer"), "none": ()}
+FLEET = GrammarContext(IN_FLEET, TEAMS_IN_FLEET, "vega", hosts_of(IN_FLEET, "hub"), FACTS)
 CONTEXTS = st.sampled_from(
     [
         GrammarContext(()),
         GrammarContext(("OrionMX",)),
         GrammarContext(WORKERS, {"archive": ("vega", "OrionMX"), "none": ()}),
         GrammarContext(WORKERS, {"archive": ("vega", "OrionMX")}, "vega"),
+        FLEET,
+        GrammarContext(IN_FLEET, TEAMS_IN_FLEET, hosts=hosts_of(IN_FLEET, "hub")),
     ]
 )
 FULL = GrammarContext(WORKERS, {"archive": ("vega", "OrionMX"), "a&lt;b": ("vega",)}, "vega")
 
 TYPED = (
     "all ALL team:archive team: orionmx * w* [ [z-a] ? 3 0 11 -1 +3 2.5 3x 2h 1w 2hours by since 2026-01-31 "
+    "host:web-1 HOST:HUB host: web-1/ MAILER web-1/Mailer web-9/vega */vega web-* where Where: where:state=stale "
+    "state=stale version=3f2a version=3 health=healthy stale state and team:archive,where:state=stale , = "
     '--reset --keep-going -- --x task_1 task_ " \' "" it\'s <@U1> <#C1|ops> <mailto:> < > &amp; &lt; /supervisor hotfix'
 )
 TRAPS = [
@@ -39,14 +52,18 @@ TRAPS = [
     *("\u2014reset", "\u201c", "\u201d", "\u2018", "\u2019", "\u00a0", "\t", "\n", "\0", "\ud800", "\u200b"),
     *("\u0663", "\u212a"),
 ]
-PIECES = [*CATALOG, *FAMILIES, *WORKERS, *TYPED.split(" "), *TRAPS]
+PIECES = [*CATALOG, *FAMILIES, *IN_FLEET, *TYPED.split(" "), *TRAPS]
 NASTY = st.lists(st.sampled_from(PIECES) | st.text(max_size=6), max_size=9).flatmap(
     lambda pieces: st.sampled_from([" ", "", "  "]).map(lambda glue: glue.join(pieces))
 )
-LABELS = st.none() | st.text(alphabet="abXtask_ -019", min_size=1, max_size=30).map(
-    lambda text: text.strip(" ") or None
+LABELS = (
+    st.none()
+    | st.sampled_from(["where", "where state", "Where it is", "where stale 2"])
+    | st.text(alphabet="abXtask_ -019", min_size=1, max_size=30).map(lambda text: text.strip(" ") or None)
 )
-FREE = st.text(alphabet="ab1 \"'“”\u2018\u2019&;<>@#!:|*?[—-_/émp🙂lt", min_size=1, max_size=40)
+FREE = st.sampled_from(["where", "where state=stale", "where: x=1", "where:x", "Where state"]) | st.text(
+    alphabet="ab1 \"'“”\u2018\u2019&;<>@#!:|*?[—-_/émp🙂lt", min_size=1, max_size=40
+)
 
 
 def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
@@ -71,14 +88,22 @@ def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
     return values if parameter.required else values | st.none()
 
 
+TARGETS = ("all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*")
+TARGETS_IN_FLEET = (
+    *TARGETS,
+    *("host:web-1", "host:hub", "*/vega", "where:state=stale", "where:version=3f2a,state=running"),
+    *("team:a&lt;b,where:state=stale", "[<@&lt;Ow]*,where:health=healthy", "web-1/mailer,where:state=running"),
+)
+
+
 @st.composite
-def commands(draw: st.DrawFn) -> Command:
+def commands(draw: st.DrawFn, context: GrammarContext = FULL, targets: tuple[str, ...] = TARGETS) -> Command:
     definition: CommandDefinition = draw(st.sampled_from(list(CATALOG.values())))
     if definition.name == OVERVIEW:
         return Command(OVERVIEW)
     target = ""
     if definition.target is not TargetRule.NONE:
-        target = draw(st.sampled_from([*WORKERS, "all", "team:archive", "team:a&lt;b", "w*", "[!x]*", "[<@&lt;Ow]*"]))
+        target = draw(st.sampled_from([*context.workers, *targets]))
     if definition.target is TargetRule.FILTER and draw(st.booleans()):
         target = ""
     parameters = (*definition.parameters, *definition.spread_options)
@@ -87,7 +112,7 @@ def commands(draw: st.DrawFn) -> Command:
     return Command(
         definition.name,
         target=target,
-        workers=(resolve(target, FULL) or ()) if target else (),
+        workers=(resolve(target, context) or ()) if target else (),
         params=check_params(definition, given_params),
         label=label,
     )
@@ -97,6 +122,12 @@ def commands(draw: st.DrawFn) -> Command:
 @settings(max_examples=examples(500))
 def test_a_command_survives_being_written_and_read(command: Command) -> None:
     assert parse(render(command), FULL) == command
+
+
+@given(commands(FLEET, TARGETS_IN_FLEET))
+@settings(max_examples=examples(500))
+def test_a_command_across_hosts_survives_being_written_and_read(command: Command) -> None:
+    assert parse(render(command), FLEET) == command
 
 
 def _checked(text: str, context: GrammarContext) -> None:

@@ -1,0 +1,63 @@
+"""The address of a worker in a fleet: its host and its id, such as `web-1/fetcher`. Pure.
+
+A worker id has no slash, so an address is never the id of a worker of this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+SEPARATOR = "/"
+
+
+class Address(NamedTuple):
+    """A worker of a host."""
+
+    host: str
+    worker_id: str
+
+    def __str__(self) -> str:
+        return f"{self.host}{SEPARATOR}{self.worker_id}"
+
+
+def is_address(worker_id: str) -> bool:
+    """True for a worker of another host."""
+    return SEPARATOR in worker_id
+
+
+def address_of(text: str) -> Address:
+    """The address that a text is; `ValueError` for an id of this host."""
+    host, separator, worker_id = text.partition(SEPARATOR)
+    if not separator:
+        raise ValueError(f"{text} names no host")
+    return Address(host, worker_id)
+
+
+def by_host(worker_ids: Iterable[str]) -> dict[str, list[str]]:
+    """The worker ids on each host, in their order, from addresses."""
+    found: dict[str, list[str]] = {}
+    for text in worker_ids:
+        address = address_of(text)
+        found.setdefault(address.host, []).append(address.worker_id)
+    return found
+
+
+def name_of(worker: str) -> str:
+    """The id of a worker on its own host: `fetcher` for `web-1/fetcher`."""
+    return worker.rpartition(SEPARATOR)[2]
+
+
+def hosts_of(workers: Iterable[str], own: str) -> dict[str, tuple[str, ...]]:
+    """The workers of each host as the configuration names them, this host first: it has those without an address."""
+    found: dict[str, list[str]] = {own: []}
+    for worker in workers:
+        host = worker.partition(SEPARATOR)[0] if is_address(worker) else own
+        found.setdefault(host, []).append(worker)
+    return {host: tuple(there) for host, there in found.items()}
+
+
+def by_address(workers: Iterable[str], hosts: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The workers by their addresses, in their order. Those of this host have one too, where its name is known."""
+    own = next((host for host, there in hosts.items() if not all(map(is_address, there))), "")
+    return {each if is_address(each) else str(Address(own, each)): each for each in workers}
