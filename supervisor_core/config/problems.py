@@ -1,18 +1,28 @@
-"""Flaws that the checks found, as sentences for people: key, line, and what is expected."""
+"""Problems of a configuration as sentences for people, with key and line: flaws that the checks found, and settings
+that contradict each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, get_args
 
+from supervisor_core.commands.addresses import is_address
+from supervisor_core.commands.targets import ALL, PATTERN, TEAM
+from supervisor_core.commands.targets import HOST as HOST_TARGET
 from supervisor_core.common.section_checks import Flaw, ValidationError, is_section
 from supervisor_core.common.sections import Section
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path, Problem
-from supervisor_core.config.fields import kind_of
+from supervisor_core.config.drive_settings import FolderSettings, layout_of
+from supervisor_core.config.fields import kind_of, quotable
 from supervisor_core.config.models import Settings
+from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS, host_id
 from supervisor_core.config.raw import RawConfig, format_path
 from supervisor_core.config.worker_settings import EXAMPLE
+
+HUB, HOST = "hub", "host"
+"""The roles in a fleet."""
 
 _CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
 
@@ -98,3 +108,111 @@ def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may
 def is_of_cornerstone(data: Mapping[str, Any]) -> bool:
     """True for a configuration of Cornerstone Archive, which has the same name and some of the same sections."""
     return {"database", "nas", "logging"} <= data.keys() and "host" in as_mapping(data["database"])
+
+
+Finding = tuple[Path, str]
+
+
+def cross_check(raw: RawConfig) -> list[Problem]:
+    """Find settings that contradict each other, with their lines."""
+    data = raw.data
+    findings = chain(
+        _ids_differ(data),
+        _default_exists(data),
+        _teams_exist(data),
+        _folders_differ(data),
+        _targets_exist(data),
+        _fits_fleet(data),
+    )
+    return [(raw.line_of(path), path, text) for path, text in findings]
+
+
+def _ids_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for worker_id in as_mapping(data.get("workers")):
+        first = seen.setdefault(worker_id.casefold(), worker_id)
+        if first != worker_id:
+            yield (
+                ("workers", worker_id),
+                f"differs from {first} only in case, which can lead to the same file names",
+            )
+
+
+def _default_exists(data: Mapping[str, Any]) -> Iterator[Finding]:
+    default = as_mapping(data.get("supervisor")).get("default_worker")
+    if isinstance(default, str) and default and default not in as_mapping(data.get("workers")):
+        yield (
+            ("supervisor", "default_worker"),
+            _nobody(default, as_mapping(data.get("workers")), "worker"),
+        )
+
+
+def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
+    teams = as_mapping(data.get("teams"))
+    for worker_id, worker in as_mapping(data.get("workers")).items():
+        team = as_mapping(worker).get("team")
+        if isinstance(team, str) and team and team not in teams:
+            yield ("workers", worker_id, "team"), _nobody(team, teams, "team")
+
+
+def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
+    section = as_mapping(data.get("nas"))
+    given, usual = as_mapping(section.get("folders")), layout_of(section)
+    seen: dict[str, str] = {}
+    for name in FolderSettings.model_fields:
+        folder = given.get(name, usual.get(name))
+        if not isinstance(folder, str) or not folder:
+            continue
+        place = "/".join(part for part in folder.replace("\\", "/").split("/") if part not in ("", ".")).casefold()
+        first = seen.setdefault(place, name)
+        if first != name:
+            chosen, other = (name, first) if name in given else (first, name)
+            yield ("nas", "folders", chosen), f"is the same folder as {other}"
+
+
+def _targets_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
+    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
+    windows = as_mapping(data.get("alerts")).get("maintenance")
+    for place, window in enumerate(windows if isinstance(windows, list) else []):
+        target = as_mapping(window).get("target")
+        if not isinstance(target, str) or target == ALL or target in workers or PATTERN.intersection(target):
+            continue
+        if target.startswith(HOST_TARGET) or is_address(target):  # hosts come and go
+            continue
+        path = ("alerts", "maintenance", place, "target")
+        if not target.startswith(TEAM):
+            yield path, _nobody(target, workers, "worker")
+        elif target.removeprefix(TEAM) not in teams:
+            yield path, _nobody(target.removeprefix(TEAM), teams, "team")
+
+
+def _nobody(name: str, known: Iterable[str], what: str) -> str:
+    choices = [choice for choice in known if choice.isprintable()]
+    near = nearest(name, choices) if quotable(name) else None
+    if near:
+        return f"names a {what} that isn't configured; did you mean {near}?"
+    listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
+    return f"names a {what} that isn't configured{listed}"
+
+
+def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find settings that a hub or a host in a fleet can't have, or lacks."""
+    section = as_mapping(data.get("fleet"))
+    role = section.get("role")
+    if role not in (HUB, HOST):
+        return
+    needed = ("url", "credentials", "hub_key") if role == HOST else ("url", "credentials")
+    for name in needed:
+        if section.get(name) in ("", None):
+            command = "join" if role == HOST else "init"
+            yield ("fleet", name), f"is needed with fleet.role: {role}; `supervisor fleet {command}` writes it"
+    name = as_mapping(data.get("supervisor")).get("id") or host_id()
+    if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
+        yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
+    if role == HUB and as_mapping(data.get("workers")):
+        yield (
+            ("workers",),
+            "must be empty with fleet.role: hub; run them under another daemon with fleet.role: host",
+        )
+    if role == HOST and str(as_mapping(data.get("slack")).get("enabled", True)).casefold() != "false":
+        yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"

@@ -227,7 +227,7 @@ class TestSecrets:
 
     TEXT = (
         "inbox: {secret: hunter2}\ndatabase: {url: 'mysql+pymysql://u:hunter2@db.example.org/d?ssl_key=hunter2'}\n"
-        "fleet: {url: 'nats://u:hunter2@hub:4222', credentials: hunter2}\n"
+        "fleet: {url: 'nats://u:hunter2@hub:4222'}\n"
         "alerts: {webhook: {url: 'https://hooks.example.org/hunter2', secret: hunter2},"
         " deadman_url: 'https://hc.example.org/hunter2'}\n"
         "workers: {W: {command: [x], env: {PASSWORD: hunter2}, probes: [{http: 'http://u:hunter2@h/'}]}}\n"

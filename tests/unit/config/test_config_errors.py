@@ -24,6 +24,18 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
     return [line.removeprefix(f"{folder}/") for line in str(caught.value).splitlines()]
 
 
+HUB = "role: hub, url: 'nats://h', credentials: x"
+HOST = f"role: host, url: 'nats://h', credentials: x, hub_key: U{'A' * 55}"
+NO_SLACK = "supervisor: {id: h}\nslack: {enabled: false}\n"
+
+
+def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
+    for text in (f"supervisor: {{id: h}}\nfleet: {{{HUB}}}\n", f"{NO_SLACK}fleet: {{{HOST}}}\n"):
+        (tmp_path / "config.yaml").write_text(text)
+        fleet = load_supervisor_config(tmp_path / "config.yaml", environ={}).fleet
+        assert fleet.credentials == tmp_path / "x"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -284,6 +296,22 @@ def complaints(folder: Path, text: str, **environ: str) -> list[str]:
         ("database: {url: 'sqlite://'}", "database.url must name a file, such as sqlite:///var/fleet.db;"),
         ("database: {url: 3}", "database.url must be a URL in quotes, but is a number"),
         ("fleet: {url: 'http://h'}", "fleet.url must be a URL such as nats://"),
+        ("fleet: {role: hob}", "fleet.role must be one of hub, host, not 'hob'; did you mean hub?"),
+        (f"fleet: {{{HUB}, hub_key: SUX}}", "fleet.hub_key must be a public key: U and 55"),
+        (
+            "supervisor: {id: h}\nfleet: {role: hub, url: 'nats://h'}",
+            "fleet.credentials is needed with fleet.role: hub",
+        ),
+        (
+            f"{NO_SLACK}fleet: {{role: host, url: 'nats://h', credentials: x}}",
+            "fleet.hub_key is needed with fleet.role",
+        ),
+        (f"supervisor: {{id: a.b}}\nfleet: {{{HUB}}}", "supervisor.id must be a name of 1 to 63 letters, digits and"),
+        (
+            f"supervisor: {{id: h}}\nfleet: {{{HUB}}}\nworkers: {{W: {{command: [x]}}}}",
+            "line 3: workers must be empty with fleet.role: hub; run them under another daemon",
+        ),
+        (f"supervisor: {{id: h}}\nfleet: {{{HOST}}}", "slack.enabled must be false with fleet.role: host"),
     ],
 )
 def test_one_mistake_is_one_clear_line(tmp_path: Path, text: str, complaint: str) -> None:
