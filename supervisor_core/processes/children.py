@@ -26,7 +26,7 @@ class Exit(NamedTuple):
 
 
 class Child(subprocess.Popen[bytes]):
-    """A worker that we started. It may outlive us, on purpose: no warning when the handle goes first."""
+    """A worker or server that we started. It may outlive us, on purpose: no warning when the handle goes first."""
 
     def __del__(self) -> None:
         """Do nothing: a worker left running is no mistake."""

