@@ -6,7 +6,8 @@ A script comes from the parsers. Only the names of workers and teams are looked 
 from __future__ import annotations
 
 from supervisor_core.cli import COMMANDS, GROUPS
-from supervisor_core.cli.options import ACTIONS, LEVELS, SUBCOMMANDS, parser_of
+from supervisor_core.cli.option_types import LEVELS
+from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
 from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.commands.targets import ALL, HOST, TEAM, WORKER_ID
 from supervisor_core.common.log_events import LogEvent

@@ -11,7 +11,7 @@ import select
 import sys
 import time
 
-from supervisor_core.cli.options import LEVELS
+from supervisor_core.cli.option_types import LEVELS
 from supervisor_core.cli.status.command import read_quickly
 from supervisor_core.cli.table import wants_colour
 from supervisor_core.config.raw import state_dir_of

@@ -6,7 +6,9 @@ It imports nothing slow. The commands that Slack has as well take their argument
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
+
+from supervisor_core.cli.option_types import count, event, latency, level, port, rows, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +16,7 @@ if TYPE_CHECKING:
 
 LINES = 50
 ROWS = 50
-MOST = 1_000_000
 WAIT_SECONDS = 60
-HIGHEST_PORT = 65535
-MOST_LATENCY = 60_000  # milliseconds
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-"""From harmless to worst."""
 
 JSON = "print JSON"
 
@@ -327,67 +324,3 @@ def new_parser(name: str, description: str, *examples: str) -> ArgumentParser:
     )
     parser.add_argument("--config", metavar="FILE", help="default: $SUPERVISOR_CONFIG, else ./config.yaml")
     return parser
-
-
-def count(text: str) -> int:
-    """A number of lines."""
-    return _number(text, 0)
-
-
-def rows(text: str) -> int:
-    """A number of rows."""
-    return _number(text, 1)
-
-
-def port(text: str) -> int:
-    """A TCP port."""
-    if not text.isascii() or not text.isdigit() or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"must be a port from 0 (any free one) to {HIGHEST_PORT}, not {text!a}")
-    return int(text)
-
-
-def latency(text: str) -> float:
-    """Seconds, from a number of milliseconds below one minute."""
-    if not text.isascii() or not text.isdigit() or int(text) >= MOST_LATENCY:
-        raise ArgumentTypeError(f"must be milliseconds from 0 to {MOST_LATENCY - 1}, not {text!a}")
-    return int(text) / 1000
-
-
-def level(text: str) -> str:
-    """A log level, in any case."""
-    if text.upper() not in LEVELS:
-        raise ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
-    return text.upper()
-
-
-def event(text: str) -> str:
-    """The name of a log event, or a pattern that matches some."""
-    from supervisor_core.common.log_events import NO_EVENT, LogEvent, unknown_pattern
-    from supervisor_core.common.text import nearest
-
-    if unknown_pattern(text):
-        near = nearest(text, [NO_EVENT, *(each.event for each in LogEvent)])
-        hint = f". Did you mean {near}?" if near else "; docs/reference/events.md lists them"
-        raise ArgumentTypeError(f"there's no log event {text!a}{hint}")
-    return text
-
-
-def seconds(text: str) -> float:
-    """A time limit."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < MOST:
-        raise ArgumentTypeError(f"must be a number of seconds above 0, not {text!a}")
-    return number
-
-
-def _number(text: str, least: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not least <= number <= MOST:
-        raise ArgumentTypeError(f"must be a number from {least} to {MOST}, not {text!a}")
-    return number

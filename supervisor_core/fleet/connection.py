@@ -267,6 +267,8 @@ class FleetConnection:
     def _violated(self, words: str) -> None:
         """End the requests to a subject that we may not use; the server answers them with nothing else."""
         found = _VIOLATION.search(words)
+        if found and not self._refusals.get(found[1].casefold()):
+            log.warning("the fleet's server refused: %s", words)
         for each in tuple(self._refusals.get(found[1].casefold(), ())) if found else ():
             if not each.done():
                 each.set_result(None)

@@ -12,6 +12,7 @@ from typing import Any
 
 from supervisor_core.fleet.subjects import (
     HUB_INBOX,
+    JOIN_INBOXES,
     ROOT,
     SERVER_VARIABLES,
     ask_subject,
@@ -42,8 +43,13 @@ def users_text(hub_key: str, hosts: Mapping[str, str], invites: Mapping[str, str
 
 
 def hub_user(key: str) -> Mapping[str, Any]:
-    """The hub: all subjects of the fleet, and JetStream."""
-    return _user(key, [f"{ROOT}.>", "$JS.>", *EXPORTED], [f"{ROOT}.>", f"{HUB_INBOX}.>"], answers=0)
+    """The hub: all subjects of the fleet, and JetStream.
+
+    It may answer invites at any time: a reload of the server, which each join needs, forgets who may answer whom.
+    """
+    return _user(
+        key, [f"{ROOT}.>", "$JS.>", f"{JOIN_INBOXES}.>", *EXPORTED], [f"{ROOT}.>", f"{HUB_INBOX}.>"], answers=0
+    )
 
 
 def host_user(name: str, key: str) -> Mapping[str, Any]:

@@ -24,6 +24,8 @@ HUB_CONSUMER = "hub"
 HUB_INBOX = "_HUB"
 """The prefix of the subjects on which the hub gets replies. No host may subscribe to it."""
 
+JOIN_INBOXES = "_JOIN"
+
 SERVER_VARIABLES = "$SYS.REQ.SERVER.PING.VARZ"
 """The request for the server's version and settings. Only the hub may send it."""
 
@@ -72,7 +74,7 @@ def host_inbox(host: str) -> str:
 
 def join_inbox(invite_id: str) -> str:
     """The prefix of the subjects on which an invite's user gets the reply."""
-    return f"_JOIN_{checked_name(invite_id)}"
+    return f"{JOIN_INBOXES}.{checked_name(invite_id)}"
 
 
 def next_command_subject(host: str) -> str:

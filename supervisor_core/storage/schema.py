@@ -20,7 +20,7 @@ HEAD = VERSION
 """The newest revision in `migrations/versions`."""
 
 NEVER_RELEASED = frozenset(f"{number:04}" for number in range(2, 17))
-"""Revisions from the time before the first release. The next migration is 0017, so none of them ever means another."""
+"""Revisions from the time before the first release. 0017 follows 0001, so none of them ever means another."""
 
 NAMED = 3
 """Missing columns in a message."""

@@ -13,6 +13,7 @@ from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.labels import Role
 from supervisor_core.daemon.replication.table_copies import COPIES
+from supervisor_core.fleet.membership import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
 from supervisor_core.jobs.model import JobState
@@ -31,6 +32,7 @@ VALUES: Mapping[str, Iterable[object]] = {
     "audit_workers_t.role": Role,
     "bakes_t.state": BakeState,
     "envelopes_t.state": (envelopes.RECEIVED, *envelopes.DEALT_WITH),
+    "fleet_hosts_t.state": HostState,
     "jobs_t.state": JobState,
     "outbox_t.state": (steps.PENDING, steps.SENT, steps.DROPPED),
     "schedules_t.last_state": RunState,

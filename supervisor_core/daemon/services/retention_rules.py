@@ -240,6 +240,9 @@ RETENTIONS: tuple[Retention, ...] = (
         tables.sightings, MONTH, lambda _, old: tables.sightings.c.first_seen_at < old, "the flag was first seen"
     ),
     Retention(tables.workers, QUARTER, _workers, "the last heartbeat of a removed worker; two rows for each worker"),
+    Retention(
+        tables.fleet_invites, QUARTER, lambda _, old: tables.fleet_invites.c.expires_at < old, "the invite expired"
+    ),
     Retention(team_members, QUARTER, lambda _, old: team_members.c.left_at < old, "the worker left the team"),
 )
 
@@ -249,6 +252,7 @@ WITHOUT: Mapping[str, str] = {
     "audit_anchors_t": "Kept: one row for each archived trail.",
     "supervisors_t": "Kept: one row for each `supervisor.id` of this host.",
     "teams_t": "Kept: one row for each team name.",
+    "fleet_hosts_t": "Kept: one row for each name of a host.",
     "forwarding_t": "Kept: one row for each `supervisor.id` of this host.",
 }
 """Tables whose rows are never deleted, with the reason why they stay bounded."""

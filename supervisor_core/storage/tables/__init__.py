@@ -13,7 +13,14 @@ from supervisor_core.storage.tables.definition import (
     WORKER_ID,
     metadata,
 )
-from supervisor_core.storage.tables.host_tables import supervisors, team_members, teams, workers
+from supervisor_core.storage.tables.host_tables import (
+    fleet_hosts,
+    fleet_invites,
+    supervisors,
+    team_members,
+    teams,
+    workers,
+)
 from supervisor_core.storage.tables.message_tables import envelopes, forwarding, outbox, sightings
 
 __all__ = [
@@ -29,6 +36,8 @@ __all__ = [
     "bakes",
     "conditions",
     "envelopes",
+    "fleet_hosts",
+    "fleet_invites",
     "flips",
     "forwarding",
     "jobs",

@@ -1,4 +1,4 @@
-"""Hosts: heartbeats of workers, supervisors, and teams."""
+"""Hosts: heartbeats of workers, supervisors, teams, and in the hub's ledger the fleet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from sqlalchemy import Boolean, Double, Index, Integer, String, UniqueConstraint
 
 from supervisor_core.storage.engine import LongText, UtcDateTime
 from supervisor_core.storage.tables.definition import (
+    PERSON_ID,
     REASON,
     STATE,
     STATUS_SUMMARY,
@@ -19,6 +20,9 @@ from supervisor_core.storage.tables.definition import (
     supervisor_id,
     table,
 )
+
+PUBLIC_KEY = 64
+INVITE_ID = 32
 
 workers = table(
     "workers_t",
@@ -82,3 +86,30 @@ team_members = table(
     UniqueConstraint("supervisor_id", "active_agent_id"),
     Index(None, "team_id"),
 )
+
+fleet_hosts = table(
+    "fleet_hosts_t",
+    "The hosts of the fleet, in the hub's ledger.",
+    key("host_id", String(SUPERVISOR_ID), "`supervisor.id` of the host."),
+    required("public_key", String(PUBLIC_KEY), "The public key of the host."),
+    required("state", String(STATE), "The state. A revoked host can't connect."),
+    required("joined_at", UtcDateTime, "When the host joined with this key."),
+    optional("revoked_at", UtcDateTime, "When the host was revoked."),
+    optional("last_seen_at", UtcDateTime, "When the host last said that it is there."),
+    required("version", String(STATE * 4), "The version of its supervisor."),
+    required("workers_json", LongText, "The workers that the host announced."),
+)
+
+fleet_invites = table(
+    "fleet_invites_t",
+    "The invites to join the fleet, in the hub's ledger. Each is for one host and works once.",
+    key("invite_id", String(INVITE_ID), "A random id."),
+    required("host_id", String(SUPERVISOR_ID), "The host that may join."),
+    required("public_key", String(PUBLIC_KEY), "The public key of the token."),
+    required("created_by", String(PERSON_ID), "The person who invited the host."),
+    required("created_at", UtcDateTime, "When the host was invited."),
+    required("expires_at", UtcDateTime, "When the token stops working."),
+    optional("used_at", UtcDateTime, "When the host joined."),
+    Index(None, "expires_at"),
+)
+"""Without the secret key, which only the token has."""

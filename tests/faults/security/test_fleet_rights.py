@@ -128,13 +128,13 @@ def test_a_pull_of_a_host_s_own_commands_can_t_be_delivered_to_another(fleet: Na
 
 def test_an_invite_can_ask_to_join_and_do_nothing_else(fleet: NatsFleet) -> None:
     with RawClient(fleet.port, fleet.invites["i1"]) as raw:
-        raw.send("SUB _JOIN_i1.> 1")
-        raw.publish("fleet.join.i1", "{}", reply="_JOIN_i1.1")
+        raw.send("SUB _JOIN.i1.> 1")
+        raw.publish("fleet.join.i1", "{}", reply="_JOIN.i1.1")
         assert [each for each in raw.answers() if each.startswith("-ERR")] == []
         for subject in ("fleet.join.i2", "fleet.feed.i1", "fleet.commands.web", "fleet.presence.web", "$JS.API.INFO"):
             raw.publish(subject, "{}")
             assert VIOLATION in raw.answers()[0]
-        for subject in ("fleet.join.i1", "fleet.>", "_INBOX_web.>", "_HUB.>", "_JOIN_i2.>"):
+        for subject in ("fleet.join.i1", "fleet.>", "_INBOX_web.>", "_HUB.>", "_JOIN.i2.>"):
             raw.send(f"SUB {subject} 2")
             assert VIOLATION in raw.answers()[0]
 

@@ -1,0 +1,155 @@
+"""Joining the fleet: the token, the hub's answer to a new host, and the request that the host makes.
+
+1. `invite` stores a one-time key's public half and hands out the secret half in a token.
+2. The new host makes its own key, connects with the one-time key, and sends its public key, signed with the secret one.
+3. The hub checks the invite, records the host, gives its key its rights on the server, and answers with its signature.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from supervisor_core.common.errors import SupervisorError, TemporaryError, UsageError
+from supervisor_core.common.text import canonical_json
+from supervisor_core.fleet.connection import FleetConnection
+from supervisor_core.fleet.keys import KeyPair, verify
+from supervisor_core.fleet.membership import FleetMembers, Invite, JoinRefused
+from supervisor_core.fleet.messages import FleetMessage
+from supervisor_core.fleet.server import reload_server, write_users
+from supervisor_core.fleet.streams import prepare_host, prepare_streams, remove_host
+from supervisor_core.fleet.subjects import ALL_JOINS, join_inbox, join_subject, last_word
+from supervisor_core.version import __version__
+
+TOKEN = "fleet1-"  # noqa: S105 (the beginning of each, which isn't secret)
+MAX_REQUEST = 4096
+JOIN_SECONDS = 20.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JoinToken:
+    """The content of a token. Whoever has it can join in the host's name, once."""
+
+    url: str
+    ca: str
+    """The certificate of the authority; empty for the system's."""
+    hub_key: str
+    host: str
+    invite: str
+    seed: str
+
+    @classmethod
+    def of(cls, invite: Invite, url: str, ca: str, hub_key: str) -> Self:
+        return cls(url, ca, hub_key, invite.host_id, invite.invite_id, invite.keys.seed)
+
+    def as_text(self) -> str:
+        """The token as people copy it."""
+        content = canonical_json({name: getattr(self, name) for name in self.__dataclass_fields__})
+        return TOKEN + base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read a token; `UsageError` for anything else, without repeating it."""
+        try:
+            raw = text.strip().removeprefix(TOKEN)
+            content = json.loads(base64.b64decode(raw + "=" * (-len(raw) % 4), altchars=b"-_", validate=True))
+            return cls(**{name: str(content[name]) for name in cls.__dataclass_fields__})
+        except (ValueError, KeyError, TypeError):
+            raise UsageError("This isn't a token of `supervisor fleet invite`.", remedy="Copy it as a whole.") from None
+
+
+async def apply_members(connection: FleetConnection, members: FleetMembers, folder: Path, hub_key: str) -> None:
+    """Give every host and open invite its rights on the server, and everybody else none. It may be repeated."""
+    hosts, invites = await asyncio.to_thread(members.users, datetime.now(UTC))
+    for host in hosts:
+        await prepare_host(connection, host)
+    await asyncio.to_thread(write_users, folder, hub_key, hosts, invites)
+    await reload_server(connection)
+
+
+async def remove_member(
+    connection: FleetConnection, members: FleetMembers, folder: Path, hub_key: str, host: str
+) -> None:
+    """Cut off a revoked host at once, and delete its commands."""
+    await apply_members(connection, members, folder, hub_key)
+    await remove_host(connection, host)
+
+
+class JoinService:
+    """The hub's answers to hosts that want to join."""
+
+    def __init__(self, connection: FleetConnection, members: FleetMembers, folder: Path, keys: KeyPair) -> None:
+        self._connection = connection
+        self._members = members
+        self._folder = folder
+        self._keys = keys
+        self._turn = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Prepare the server for the members, and listen."""
+        await prepare_streams(self._connection)
+        await apply_members(self._connection, self._members, self._folder, self._keys.public_key)
+        await self._connection.subscribe(ALL_JOINS, self._answer)
+
+    async def _answer(self, message: FleetMessage) -> None:
+        try:
+            async with self._turn:
+                answer = await self._join(last_word(message.subject), message.data)
+        except SupervisorError as error:
+            log.warning("a host can't join: %s", error.message)
+            answer = {"error": error.message, "remedy": error.remedy, "retryable": error.retryable}
+        await message.respond(canonical_json(answer).encode())
+
+    async def _join(self, invite_id: str, data: bytes) -> Mapping[str, Any]:
+        """The server has checked that the sender has the key of this invite."""
+        request = _request_of(data)
+        host, key = request["host"], request["public_key"]
+        now = datetime.now(UTC)
+        if not verify(key, _signed(invite_id, host, key), request["signature"]):
+            reason = "The request isn't signed with the host's key."
+            await asyncio.to_thread(self._members.refuse, invite_id, host, reason, now)
+        await asyncio.to_thread(self._members.join, invite_id, host, key, request["version"], now)
+        await apply_members(self._connection, self._members, self._folder, self._keys.public_key)
+        return {"host": host, "signature": self._keys.sign(_confirmed(invite_id, host, key))}
+
+
+async def request_join(token: JoinToken, keys: KeyPair, ca: Path | None) -> None:
+    """Ask the hub to take in this host; `JoinRefused` with its reason if it doesn't."""
+    one_time = KeyPair(token.seed)
+    signature = keys.sign(_signed(token.invite, token.host, keys.public_key))
+    request = {"host": token.host, "public_key": keys.public_key, "signature": signature, "version": __version__}
+    async with FleetConnection(token.url, one_time, name="join", inbox=join_inbox(token.invite), ca=ca) as connection:
+        await connection.wait_connected(JOIN_SECONDS)
+        data = await connection.request(join_subject(token.invite), canonical_json(request).encode(), JOIN_SECONDS)
+    answer = json.loads(data)
+    if "error" in answer:
+        kind: Callable[..., SupervisorError] = TemporaryError if answer.get("retryable") else JoinRefused
+        raise kind(str(answer["error"]), remedy=str(answer.get("remedy", "")))
+    confirmed = _confirmed(token.invite, token.host, keys.public_key)
+    if not verify(token.hub_key, confirmed, str(answer.get("signature", ""))):
+        raise JoinRefused("The answer isn't signed by the hub of the token. Somebody else may run this server.")
+
+
+def _request_of(data: bytes) -> Mapping[str, str]:
+    try:
+        found = json.loads(data) if len(data) <= MAX_REQUEST else {}
+        return {name: str(found[name])[:MAX_REQUEST] for name in ("host", "public_key", "signature", "version")}
+    except (ValueError, KeyError, TypeError):
+        raise JoinRefused("This isn't a request to join.") from None
+
+
+def _signed(invite_id: str, host: str, key: str) -> bytes:
+    return canonical_json(["join", invite_id, host, key]).encode()
+
+
+def _confirmed(invite_id: str, host: str, key: str) -> bytes:
+    return canonical_json(["joined", invite_id, host, key]).encode()

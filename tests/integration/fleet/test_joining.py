@@ -1,0 +1,130 @@
+"""Joining over a real server: a token works once, and only with the hub that made it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import UsageError
+from supervisor_core.fleet.connection import FleetConnection
+from supervisor_core.fleet.joining import JoinService, JoinToken, apply_members, remove_member, request_join
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.membership import INVITE_LIFE, FleetMembers, JoinRefused
+from supervisor_core.fleet.messages import FleetUnavailable
+from supervisor_core.fleet.subjects import COMMANDS, command_subject
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import audit_log
+from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
+
+ANNA = Issuer("cli:anna", "anna")
+
+
+@dataclass
+class Hub:
+    """A hub with a ledger and a server."""
+
+    fleet: NatsFleet
+    ledger: Ledger
+    members: FleetMembers
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[FleetConnection]:
+        async with self.fleet.hub() as connection:
+            await JoinService(connection, self.members, self.fleet.folder, self.fleet.hub_keys).start()
+            yield connection
+
+    async def token(self, connection: FleetConnection, host: str, age: timedelta = timedelta()) -> JoinToken:
+        """What `supervisor fleet invite` hands out."""
+        invite = self.members.invite(host, ANNA, datetime.now(UTC) - age)
+        await self.apply(connection)
+        return JoinToken.of(invite, self.fleet.url, "", self.fleet.hub_keys.public_key)
+
+    async def apply(self, connection: FleetConnection) -> None:
+        await apply_members(connection, self.members, self.fleet.folder, self.fleet.hub_keys.public_key)
+
+    def refusals(self) -> list[str]:
+        query = select(audit_log.c.details_json).where(audit_log.c.action == "REFUSED")
+        return list(self.ledger.read(lambda look: look.execute(query).scalars().all()))
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    with a_fleet(folder / "nats") as fleet, Ledger(folder / "ledger.db", "hub", HeadFile(folder)) as ledger:
+        yield Hub(fleet, ledger, FleetMembers(ledger))
+
+
+def test_a_host_joins_gets_commands_and_is_cut_off_when_it_is_revoked(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.running() as connection:
+            token, keys = await hub.token(connection, "web"), KeyPair.new()
+            await request_join(JoinToken.from_text(token.as_text()), keys, None)
+            hub.fleet.hosts["web"] = keys
+            async with hub.fleet.host("web") as web:
+                await connection.publish_durably(command_subject("web"), b"restart", "1")
+                [command] = await web.pull(COMMANDS, "web", 1, PATIENCE)
+                assert command.data == b"restart"
+                hub.members.revoke("web", ANNA, datetime.now(UTC))
+                await remove_member(connection, hub.members, hub.fleet.folder, hub.fleet.hub_keys.public_key, "web")
+                while web.connected:  # noqa: ASYNC110 (the connection tells nobody)
+                    await asyncio.sleep(0.01)
+            with pytest.raises(FleetUnavailable):
+                await web.request("fleet.feed.web", b"")
+
+    asyncio.run(main())
+
+
+def test_a_token_works_once_and_a_second_use_is_refused_and_in_the_audit_trail(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.running() as connection:
+            token, keys = await hub.token(connection, "db"), KeyPair.new()
+            for _ in range(2):  # the host itself may repeat its request
+                await request_join(token, keys, None)
+            with pytest.raises(JoinRefused, match="has been used"):
+                await request_join(token, KeyPair.new(), None)
+            assert any("fleet join db" in each and "has been used" in each for each in hub.refusals())
+            assert hub.members.users(datetime.now(UTC))[0]["db"] == keys.public_key
+
+    asyncio.run(main())
+
+
+def test_an_expired_token_doesn_t_even_connect(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.running() as connection:
+            token = await hub.token(connection, "late", INVITE_LIFE)
+            joining = asyncio.create_task(request_join(token, KeyPair.new(), None))
+            done, _ = await asyncio.wait({joining}, timeout=0.7)
+            assert not done
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+            assert "late" not in hub.members.users(datetime.now(UTC))[0]
+
+    asyncio.run(main())
+
+
+def test_a_token_is_for_one_host_and_its_hub_alone(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.running() as connection:
+            token = await hub.token(connection, "app")
+            with pytest.raises(JoinRefused, match="is for app"):
+                await request_join(replace(token, host="other"), KeyPair.new(), None)
+            with pytest.raises(JoinRefused, match="isn't signed by the hub"):
+                await request_join(replace(token, hub_key=KeyPair.new().public_key), KeyPair.new(), None)
+
+    asyncio.run(main())
+
+
+def test_a_damaged_token_is_refused_without_being_repeated(tmp_path: Path) -> None:
+    for text in ("", "fleet1-", "fleet1-e30", "junk", "fleet1-" + "é"):
+        with pytest.raises(UsageError, match="isn't a token") as caught:
+            JoinToken.from_text(text)
+        assert not text or text not in str(caught.value)

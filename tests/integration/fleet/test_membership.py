@@ -1,0 +1,111 @@
+"""Members of the fleet as rows: an invite works once, in time and for its host, and everything is in the trail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import RefusedError, UsageError
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.membership import INVITE_LIFE, FleetMembers, HostState, JoinRefused
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import audit_log
+
+NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
+ANNA = Issuer("cli:anna", "anna")
+KEY, OTHER_KEY = KeyPair.new().public_key, KeyPair.new().public_key
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.db", "hub", HeadFile(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def members(ledger: Ledger) -> FleetMembers:
+    return FleetMembers(ledger)
+
+
+def trail(ledger: Ledger) -> list[tuple[str, str, str, str]]:
+    query = select(audit_log.c.action, audit_log.c.outcome, audit_log.c.target_id, audit_log.c.actor)
+    rows = ledger.read(lambda look: look.execute(query.order_by(audit_log.c.audit_id)).all())
+    return [(row.action, row.outcome, row.target_id, row.actor) for row in rows]
+
+
+def test_an_invited_host_joins_and_is_revoked(members: FleetMembers, ledger: Ledger) -> None:
+    invite = members.invite("web", ANNA, NOW)
+    members.join(invite.invite_id, "web", KEY, "1.0", NOW)
+    assert members.users(NOW) == ({"web": KEY}, {invite.invite_id: invite.keys.public_key})
+    assert members.users(NOW + INVITE_LIFE)[1] == {}
+    assert members.revoke("web", ANNA, NOW)
+    assert not members.revoke("web", ANNA, NOW)
+    assert members.users(NOW) == ({}, {})
+    assert members.host("web").state is HostState.REVOKED
+    assert trail(ledger) == [
+        ("HOST_INVITED", "success", "web", "cli:anna"),
+        ("HOST_JOINED", "success", "web", "cli:anna"),
+        ("HOST_REVOKED", "success", "web", "cli:anna"),
+    ]
+
+
+def test_a_request_whose_answer_was_lost_may_be_repeated(members: FleetMembers, ledger: Ledger) -> None:
+    invite = members.invite("web", ANNA, NOW)
+    for _ in range(2):
+        members.join(invite.invite_id, "web", KEY, "1.0", NOW)
+    assert [action for action, *_ in trail(ledger)] == ["HOST_INVITED", "HOST_JOINED"]
+
+
+REFUSALS: dict[str, tuple[str, timedelta]] = {
+    "has been used": ("web", timedelta()),
+    "has expired": ("web", INVITE_LIFE),
+    "is for web": ("db", timedelta()),
+    "isn't known": ("web", timedelta()),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_an_invite_works_once_in_time_and_for_its_host(members: FleetMembers, ledger: Ledger, reason: str) -> None:
+    invite = members.invite("web", ANNA, NOW)
+    if reason == "has been used":
+        members.join(invite.invite_id, "web", KEY, "", NOW)
+    name, later = REFUSALS[reason]
+    with pytest.raises(JoinRefused, match=reason):
+        members.join("x" if reason == "isn't known" else invite.invite_id, name, OTHER_KEY, "", NOW + later)
+    assert trail(ledger)[-1][:2] == ("REFUSED", "failure")
+    assert OTHER_KEY not in members.users(NOW)[0].values()
+
+
+def test_a_revoked_host_can_t_come_back_with_an_older_invite(members: FleetMembers) -> None:
+    first, second = (members.invite("web", ANNA, NOW) for _ in range(2))
+    members.join(first.invite_id, "web", KEY, "", NOW)
+    with pytest.raises(JoinRefused, match="already, with another key"):
+        members.join(second.invite_id, "web", OTHER_KEY, "", NOW)
+    members.revoke("web", ANNA, NOW)
+    for invite in (first, second):
+        with pytest.raises(JoinRefused):
+            members.join(invite.invite_id, "web", OTHER_KEY, "", NOW + timedelta(seconds=1))
+    third = members.invite("web", ANNA, NOW)
+    members.join(third.invite_id, "web", OTHER_KEY, "", NOW)
+    assert members.users(NOW)[0] == {"web": OTHER_KEY}
+
+
+def test_a_host_that_is_in_the_fleet_is_not_invited_again(members: FleetMembers) -> None:
+    members.join(members.invite("web", ANNA, NOW).invite_id, "web", KEY, "", NOW)
+    with pytest.raises(RefusedError, match="supervisor fleet revoke web"):
+        members.invite("web", ANNA, NOW)
+    with pytest.raises(UsageError, match="Did you mean web"):
+        members.host("wep")
+
+
+def test_what_a_host_announces_is_kept(members: FleetMembers) -> None:
+    members.join(members.invite("web", ANNA, NOW).invite_id, "web", KEY, "1.0", NOW)
+    members.seen("web", "1.1", ["a", "b"], NOW)
+    found = members.host("web")
+    assert (found.version, found.workers, found.last_seen_at) == ("1.1", ("a", "b"), NOW)
