@@ -44,6 +44,7 @@ GROUPS = {
         "config": "Check the configuration",
         "import": "Convert another tool's configuration",
         "doctor": "Check the installation and suggest fixes",
+        "fleet": "Let other hosts join this one as their hub",
         "db": "Upgrade the tables of the databases",
         "completion": "Print a completion script for your shell",
         "demo, playground": "Try it in the browser, or run a local Slack",

@@ -180,6 +180,16 @@ def db(parser: ArgumentParser) -> None:
     parser.add_argument("upgrade", choices=["upgrade"], help="run the missing migrations")
 
 
+def fleet(parser: ArgumentParser) -> None:
+    """The options of `fleet`."""
+    what = "init: make this host the hub. invite: print a token for a new host. join: let this host join with a token. "
+    what += "list: show the hosts. revoke: cut a host off. doctor: check key, connection, server and rights"
+    parser.add_argument("what", choices=["init", "invite", "join", "list", "revoke", "doctor"], help=what)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the host; with join: the token")
+    parser.add_argument("--url", metavar="URL", help="with init: URL of the server, such as tls://hub:4222")
+    parser.add_argument("--json", action="store_true", help="with list: print JSON")
+
+
 def completion(parser: ArgumentParser) -> None:
     """The words of `completion`."""
     what = "the shell whose script is printed; workers, targets: the names that the script completes"
@@ -283,6 +293,9 @@ SUBCOMMANDS = {
     ),
     "db": Subcommand(
         "doctor_and_db:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"
+    ),
+    "fleet": Subcommand(
+        "fleet:run", fleet, "Set up a fleet: one hub, and hosts that join it with a token.", "fleet invite web-1"
     ),
     "completion": Subcommand(
         "completion:run",

@@ -44,6 +44,14 @@ HOME: Mapping[str, str] = {
     "packages/COMMAND.json": "Installed packages before an `update-deps`.",
     "diagnostics/NAME.json": "Reports that were made while the drive was away.",
     "trials/": "Temporary worktrees of previews.",
+    "nats/nats-server.conf": "Configuration of the fleet's server, in the hub's state folder.",
+    "nats/users.conf": "The keys that may connect to the fleet's server, with their rights.",
+    "nats/data/": "Data of the fleet's server.",
+    "nats/server.json": "The process of the fleet's server, if the hub runs it.",
+    "nats/server.out": "What the fleet's server wrote before its log opened.",
+    "nats/server.log": "Log of the fleet's server. Older ones have a time in their names.",
+    "nats/NAME.pem": "Certificates: `ca.pem`, which hosts get with their token, and `server.pem`.",
+    "nats/NAME.key": "Secret keys of the certificates.",
 }
 """The state folder. `ID` is a worker, `COMMAND` a command id."""
 

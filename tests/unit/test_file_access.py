@@ -36,6 +36,8 @@ LISTED = {
     "supervisor_core/host/files.py": "what all local files go through",
     "supervisor_core/workers/observation.py": IN_STATE_DIR,
     "supervisor_core/fleet/keys.py": "keys on the local disk",
+    "supervisor_core/cli/fleet.py": "keys and certificates beside the configuration",
+    "supervisor_core/fleet/setup.py": OF_CONFIG,
     "supervisor_core/fleet/server.py": "configuration and output of the NATS server on the local disk",
     "supervisor_core/code/git/changes.py": IN_CHECKOUT,
     "supervisor_core/code/git/head.py": IN_CHECKOUT,

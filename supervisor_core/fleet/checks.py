@@ -1,0 +1,81 @@
+"""The checks of `supervisor fleet doctor`: key, connection, durability, clock and rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HOST, HUB
+from supervisor_core.fleet.connection import FleetConnection
+from supervisor_core.fleet.durability import require_durability
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.messages import NotPermitted
+from supervisor_core.fleet.server import CA
+from supervisor_core.fleet.streams import call
+from supervisor_core.fleet.subjects import COMMANDS, FEED, HUB_INBOX, host_inbox
+
+CONNECT_SECONDS = 10.0
+MOST_SKEW_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFinding:
+    """The result of one check."""
+
+    name: str
+    ok: bool
+    message: str
+    remedy: str = ""
+
+
+async def check_fleet(config: SupervisorConfig) -> list[FleetFinding]:
+    """Check everything that this hub or host needs from the server."""
+    fleet = config.fleet
+    if fleet.role not in (HUB, HOST) or fleet.credentials is None:
+        return [FleetFinding("role", ok=True, message="This host isn't in a fleet.")]
+    found: list[FleetFinding] = []
+    try:
+        keys = KeyPair.read(fleet.credentials)
+        found.append(FleetFinding("key", ok=True, message=f"{fleet.credentials} has the key {keys.public_key}."))
+        own = config.fleet_folder / CA
+        ca = fleet.ca or (own if fleet.role == HUB and own.exists() else None)
+        inbox = HUB_INBOX if fleet.role == HUB else host_inbox(config.supervisor.id)
+        url = fleet.url.get_secret_value()
+        async with FleetConnection(url, keys, name="doctor", inbox=inbox, ca=ca) as connection:
+            await connection.wait_connected(CONNECT_SECONDS)
+            found.append(FleetFinding("connection", ok=True, message=f"The server {fleet.url} accepts the key."))
+            await (_check_hub if fleet.role == HUB else _check_host)(connection, found)
+    except SupervisorError as error:
+        names = ("key", "connection", "server", "streams")
+        found.append(FleetFinding(names[min(len(found), 3)], ok=False, message=error.message, remedy=error.remedy))
+    return found
+
+
+async def _check_hub(connection: FleetConnection, found: list[FleetFinding]) -> None:
+    facts = await require_durability(connection)
+    found.append(FleetFinding("server", ok=True, message=f"nats-server {facts.version} keeps what it acknowledges."))
+    if facts.at is not None:
+        apart = abs((datetime.now(UTC) - facts.at).total_seconds())
+        remedy = "" if apart <= MOST_SKEW_SECONDS else "Synchronize the clocks (NTP)."
+        message = f"The server's clock differs by {apart:.1f} s."
+        found.append(FleetFinding("clock", ok=not remedy, message=message, remedy=remedy))
+    for name in (COMMANDS, FEED):
+        answer = await call(connection, f"STREAM.INFO.{name}")
+        missing = "error" in answer
+        message = f"{name} is missing." if missing else f"{name} holds {answer['state']['messages']} messages."
+        remedy = "Start the hub's daemon, which makes it." if missing else ""
+        found.append(FleetFinding("stream", ok=not missing, message=message, remedy=remedy))
+
+
+async def _check_host(connection: FleetConnection, found: list[FleetFinding]) -> None:
+    """A host's key that may administer was given too many rights."""
+    try:
+        await call(connection, f"STREAM.INFO.{COMMANDS}")
+    except NotPermitted:
+        found.append(FleetFinding("rights", ok=True, message="The key has no more rights than a host needs."))
+    else:
+        remedy = "Start the server with the configuration that `supervisor fleet init` wrote."
+        message = "The server gives this key the rights of an administrator."
+        found.append(FleetFinding("rights", ok=False, message=message, remedy=remedy))

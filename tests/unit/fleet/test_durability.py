@@ -1,0 +1,40 @@
+"""A server that can't keep the fleet's promises is refused, each reason with its remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from supervisor_core.fleet.durability import facts_of
+
+GOOD: dict[str, Any] = {"store_dir": "/var/nats", "max_storage": 10**9, "sync_always": True}
+
+
+def answer(version: str = "2.11.0", **settings: object) -> dict[str, Any]:
+    config = {**GOOD, **settings}
+    return {"server": {"id": "N1"}, "data": {"version": version, "jetstream": {"config": config}}}
+
+
+@pytest.mark.parametrize("version", ["2.11.0", "2.15.1", "3.0.0-beta"])
+def test_a_durable_server_has_no_faults(version: str) -> None:
+    assert facts_of(answer(version)).faults() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        (answer("2.10.29"), "Its version is 2.10.29. Install 2.11 or later."),
+        (answer(""), "Its version is unknown."),
+        (answer(sync_always=False), "Set sync_interval: always"),
+        (answer(max_storage=0), "It stores nothing on disk."),
+        ({"server": {}, "data": {"version": "2.12.0"}}, "JetStream is off."),
+    ],
+)
+def test_each_fault_is_named_with_its_remedy(told: dict[str, Any], fault: str) -> None:
+    [found] = facts_of(told).faults()
+    assert found.startswith(fault) or fault in found
+
+
+def test_an_answer_without_anything_is_no_durable_server() -> None:
+    assert len(facts_of({}).faults()) == 2
