@@ -89,9 +89,13 @@ def _must_fit_together(options: argparse.Namespace) -> None:
 
 
 def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
+    from supervisor_core.storage.replication_progress import copied_heads
+
     heads = _heads(config)
     with opened_ledger(config) as ledger:
-        whole, faults = ledger.read(lambda connection: audit.verify(connection, heads))
+        whole, faults = ledger.read(
+            lambda connection: audit.verify(connection, [*heads, *copied_heads(connection, config.supervisor.id)])
+        )
         there = None
         if shared:
             from supervisor_core.daemon.replication.replicator import verify_shared

@@ -20,14 +20,21 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.raw import read_raw
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
-from supervisor_core.fleet.checks import check_fleet
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.joining import JoinToken, apply_members, remove_member, request_join
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.membership import FleetHost, FleetMembers
-from supervisor_core.fleet.server import CA, ServerPlan, make_certificates, write_server, write_users
-from supervisor_core.fleet.setup import add_section, host_section, hub_section
-from supervisor_core.fleet.subjects import HUB_INBOX, checked_name
+from supervisor_core.fleet.members.checks import check_fleet
+from supervisor_core.fleet.members.joining import JoinToken, apply_members, remove_member, request_join
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers
+from supervisor_core.fleet.members.setup import add_section, host_section, hub_section
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.server import (
+    CA,
+    ServerPlan,
+    make_certificates,
+    own_authority,
+    write_server,
+    write_users,
+)
+from supervisor_core.fleet.transport.subjects import HUB_INBOX, checked_name
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import write_atomically
 
@@ -76,14 +83,15 @@ def _init(options: argparse.Namespace) -> int:
         write_users(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     print(f"This host is the hub {config.supervisor.id}. Its public key is {keys.public_key}.")
     print(f"Server configuration: {configuration}")
-    print(f"Next: start the server with `nats-server -c {configuration}`, then restart the daemon.")
+    runs = "The daemon starts it." if config.fleet.server.run else f"Start it with `nats-server -c {configuration}`."
+    print(f"Next: restart the daemon. {runs}" if config.fleet.server.run else f"Next: {runs} Then restart the daemon.")
     print("Then let a host join: `supervisor fleet invite NAME`.")
     return SUCCESS
 
 
 def _invite(options: argparse.Namespace) -> int:
     with _members_of_hub(options) as (config, members, keys):
-        ca = config.fleet.ca or (config.fleet_folder / CA if (config.fleet_folder / CA).exists() else None)
+        ca = config.fleet.ca or own_authority(config.fleet_folder)
         invite = members.invite(checked_name(options.name), shell_issuer(), datetime.now(UTC))
         asyncio.run(_apply(config, members, keys))
         certificate = ca.read_text() if ca else ""
@@ -161,7 +169,7 @@ def _members_of_hub(options: argparse.Namespace) -> Iterator[tuple[SupervisorCon
 async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair, removed: str = "") -> None:
     """Bring the server's users up to date; the rows are already."""
     fleet, folder = config.fleet, config.fleet_folder
-    ca = fleet.ca or (folder / CA if (folder / CA).exists() else None)
+    ca = fleet.ca or own_authority(folder)
     url = fleet.url.get_secret_value()
     async with FleetConnection(url, keys, name="shell", inbox=HUB_INBOX, ca=ca) as connection:
         try:

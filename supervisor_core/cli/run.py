@@ -46,20 +46,22 @@ def run_run(options: argparse.Namespace) -> int:
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     """Compose and run the daemon, with Slack if it's configured."""
     from supervisor_core.daemon.daemon import Daemon
-    from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat
+    from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat, reach_of
     from supervisor_core.intake.approvals.rights import host_rights
 
     credentials = slack_credentials(config.environ, folder=config.path.parent)
     no_chat = "" if config.slack.enabled else "slack.enabled is false"
     if credentials.bot_token is None or credentials.app_token is None:
         no_chat = no_chat or "SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set"
+    reach = reach_of(parts)
     if no_chat:
-        approvals = build_approvals(parts)
-        return await Daemon(parts, no_chat=no_chat, scheduler=partial(build_scheduler, parts, approvals)).run()
-    chat = installed_chat().connect(config, parts.ledger, credentials, host_rights(lambda: parts.host.config))
-    approvals = build_approvals(parts, chat.rights)
-    scheduler = partial(build_scheduler, parts, approvals, rights=chat.rights, answering=chat.answer)
-    return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler).run()
+        approvals = build_approvals(reach.context, code=reach.code)
+        scheduler = partial(build_scheduler, reach.context, approvals)
+        return await Daemon(parts, no_chat=no_chat, scheduler=scheduler, reach=reach).run()
+    chat = installed_chat().connect(config, parts.ledger, credentials, host_rights(lambda: reach.context.host.config))
+    approvals = build_approvals(reach.context, chat.rights, reach.code)
+    scheduler = partial(build_scheduler, reach.context, approvals, rights=chat.rights, answering=chat.answer)
+    return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler, reach=reach).run()
 
 
 def run_once(options: argparse.Namespace) -> int:

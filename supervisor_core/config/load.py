@@ -26,7 +26,7 @@ from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, f
 from supervisor_core.config.models import Settings
 from supervisor_core.config.problems import cross_check, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
-from supervisor_core.config.worker_settings import WorkerSettings, fill_placeholders, safe_environment
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings, fill_placeholders, safe_environment
 from supervisor_core.host.network import Network
 
 SHORTEST_SECRET = 4
@@ -167,6 +167,14 @@ class SupervisorConfig(Settings):
         if not (self.slack.enabled and self.slack.announce and self.slack.alert_channel):
             return None
         return {"channel": self.slack.alert_channel, "announced": True}
+
+    def with_workers(
+        self, workers: Mapping[str, WorkerSettings], teams: Mapping[str, TeamSettings]
+    ) -> SupervisorConfig:
+        """The same configuration with these workers and teams: those of a whole fleet."""
+        return self.model_copy(
+            update={"workers": MappingProxyType(dict(workers)), "teams": MappingProxyType(dict(teams))}
+        )
 
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""

@@ -158,8 +158,8 @@ class FleetSettings(Section):
     role: Annotated[Literal["", "hub", "host"], BeforeValidator(_role), Kind("`hub` | `host`")] = Field(
         default="",
         description="`hub`: runs the bot, approvals, alerts and schedules of the fleet. `host`: runs workers and takes "
-        "commands from the hub. Empty: this host alone. The hub has no workers; on the hub's machine they run under a "
-        "second daemon. A host has `slack.enabled: false`.",
+        "commands from the hub. Empty: this host alone. A hub may have workers of its own. A host has "
+        "`slack.enabled: false`.",
     )
     url: FleetUrl = Field(
         default=SecretUrl(""),

@@ -209,10 +209,5 @@ def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:
     name = as_mapping(data.get("supervisor")).get("id") or host_id()
     if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
         yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
-    if role == HUB and as_mapping(data.get("workers")):
-        yield (
-            ("workers",),
-            "must be empty with fleet.role: hub; run them under another daemon with fleet.role: host",
-        )
     if role == HOST and str(as_mapping(data.get("slack")).get("enabled", True)).casefold() != "false":
         yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"

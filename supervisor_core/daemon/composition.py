@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from supervisor_core.alerts.host_conditions import HostConditions
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.alerts.outside.deadman import why_not as deadman_off
 from supervisor_core.alerts.outside.webhook import Webhook
 from supervisor_core.alerts.outside.webhook import why_not as webhook_off
+from supervisor_core.commands.addresses import is_address
+from supervisor_core.commands.conditions import Facts
 from supervisor_core.common.events import EventBus
 from supervisor_core.common.service import Blocking, Service, ServiceRegistry, ServiceState
 from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HEARTBEAT, METRICS, QUEUE_PROCESSOR
 from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
+from supervisor_core.config.problems import HOST, HUB
 from supervisor_core.daemon.configuration.record import ConfigRecord
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.control.commands import CommandReceiver, CommandWaiter
@@ -26,7 +31,7 @@ from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_pause_flag_change
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
-from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, build_code_reader
+from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, CodeReader, Reach, build_code_reader
 from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -37,6 +42,10 @@ from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
 from supervisor_core.workers.output.service import WorkerOutputs
 from supervisor_core.workers.status import WorkerStatus
 
+if TYPE_CHECKING:
+    from supervisor_core.fleet.host.services import HostServices
+    from supervisor_core.fleet.hub.services import HubServices
+
 NOT_BUILT = "not available yet"
 
 
@@ -44,9 +53,15 @@ class DaemonServices:
     """The services of one daemon and the calls between them. Those that the configuration disables are None."""
 
     def __init__(
-        self, context: DaemonContext, chat: ChatFactory | None, no_chat: str, scheduler: MakeScheduler | None
+        self,
+        context: DaemonContext,
+        reach: Reach,
+        chat: ChatFactory | None,
+        no_chat: str,
+        scheduler: MakeScheduler | None,
     ) -> None:
         self.context = context
+        self.reach = reach
         self.stopping = asyncio.Event()
         self.blocking = Blocking()
         self.ordered = Blocking(1)
@@ -60,6 +75,9 @@ class DaemonServices:
         self.reconciler.moved = self.config_record.follow
         self.configuration.subscribe(self._apply_configuration)
         self.configuration.refused = self.config_record.refused
+        if self.hub is not None:
+            reach.code_now = CodeReader(self.hub.fleet.preview, self.hub.fleet.commits, self.hub.fleet.find)
+            self._follow_fleet()
 
     @cached_property
     def listed(self) -> ServiceRegistry:
@@ -102,6 +120,62 @@ class DaemonServices:
         return ServiceRegistry([make() for disabled, make in table if not disabled])
 
     @cached_property
+    def fleet_services(self) -> ServiceRegistry:
+        """The services between this host and the others."""
+        role = self.hub or self.fleet_host
+        return ServiceRegistry(role.services if role else ())
+
+    @cached_property
+    def hub(self) -> HubServices | None:
+        if self.context.host.config.fleet.role != HUB:
+            return None
+        from supervisor_core.fleet.hub.fleet import OwnHostDoors
+        from supervisor_core.fleet.hub.hosts import HubHooks
+        from supervisor_core.fleet.hub.services import HubServices
+
+        view, code = self.view, build_code_reader(self.context)
+        own = OwnHostDoors(
+            view.documents,
+            view.detailed_documents,
+            view.versions,
+            view.newest_output,
+            view.explanations,
+            view.facts,
+            code.preview,
+            code.commits,
+            code.find,
+        )
+        hooks = HubHooks(
+            self._publish_readings,
+            self._follow_fleet,
+            self._hosts_changed,
+            self._announcement,
+            self._rows_copied,
+        )
+        return HubServices(self.context.host.config, self.context.ledger, self.blocking, own, hooks)
+
+    @cached_property
+    def fleet_host(self) -> HostServices | None:
+        if self.context.host.config.fleet.role != HOST:
+            return None
+        from supervisor_core.fleet.host.answers import HostDoors
+        from supervisor_core.fleet.host.services import HostServices
+
+        view, code, context = self.view, build_code_reader(self.context), self.context
+        doors = HostDoors(
+            view.documents,
+            view.versions,
+            view.newest_output,
+            view.explanations,
+            code.preview,
+            code.commits,
+            code.find,
+            self.reconciler.wake,
+            lambda worker_id: worker_id in context.host.config.workers,
+        )
+        return HostServices(lambda: context.host.config, context.ledger, self.blocking, doors)
+
+    @cached_property
     def agent(self) -> SupervisorAgent:
         supervisor = self.context.host.config.supervisor
         return SupervisorAgent(
@@ -124,12 +198,12 @@ class DaemonServices:
     def receiver(self) -> CommandReceiver:
         configuration = self.configuration
         return CommandReceiver(
-            self.context, self.blocking, self.reconciler.wake, lambda: configuration.file_text, self.view.facts
+            self.reach, self.blocking, self.wake_workers, lambda: configuration.file_text, self._facts
         )
 
     @cached_property
     def queue(self) -> QueueProcessor:
-        return QueueProcessor(self.context, self.blocking, self.reconciler.wake)
+        return QueueProcessor(self.context, self.blocking, self.wake_workers)
 
     @cached_property
     def reconciler(self) -> Reconciler:
@@ -182,11 +256,11 @@ class DaemonServices:
             return None
         doors = SchedulerDoors(
             self.blocking,
-            self.reconciler.wake,
+            self.wake_workers,
             self.view.watched,
             resting=lambda: self.agent.rests,
             look_again=self.reconciler.look_again,
-            facts=self.view.facts,
+            facts=self._facts,
         )
         return self._scheduler_factory(doors)
 
@@ -195,17 +269,17 @@ class DaemonServices:
         if self._chat_factory is None:
             return None
         subscribe = partial(self.bus.subscribe, name=CHAT)
-        view, monitoring = self.view, self.monitoring
+        view, fleet = self.view, self.hub.fleet if self.hub else None
         return self._chat_factory(
             ChatContext(
-                view.documents,
-                self.reconciler.wake,
-                monitoring,
-                view.versions,
+                fleet.look if fleet else view.documents,
+                self.wake_workers,
+                self.monitoring,
+                fleet.versions if fleet else view.versions,
                 subscribe,
-                view.newest_output,
-                view.explanations,
-                build_code_reader(self.context),
+                fleet.written if fleet else view.newest_output,
+                fleet.explain if fleet else view.explanations,
+                self.reach.code,
             )
         )
 
@@ -220,7 +294,7 @@ class DaemonServices:
             self.blocking,
             self._publish_readings,
             self.forwarder.trouble if self.forwarder else None,
-            lambda: self.life.silent_by_id,
+            self._silent_supervisors,
         )
 
     @cached_property
@@ -242,9 +316,21 @@ class DaemonServices:
         broken += [each for each in self.outbound.reports() if each.trouble]
         return [f"{each.name}: {each.trouble}" for each in broken]
 
+    async def look_in_detail(self) -> list[dict[str, Any]]:
+        """All workers as `status` shows them."""
+        return await (self.hub.fleet.detailed() if self.hub else self.view.detailed_documents())
+
+    def wake_workers(self, worker_ids: Collection[str] | None = None) -> None:
+        """Commands were filed for these workers, or for any: look into the queue."""
+        elsewhere = {each for each in worker_ids or () if is_address(each)}
+        if worker_ids is None or elsewhere != set(worker_ids):
+            self.reconciler.wake(worker_ids if worker_ids is None else set(worker_ids) - elsewhere)
+        if self.hub is not None and (worker_ids is None or elsewhere):
+            self.hub.dispatcher.wake()
+
     def wake(self) -> None:
         """Another program has written something: look now."""
-        self.reconciler.wake()
+        self.wake_workers()
         self.queue.wake()
         if self.scheduler is not None:
             self.scheduler.wake()
@@ -253,17 +339,48 @@ class DaemonServices:
         """Follow a version that the reconciler already has."""
         self.queue.configured()
         self.config_record.applied(version)
+        self._follow_fleet()
+
+    def _follow_fleet(self) -> None:
+        """Have everybody know the workers of this configuration, and on a hub those of all hosts."""
+        if self.hub is not None:
+            own = self.context.host
+            self.reach.context.host = replace(own, config=self.hub.fleet.configuration(own.config))
         if self.scheduler is not None:
             self.scheduler.wake()
         if self.chat is not None:
-            self.chat.configured(version.config)
+            self.chat.configured(self.reach.context.host.config)
+
+    def _silent_supervisors(self) -> Mapping[str, str] | None:
+        """The silent supervisors of the shared database and of the fleet; None before the first look."""
+        known = self.life.silent_by_id
+        if self.hub is None:
+            return known
+        return {**(known or {}), **self.hub.hosts.silent()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.wake()
         self.waiter.notify()
 
+    def _facts(self) -> Facts:
+        """What the conditions of a target are checked against. It blocks."""
+        return self.hub.fleet.facts() if self.hub else self.view.facts()
+
+    def _announcement(self) -> Mapping[str, Any] | None:
+        return self.context.host.config.announcement()
+
+    def _hosts_changed(self) -> None:
+        """A host has fallen silent, or is back."""
+        self.conditions.wake()
+
+    def _rows_copied(self) -> None:
+        """Commands may have ended on other hosts: others have their turn, and whoever waits is told."""
+        self.wake_workers()
+        self.waiter.notify()
+
     def _publish_statuses(self, statuses: Sequence[WorkerStatus]) -> None:
-        for service in (self.conditions, self.heartbeats, self.scheduler):
+        presence = self.fleet_host.presence if self.fleet_host else None
+        for service in (self.conditions, self.heartbeats, self.scheduler, presence):
             if service is not None:
                 service.see(statuses)
 

@@ -20,7 +20,7 @@ from supervisor_core.daemon.composition import NOT_BUILT, DaemonServices
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
 from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
 from supervisor_core.daemon.status import status_document
-from supervisor_core.daemon.wiring import ChatFactory
+from supervisor_core.daemon.wiring import ChatFactory, Reach, reach_of
 from supervisor_core.intake.scheduler import MakeScheduler
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import stop_watcher_gracefully
@@ -45,9 +45,10 @@ class Daemon:
         chat: ChatFactory | None = None,
         no_chat: str = NOT_BUILT,
         scheduler: MakeScheduler | None = None,
+        reach: Reach | None = None,
     ) -> None:
         self._context = context
-        self._services = services = DaemonServices(context, chat, no_chat, scheduler)
+        self._services = services = DaemonServices(context, reach or reach_of(context), chat, no_chat, scheduler)
         self._interrupted = False
         self._with_workers = False
         answers = {
@@ -96,6 +97,7 @@ class Daemon:
         await services.listed.start(stopping)
         services.conditions.wake()  # by now the reconciler has reported what was interrupted
         await services.life.follow()
+        await services.fleet_services.start(stopping)
         await services.outbound.start(stopping)
         await services.runtime_file.write()
 
@@ -110,7 +112,7 @@ class Daemon:
         except Exception:  # the edge: whatever it is, the rest must end
             log.exception("the stop of supervisor %s couldn't be recorded", services.agent.supervisor_id)
         laggards = await services.listed.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
-        for group in (services.background, services.outbound):
+        for group in (services.fleet_services, services.background, services.outbound):
             laggards += await group.stop(STOP_MARGIN_SECONDS)
         await services.config_record.shut_down()
         if self._with_workers:
@@ -159,7 +161,7 @@ class Daemon:
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, ledger = self._services, self._context.ledger
-        workers = await services.view.detailed_documents()
+        workers = await services.look_in_detail()
         return status_document(
             ledger,
             services.agent,

@@ -17,7 +17,7 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.jobs.model import Job, JobState, start_objection
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
@@ -103,6 +103,8 @@ def _handle(job: Job, host: HostContext) -> Outcome:
     handler = HANDLERS.get(job.handler)
     if handler is None:
         return Outcome.failed(f"This version doesn't know {job.handler}. Nothing was done.")
+    if too_late := start_objection(job, _now()):
+        return Outcome.failed(too_late)
     crashpoints.reach("handler:before")
     try:
         return handler(host, job)

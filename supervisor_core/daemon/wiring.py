@@ -16,16 +16,18 @@ from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.watch.service import BakingChore
+from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.events import Subscription
 from supervisor_core.common.service import Service
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.services.monitoring import SetMonitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.intake.approvals.observed_state import Observe, observer
+from supervisor_core.intake.approvals.observed_state import Observe, Previews, observer
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
@@ -44,9 +46,10 @@ CHAT = "slack"
 """The entry point that the configuration's section `slack` belongs to."""
 
 
-def build_approvals(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
-    """Build the approvals of this host, by the active configuration. Without a chat's `rights`, the host's own."""
-    return Approvals(parts.ledger, lambda: parts.host.config, build_code_reader(parts).preview, rights)
+def build_approvals(parts: DaemonContext, rights: Rights | None = None, code: CodeReader | None = None) -> Approvals:
+    """Build the approvals, by the active configuration. Without a chat's `rights`, the host's own; without `code`, that
+    of this host."""
+    return Approvals(parts.ledger, lambda: parts.host.config, (code or build_code_reader(parts)).preview, rights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,37 @@ def build_code_reader(parts: DaemonContext) -> CodeReader:
         return find_commit(host(), worker_ids, name, most)
 
     return CodeReader(observer(host), commits, find)
+
+
+class Reach:
+    """The workers that people can name: those of this host, and on a hub those of all hosts."""
+
+    def __init__(self, context: DaemonContext) -> None:
+        self.context = context
+        """Its configuration has all these workers."""
+        self.code_now = build_code_reader(context)
+        """Reads their code."""
+
+    @property
+    def code(self) -> CodeReader:
+        """Reads their code, by what can be reached at the time."""
+
+        def preview(command: Command) -> Previews:
+            return self.code_now.preview(command)
+
+        def commits(workers: Sequence[str], most: int) -> Sequence[Commit]:
+            return self.code_now.commits(workers, most)
+
+        def find(workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
+            return self.code_now.find(workers, name, most)
+
+        return CodeReader(preview, commits, find)
+
+
+def reach_of(parts: DaemonContext) -> Reach:
+    """The workers that people can name here. A hub's configuration of them isn't that of its own workers."""
+    is_hub = parts.host.config.fleet.role == HUB
+    return Reach(DaemonContext(parts.host, parts.opened) if is_hub else parts)
 
 
 def build_scheduler(

@@ -1,5 +1,6 @@
-"""The fleet: one hub and many hosts over NATS JetStream: subjects, keys, rights, server, connection, membership.
+"""The fleet: one hub and many hosts over NATS JetStream.
 
-Only `connection.py` and `messages.py` use nats-py, and only `keys.py` uses nkeys; all import it late. `daemon`,
-`doctor` and `cli` may import this folder.
+`hub/` and `host/` are the two sides; `transport/` is the server and the connection to it, `members/` who belongs. Only
+`transport/` uses nats-py, and only `keys.py` uses nkeys; both import it late. `daemon`, `doctor` and `cli` may import
+this folder.
 """

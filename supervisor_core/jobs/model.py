@@ -23,7 +23,7 @@ from supervisor_core.commands.labels import audit_label
 from supervisor_core.commands.parameters import TASK_ID
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import one_line, random_id
-from supervisor_core.common.times import require_aware, to_text
+from supervisor_core.common.times import from_text, require_aware, to_text
 
 TAIL = 7
 """The random letters: 78 billion ids in each second. The longest flag's name with such an id has 255 letters."""
@@ -53,6 +53,9 @@ class JobState(StrEnum):
 
 
 FINAL = (JobState.DONE, JobState.INTERRUPTED)
+
+START_BEFORE = "start_before"
+"""The parameter with the time after which a command of a fleet isn't started. The requester doesn't type it."""
 
 NOT_BEGUN = "not_begun"
 """The key in an outcome's details of a job that wasn't started, because its command failed on an earlier worker."""
@@ -112,6 +115,14 @@ class Job:
     def audit_label(self) -> str:
         """The requester, then the label."""
         return audit_label(self.issuer.name, self.issuer.id, self.label)
+
+
+def start_objection(job: Job, now: datetime) -> str:
+    """Why a command of a fleet isn't started any more; empty for any other one."""
+    limit = job.params.get(START_BEFORE)
+    if not isinstance(limit, str) or now < from_text(limit):
+        return ""
+    return f"It had to be started by {from_text(limit):%H:%M:%S} UTC, and its turn came later. Nothing was done."
 
 
 def not_begun(job: Job) -> bool:

@@ -115,13 +115,13 @@ def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
     """The job with this command id for this worker."""
     query = select(jobs).where(jobs.c.task_id == task_id, jobs.c.worker_id == worker_id)
     row = connection.execute(query).mappings().first()
-    return _job(row) if row else None
+    return of_row(row) if row else None
 
 
 def of_task(connection: Connection, task_id: str) -> list[Job]:
     """All jobs of one command, in the order in which they were queued."""
     query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
-    return [_job(row) for row in connection.execute(query).mappings()]
+    return [of_row(row) for row in connection.execute(query).mappings()]
 
 
 def count_steps(connection: Connection, task_id: str) -> tuple[bool, int]:
@@ -142,7 +142,7 @@ def of_button(connection: Connection, button: str) -> Job | None:
     of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
     query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
     row = connection.execute(query.limit(1)).mappings().first()
-    return _job(row) if row else None
+    return of_row(row) if row else None
 
 
 def waiting(
@@ -151,7 +151,7 @@ def waiting(
     """The jobs of these workers in these states, in the order in which they must run."""
     query = select(jobs).where(jobs.c.state.in_(tuple(states)), jobs.c.worker_id.in_(tuple(worker_ids)))
     ordered = query.order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
-    return [_job(row) for row in connection.execute(ordered).mappings()]
+    return [of_row(row) for row in connection.execute(ordered).mappings()]
 
 
 def next_to_run(connection: Connection, worker_id: str) -> Job | None:
@@ -165,7 +165,7 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
     query = select(jobs).where(*mine, turns.is_next()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
     row = connection.execute(query.limit(1)).mappings().first()
-    return _job(row) if row else None
+    return of_row(row) if row else None
 
 
 def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
@@ -178,7 +178,7 @@ def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]
     """The jobs of this worker that wait for their turn, each with the job that must end first."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
     found = connection.execute(select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)).mappings()
-    held = [_job(row) for row in found]
+    held = [of_row(row) for row in found]
     return [(job, next(each for each in of_task(connection, job.task_id) if turns.holds_up(each, job))) for job in held]
 
 
@@ -193,7 +193,7 @@ def ended(
         .limit(most)
         .offset(start)
     )
-    return [_job(row) for row in connection.execute(query).mappings()]
+    return [of_row(row) for row in connection.execute(query).mappings()]
 
 
 def recent_for(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
@@ -208,7 +208,7 @@ def recent_for(connection: Connection, worker_id: str, since: datetime, most: in
     )
     ids = {each for each in connection.execute(told).scalars() if isinstance(each, str) and is_plain(each)}
     query = select(jobs).where(jobs.c.worker_id == worker_id, jobs.c.task_id.in_(ids), jobs.c.state.in_(FINAL))
-    ended = [_job(row) for row in connection.execute(query).mappings()]
+    ended = [of_row(row) for row in connection.execute(query).mappings()]
     ended += as_sibling(connection, worker_id, since, most)
     open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
     return sorted([*ended, *open_], key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
@@ -223,7 +223,7 @@ def as_sibling(connection: Connection, worker_id: str, since: datetime, most: in
     told = select(audit_log.c.task_id, audit_log.c.target_id).join(newest, and_(*same))
     places = [tuple(row) for row in connection.execute(told) if row.task_id]
     query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places), jobs.c.state.in_(FINAL))
-    return [_job(row) for row in connection.execute(query).mappings()] if places else []
+    return [of_row(row) for row in connection.execute(query).mappings()] if places else []
 
 
 def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
@@ -238,13 +238,13 @@ def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
         .order_by(jobs.c.job_id.desc())
         .limit(most)
     )
-    return [_job(row) for row in connection.execute(query).mappings()]
+    return [of_row(row) for row in connection.execute(query).mappings()]
 
 
 def resumed_by(connection: Connection, paused: Job) -> Job | None:
     """The first later command that resumed its worker, if any."""
     row = connection.execute(turns.first_resume_after(paused)).mappings().first()
-    return _job(row) if row else None
+    return of_row(row) if row else None
 
 
 def ended_since(connection: Connection, handlers: Collection[str], since: datetime) -> list[int]:
@@ -256,14 +256,14 @@ def ended_since(connection: Connection, handlers: Collection[str], since: dateti
 def newest_interrupted(connection: Connection, since: datetime) -> list[Job]:
     """The last interrupted job of each worker since this time."""
     query = select(jobs).where(jobs.c.state == JobState.INTERRUPTED, jobs.c.finished_at > since)
-    found = (_job(row) for row in connection.execute(query.order_by(jobs.c.finished_at, jobs.c.job_id)).mappings())
+    found = (of_row(row) for row in connection.execute(query.order_by(jobs.c.finished_at, jobs.c.job_id)).mappings())
     return list({job.worker_id: job for job in found}.values())
 
 
 def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
     """These jobs, in the order in which they ended."""
     query = select(jobs).where(jobs.c.job_id.in_(tuple(job_ids))).order_by(jobs.c.finished_at, jobs.c.job_id)
-    return [_job(row) for row in connection.execute(query).mappings()]
+    return [of_row(row) for row in connection.execute(query).mappings()]
 
 
 def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
@@ -315,13 +315,18 @@ def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
     return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
 
 
+def refuse(job: Job, outcome: Outcome, now: datetime) -> Step:
+    """queued → done: it's not started at all."""
+    step = _end(job, JobState.DONE, outcome, "failure", now, {})
+    return replace(step, expected=(JobState.QUEUED,))
+
+
 def _pass_over(job: Job, after: Job, now: datetime) -> Step:
     """queued → done: its turn never came."""
-    step = _end(job, JobState.DONE, not_begun_after(job, after), "failure", now, {})
-    return replace(step, expected=(JobState.QUEUED,), follow=None)
+    return replace(refuse(job, not_begun_after(job, after), now), follow=None)
 
 
-def _follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
+def follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
     """The consequences of an end: the end of others, its report, and after the last one the replies in the thread."""
     outcome = ended.outcome or Outcome.done()
     if not outcome.success and turns.stops_others(ended):
@@ -343,7 +348,7 @@ def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, a
     """End the rest of a command, so that each of its workers is reported."""
     query = select(jobs).where(turns.later_jobs(after)).order_by(jobs.c.job_id)
     for row in connection.execute(query).mappings().all():
-        take(connection, supervisor_id, _pass_over(_job(row), after, now), now)
+        take(connection, supervisor_id, _pass_over(of_row(row), after, now), now)
 
 
 def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, facts: dict[str, Any]) -> Step:
@@ -378,7 +383,7 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         refresh_card(job.task_id),
         *refresh_undone(job.params, details),
     )
-    follow = partial(_follow_up, ended=replace(job, state=to, outcome=outcome))
+    follow = partial(follow_up, ended=replace(job, state=to, outcome=outcome))
     return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
 
 
@@ -398,7 +403,7 @@ def result_message(task_id: str, worker_id: str) -> Message:
     return Message(RESULT_FILE, f"{task_id}/{worker_id}", {"task_id": task_id, "worker_id": worker_id})
 
 
-def _job(row: RowMapping) -> Job:
+def of_row(row: RowMapping) -> Job:
     outcome = None
     if row["state"] in FINAL:
         outcome = Outcome(row["success"], row["error"], json.loads(row["details_json"]))

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import ChainHead
 from supervisor_core.storage.audit.search import as_stored
 from supervisor_core.storage.tables import audit_log, forwarding, jobs
 
@@ -82,6 +83,14 @@ def chains(connection: Connection) -> Iterator[str]:
             return
         if is_plain(chain):
             yield chain
+
+
+def copied_heads(connection: Connection, own: str) -> list[ChainHead]:
+    """The newest rows of the chains that were copied from other hosts, as noted with the copying."""
+    noted = (forwarding.c.supervisor_id != own, forwarding.c.audit_rows > 0)
+    query = select(forwarding.c.supervisor_id, func.max(forwarding.c.audit_rows)).where(*noted)
+    found = connection.execute(query.group_by(forwarding.c.supervisor_id)).all()
+    return [ChainHead(chain, number, audit.hash_of(connection, chain, number) or "") for chain, number in found]
 
 
 def count_waiting(connection: Connection, marks: Marks) -> int:

@@ -13,7 +13,7 @@ from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.labels import Role
 from supervisor_core.daemon.replication.table_copies import COPIES
-from supervisor_core.fleet.membership import HostState
+from supervisor_core.fleet.members.membership import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
 from supervisor_core.jobs.model import JobState

@@ -166,7 +166,7 @@ PURE = (
     "supervisor_core.common.text",
     "supervisor_core.common.times",
     "supervisor_core.config.changes",
-    "supervisor_core.fleet.subjects",
+    "supervisor_core.fleet.transport.subjects",
     "supervisor_core.intake.*.rules",
     "supervisor_core.jobs.model",
     "supervisor_core.workers.health",

@@ -14,14 +14,13 @@ from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import text_digest
-from supervisor_core.daemon.wiring import build_approvals, build_code_reader
+from supervisor_core.daemon.wiring import Reach, build_approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, check_own_id
 from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import DaemonContext
 
 DOOR = "cli"
 
@@ -34,7 +33,7 @@ class CommandReceiver:
 
     def __init__(
         self,
-        context: DaemonContext,
+        reach: Reach,
         blocking: Blocking,
         filed: Callable[[], None],
         file_text: Callable[[], str],
@@ -42,7 +41,7 @@ class CommandReceiver:
     ) -> None:
         """`file_text` returns the text of the configuration file that is active; `facts`, which blocks, what the
         conditions of a target are checked against."""
-        self._context = context
+        self._reach = reach
         self._blocking = blocking
         self._filed = filed
         self._file_text = file_text
@@ -55,7 +54,7 @@ class CommandReceiver:
         """
         if request.get("config") != text_digest(self._file_text()):
             return {}
-        answer = await self._blocking(self._submit, self._context.host.config, request)
+        answer = await self._blocking(self._submit, self._reach.context.host.config, request)
         if "command" in answer:
             self._filed()
         return answer
@@ -65,13 +64,13 @@ class CommandReceiver:
         if not (isinstance(text, str) and isinstance(user, str) and isinstance(task_id, str)):
             raise UsageError("A command needs `text`, `user` and `task_id`, each a string.")
         check_own_id(task_id)
-        context = self._context
-        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context), self._facts)
+        context, code = self._reach.context, self._reach.code
+        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context, code=code), self._facts)
         try:
             command = gateway.parse(text)
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):
                 return {}
-            ask_if_commit(commit_word(text, command), command, build_code_reader(context).find)
+            ask_if_commit(commit_word(text, command), command, code.find)
             issued = gateway.submit(command, Issuer(f"{DOOR}:{user}", user), DOOR, task_id).command
         except SupervisorError as error:
             return {"refused": str(error), "is_usage": isinstance(error, UsageError)}

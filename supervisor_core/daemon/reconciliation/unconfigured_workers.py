@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from supervisor_core.code.recovery import report_interrupted
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
@@ -49,13 +50,18 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
     refused: list[Job] = []
     host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
     looked_after = set(known) | set(host.config.workers)
-    while waiting := parts.ledger.read(jobs.workers_with_work) - looked_after:  # of several, one makes way for the next
+    while waiting := _waiting_here(parts.ledger) - looked_after:  # of several, one makes way for the next
         before = len(refused)
         for worker_id in sorted(waiting):
             refused += _refused(host, parts.ledger, worker_id)
         if len(refused) == before:
             break
     return refused
+
+
+def _waiting_here(ledger: Ledger) -> set[str]:
+    """The workers of this host with a job that can start: the others' jobs are sent to their hosts."""
+    return {each for each in ledger.read(jobs.workers_with_work) if not is_address(each)}
 
 
 def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:

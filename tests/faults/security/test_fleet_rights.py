@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from supervisor_core.fleet.messages import NotPermitted
-from supervisor_core.fleet.server import reload_server
-from supervisor_core.fleet.subjects import COMMANDS, command_subject
+from supervisor_core.fleet.transport.messages import NotPermitted
+from supervisor_core.fleet.transport.server import reload_server
+from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, RawClient, a_fleet
 
 VIOLATION = "Permissions Violation"

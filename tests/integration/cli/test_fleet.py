@@ -11,12 +11,12 @@ import pytest
 from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.joining import JoinService
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.membership import FleetMembers
-from supervisor_core.fleet.server import CA, NatsServer
-from supervisor_core.fleet.subjects import HUB_INBOX
+from supervisor_core.fleet.members.joining import JoinService
+from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.server import CA, NatsServer
+from supervisor_core.fleet.transport.subjects import HUB_INBOX
 from tests.support.daemon.fleets import PATIENCE, free_port
 
 

@@ -1,1 +1,1 @@
-"""Integration tests: fleet."""
+"""The fleet with real ledgers and a real NATS server."""

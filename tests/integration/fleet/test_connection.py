@@ -10,13 +10,20 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.durability import require_durability
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.messages import FleetMessage, FleetUnavailable, NoAnswer
-from supervisor_core.fleet.server import reload_server
-from supervisor_core.fleet.streams import call, prepare_host, prepare_streams, remove_host
-from supervisor_core.fleet.subjects import COMMANDS, FEED, HUB_CONSUMER, ask_subject, command_subject, feed_subject
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.durability import require_durability
+from supervisor_core.fleet.transport.messages import FleetMessage, FleetUnavailable, NoAnswer
+from supervisor_core.fleet.transport.server import reload_server
+from supervisor_core.fleet.transport.streams import call, prepare_host, prepare_streams, remove_host
+from supervisor_core.fleet.transport.subjects import (
+    COMMANDS,
+    FEED,
+    HUB_CONSUMER,
+    ask_subject,
+    command_subject,
+    feed_subject,
+)
 from supervisor_core.host.process_facts.signals import send, wait_exit
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
 

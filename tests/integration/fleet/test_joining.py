@@ -14,12 +14,12 @@ from sqlalchemy import select
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import UsageError
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.joining import JoinService, JoinToken, apply_members, remove_member, request_join
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.membership import INVITE_LIFE, FleetMembers, JoinRefused
-from supervisor_core.fleet.messages import FleetUnavailable
-from supervisor_core.fleet.subjects import COMMANDS, command_subject
+from supervisor_core.fleet.members.joining import JoinService, JoinToken, apply_members, remove_member, request_join
+from supervisor_core.fleet.members.membership import INVITE_LIFE, FleetMembers, JoinRefused
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import FleetUnavailable
+from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log

@@ -13,11 +13,18 @@ from typing import Self
 
 import nkeys
 
-from supervisor_core.fleet.connection import FleetConnection
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.server import CA, NatsServer, ServerPlan, make_certificates, write_server, write_users
-from supervisor_core.fleet.streams import prepare_host, prepare_streams
-from supervisor_core.fleet.subjects import HUB_INBOX, host_inbox
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.server import (
+    CA,
+    NatsServer,
+    ServerPlan,
+    make_certificates,
+    write_server,
+    write_users,
+)
+from supervisor_core.fleet.transport.streams import prepare_host, prepare_streams
+from supervisor_core.fleet.transport.subjects import HUB_INBOX, host_inbox
 
 PATIENCE = 10.0
 

@@ -1,1 +1,1 @@
-"""Unit tests: fleet."""
+"""The fleet, without a server."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.fleet.durability import facts_of
+from supervisor_core.fleet.transport.durability import facts_of
 
 GOOD: dict[str, Any] = {"store_dir": "/var/nats", "max_storage": 10**9, "sync_always": True}
 

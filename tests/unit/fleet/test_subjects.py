@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from supervisor_core.common.errors import UsageError
-from supervisor_core.fleet import subjects
+from supervisor_core.fleet.transport import subjects
 
 
 def test_each_host_has_subjects_of_its_own() -> None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supervisor_core.fleet.subjects import (
+from supervisor_core.fleet.transport.subjects import (
     HUB_INBOX,
     JOIN_INBOXES,
     ROOT,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.messages import (
+from supervisor_core.fleet.transport.messages import (
     ANSWER_SECONDS,
     FleetMessage,
     FleetUnavailable,

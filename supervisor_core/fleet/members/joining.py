@@ -19,13 +19,13 @@ from typing import Any, Self
 
 from supervisor_core.common.errors import SupervisorError, TemporaryError, UsageError
 from supervisor_core.common.text import canonical_json
-from supervisor_core.fleet.connection import FleetConnection
 from supervisor_core.fleet.keys import KeyPair, verify
-from supervisor_core.fleet.membership import FleetMembers, Invite, JoinRefused
-from supervisor_core.fleet.messages import FleetMessage
-from supervisor_core.fleet.server import reload_server, write_users
-from supervisor_core.fleet.streams import prepare_host, prepare_streams, remove_host
-from supervisor_core.fleet.subjects import ALL_JOINS, join_inbox, join_subject, last_word
+from supervisor_core.fleet.members.membership import FleetMembers, Invite, JoinRefused
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.server import reload_server, write_users
+from supervisor_core.fleet.transport.streams import prepare_host, prepare_streams, remove_host
+from supervisor_core.fleet.transport.subjects import ALL_JOINS, join_inbox, join_subject, last_word
 from supervisor_core.version import __version__
 
 TOKEN = "fleet1-"  # noqa: S105 (the beginning of each, which isn't secret)

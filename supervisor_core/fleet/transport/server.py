@@ -15,10 +15,10 @@ from pathlib import Path
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.durability import server_facts
-from supervisor_core.fleet.rights import EXPORTED, users_text
-from supervisor_core.fleet.subjects import reload_subject
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.durability import server_facts
+from supervisor_core.fleet.transport.rights import EXPORTED, users_text
+from supervisor_core.fleet.transport.subjects import reload_subject
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_atomically, write_json
 from supervisor_core.host.process_facts import linux as platform
@@ -139,6 +139,11 @@ def make_certificates(folder: Path, host: str) -> None:
             )
     for name in ("ca.key", KEY):
         (folder / name).chmod(0o600)
+
+
+def own_authority(folder: Path) -> Path | None:
+    """The certificate of our own authority, if there is one."""
+    return folder / CA if (folder / CA).exists() else None
 
 
 def find_program() -> str:

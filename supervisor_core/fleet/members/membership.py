@@ -19,7 +19,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.common.text import canonical_json, nearest, random_id
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.subjects import checked_name
+from supervisor_core.fleet.transport.subjects import checked_name
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
@@ -56,7 +56,13 @@ class FleetHost:
     revoked_at: datetime | None
     last_seen_at: datetime | None
     version: str
-    workers: Sequence[str]
+    announced: Sequence[Mapping[str, Any]]
+    """Its workers as it announced them last: id, team, and whether each is enabled."""
+
+    @property
+    def workers(self) -> Sequence[str]:
+        """The ids of its workers."""
+        return [str(each["id"]) for each in self.announced]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ class FleetMembers:
 
         return self._ledger.write(work)
 
-    def seen(self, name: str, version: str, workers: Sequence[str], now: datetime) -> None:
+    def seen(self, name: str, version: str, workers: Sequence[Mapping[str, Any]], now: datetime) -> None:
         """Note that a host is there, and what it announces."""
         text = canonical_json(list(workers))
         values = {"last_seen_at": now, "version": version[:MAX_VERSION]}

@@ -11,9 +11,9 @@ from typing import Any
 
 from supervisor_core.common.errors import RefusedError, TemporaryError
 from supervisor_core.common.times import from_text
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.messages import NotPermitted
-from supervisor_core.fleet.subjects import SERVER_VARIABLES
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import NotPermitted
+from supervisor_core.fleet.transport.subjects import SERVER_VARIABLES
 
 OLDEST = (2, 11)
 _VERSION = re.compile(r"(\d+)\.(\d+)")

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HOST, HUB
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.durability import require_durability
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.messages import NotPermitted
-from supervisor_core.fleet.server import CA
-from supervisor_core.fleet.streams import call
-from supervisor_core.fleet.subjects import COMMANDS, FEED, HUB_INBOX, host_inbox
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.durability import require_durability
+from supervisor_core.fleet.transport.messages import NotPermitted
+from supervisor_core.fleet.transport.server import CA
+from supervisor_core.fleet.transport.streams import call
+from supervisor_core.fleet.transport.subjects import COMMANDS, FEED, HUB_INBOX, host_inbox
 
 CONNECT_SECONDS = 10.0
 MOST_SKEW_SECONDS = 30.0

@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.fleet.connection import FleetConnection
-from supervisor_core.fleet.subjects import ALL_COMMANDS, ALL_FEEDS, COMMANDS, FEED, HUB_CONSUMER, command_subject
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.subjects import (
+    ALL_COMMANDS,
+    ALL_FEEDS,
+    COMMANDS,
+    FEED,
+    HUB_CONSUMER,
+    command_subject,
+)
 
 SECOND = 10**9
 """In the server's nanoseconds."""

@@ -20,7 +20,7 @@ def hub_section(url: str) -> str:
     address = parts.hostname if parts.hostname in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104 (for hosts)
     return (
         f"fleet:\n  role: hub\n  url: {json.dumps(url)}\n  credentials: fleet/hub.seed\n"
-        f'  server:\n    listen: "{address}:{parts.port or 4222}"\n'
+        f'  server:\n    run: true\n    listen: "{address}:{parts.port or 4222}"\n'
     )
 
 

@@ -1,0 +1,83 @@
+"""A host's services in its fleet: the connection, its presence, and the hub's commands and questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.fleet import keys
+from supervisor_core.fleet.host.answers import HostDoors, QuestionAnswers
+from supervisor_core.fleet.host.commands import FleetCommands
+from supervisor_core.fleet.host.presence import PresenceSpeaker
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.subjects import host_inbox
+from supervisor_core.storage.store import Ledger
+
+
+class HostLink(Service):
+    """Stays connected, and hands the hub's questions to those who answer them."""
+
+    name = "fleet_link"
+
+    def __init__(self, host: str, connection: FleetConnection, answers: QuestionAnswers) -> None:
+        super().__init__()
+        self._host = host
+        self._connection = connection
+        self._answers = answers
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def problem(self) -> str:
+        """The reason why there's no connection."""
+        return self._connection.problem
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Stay connected until asked to stop. The workers don't depend on it."""
+        await self._connection.subscribe(subjects.ask_subject(self._host), self._asked)
+        self._connection.start()
+        while not stopping.is_set():
+            self.pulse.beat(within=BEAT_SECONDS)
+            await wait_until(None, stopping, BEAT_SECONDS)
+
+    async def shut_down(self) -> None:
+        """Answer no more, and disconnect."""
+        for task in self._answering:
+            task.cancel()
+        await self._connection.close()
+
+    async def _asked(self, message: FleetMessage) -> None:
+        """Answer in a task of its own: a preview takes seconds, and a status mustn't wait for it."""
+        task = asyncio.create_task(self._answer(message))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, message: FleetMessage) -> None:
+        await message.respond(await self._answers.answer(message.data))
+
+
+class HostServices:
+    """What makes a daemon a host of a fleet."""
+
+    def __init__(
+        self, config: Callable[[], SupervisorConfig], ledger: Ledger, blocking: Blocking, doors: HostDoors
+    ) -> None:
+        now, host = config(), ledger.supervisor_id
+        settings = now.fleet
+        key = KeyPair.read(now.resolve(str(settings.credentials)))
+        url = settings.url.get_secret_value()
+        connection = FleetConnection(url, key, name=host, inbox=host_inbox(host), ca=settings.ca)
+        verify = partial(keys.verify, settings.hub_key)
+        self.presence = PresenceSpeaker(config, ledger, blocking, connection, doors)
+        answers = QuestionAnswers(host, ledger, blocking, doors, verify, self.presence.snapshot)
+        self.link = HostLink(host, connection, answers)
+        self.commands = FleetCommands(host, ledger, blocking, connection, verify, doors.filed, doors.knows)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """In the order in which they are started."""
+        return (self.link, self.presence, self.commands)

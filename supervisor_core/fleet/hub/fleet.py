@@ -1,0 +1,222 @@
+"""The whole fleet as the hub's other parts see it: this host's workers by their ids, all others by their addresses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from supervisor_core.code.change_plan import Commit
+from supervisor_core.code.preview import PREVIEW_SECONDS
+from supervisor_core.commands.addresses import Address, by_host, is_address
+from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import Facts, facts_of
+from supervisor_core.common.errors import SupervisorError, UsageError
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
+from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.hosts import FleetHosts
+from supervisor_core.fleet.questions import HostAway, Question
+from supervisor_core.fleet.values import load_commit, load_explanation, load_log
+
+MARGIN_SECONDS = 5.0
+"""The way to a host and back, beside the time that the answer takes there."""
+
+LOG_SECONDS = 15.0
+WHY_SECONDS = 15.0
+
+Documents = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnHostDoors:
+    """The same for the workers of this host."""
+
+    look: Callable[[], Awaitable[Documents]]
+    detailed: Callable[[], Awaitable[Documents]]
+    versions: Callable[[], Awaitable[Mapping[str, str]]]
+    written: Callable[[Sequence[str], int], Awaitable[list[WorkerLog]]]
+    explain: Callable[[Collection[str]], Awaitable[list[Explanation]]]
+    facts: Callable[[], Facts]
+    """For the conditions of a target. It blocks, as do the others below."""
+    preview: Callable[[Command], tuple[dict[str, Any], ...]]
+    commits: Callable[[Sequence[str], int], Sequence[Commit]]
+    find: Callable[[Sequence[str], str, int], tuple[Commit, int] | None]
+
+
+class Fleet:
+    """Answers about all workers. A host that is away is named in the answer, and the others answer all the same."""
+
+    def __init__(self, hosts: FleetHosts, ask: Asker, own: OwnHostDoors) -> None:
+        self._hosts = hosts
+        self._ask = ask
+        self._own = own
+
+    async def look(self) -> Documents:
+        """The status of all workers: live here, as last reported elsewhere."""
+        return [*await self._own.look(), *self._hosts.workers()]
+
+    async def detailed(self) -> Documents:
+        """The same with the details of this host's workers."""
+        return [*await self._own.detailed(), *self._hosts.workers()]
+
+    async def versions(self) -> dict[str, str]:
+        """The commit of each worker's checkout, where it's known."""
+        return {**await self._own.versions(), **await self._versions_elsewhere()}
+
+    def facts(self) -> Facts:
+        """What the conditions of a target are checked against. It blocks."""
+        versions = self._ask.wait(self._versions_elsewhere(), LOG_SECONDS)
+        return {**self._own.facts(), **facts_of(self._hosts.workers(), versions)}
+
+    async def _versions_elsewhere(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
+        answers = await asyncio.gather(
+            *(self._ask(name, Question.VERSIONS, {}) for name in names), return_exceptions=True
+        )
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, dict):
+                found |= {str(Address(name, worker_id)): str(commit) for worker_id, commit in answer.items()}
+        return found
+
+    async def written(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
+        """The newest lines that these workers wrote, in their order."""
+        own, elsewhere = _parted(workers)
+
+        async def ask(host: str, ids: list[str]) -> list[WorkerLog]:
+            try:
+                found = await self._ask(host, Question.LOGS, {"workers": ids, "count": count}, LOG_SECONDS)
+            except SupervisorError as error:
+                return [WorkerLog(str(Address(host, each)), "", problem=str(error)) for each in ids]
+            return [load_log(host, each) for each in found]
+
+        parts = await asyncio.gather(
+            self._own.written(own, count) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
+        )
+        logs = {log.worker_id: log for part in parts for log in part}
+        return [logs[each] for each in workers if each in logs]
+
+    async def explain(self, workers: Collection[str]) -> list[Explanation]:
+        """Explain these workers, the unhealthy ones first. `HostAway` if none of their hosts answers."""
+        own, elsewhere = _parted(workers)
+
+        async def ask(host: str, ids: list[str]) -> list[Explanation]:
+            found = await self._ask(host, Question.WHY, {"workers": ids}, WHY_SECONDS)
+            return [load_explanation(host, each) for each in found]
+
+        parts = await asyncio.gather(
+            self._own.explain(own) if own else _nothing(),
+            *(ask(*each) for each in elsewhere.items()),
+            return_exceptions=True,
+        )
+        told = [each for part in parts if not isinstance(part, BaseException) for each in part]
+        failed = [part for part in parts if isinstance(part, BaseException)]
+        if failed and not told:
+            raise failed[0]
+        return sorted(told, key=lambda each: each.fine)
+
+    def preview(self, command: Command) -> tuple[dict[str, Any], ...]:
+        """Preview a command on all its hosts at once. It blocks."""
+        own, elsewhere = _parted(command.workers)
+        found: list[dict[str, Any]] = []
+        if own:
+            found += self._own.preview(_for_workers(command, own))
+        if elsewhere:
+            asking = self._preview_elsewhere(command, elsewhere)
+            found += self._ask.wait(asking, PREVIEW_SECONDS + 2 * MARGIN_SECONDS)
+        return tuple(found)
+
+    def commits(self, workers: Sequence[str], most: int) -> Sequence[Commit]:
+        """The newest commits of these workers' checkout that can be reverted. It blocks."""
+        own, elsewhere = _parted(workers)
+        if own:
+            return self._own.commits(own, most)
+        host, ids = _one_host(elsewhere)
+        found = self._ask.wait(
+            self._ask(host, Question.COMMITS, {"workers": ids, "most": most}, LOG_SECONDS), LOG_SECONDS
+        )
+        return [load_commit(each) for each in found]
+
+    def find(self, workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
+        """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
+        own, elsewhere = _parted(workers)
+        if own:
+            return self._own.find(own, name, most)
+        about = {"name": name, "most": most}
+        for host, ids in elsewhere.items():  # the same code is on all of them, or it isn't the same commit
+            asking = self._ask(host, Question.FIND, {**about, "workers": ids}, LOG_SECONDS)
+            found = self._ask.wait(asking, LOG_SECONDS + MARGIN_SECONDS)
+            return (load_commit(found["commit"]), int(found["place"])) if found else None
+        return None
+
+    def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
+        """This host's configuration with the workers of all hosts, and their teams."""
+        workers = dict(own.workers)
+        teams = dict(own.teams)
+        for address, said in self._hosts.announced().items():
+            team = str(said.get("team") or "")
+            workers[address] = _settings(address, team, said)
+            if team and team not in teams:
+                teams[team] = TeamSettings()
+                teams[team]._name = team  # noqa: SLF001 (a key only its parent knows)
+        return own.with_workers(workers, teams)
+
+    async def _preview_elsewhere(self, command: Command, elsewhere: Mapping[str, list[str]]) -> Documents:
+        async def ask(host: str, ids: list[str]) -> Documents:
+            about = {
+                "command": command.name,
+                "target": ids[0] if len(ids) == 1 else " ".join(ids),
+                "workers": ids,
+                "params": dict(command.params),
+                "label": command.label,
+                "task_id": command.task_id,
+            }
+            found = await self._ask(host, Question.PREVIEW, about, PREVIEW_SECONDS + MARGIN_SECONDS)
+            return [_of_host(host, each) for each in found]
+
+        parts = await asyncio.gather(*(ask(*each) for each in elsewhere.items()))
+        return [each for part in parts for each in part]
+
+
+def _settings(address: str, team: str, said: Mapping[str, Any]) -> WorkerSettings:
+    """A worker of another host, as far as the hub must know it."""
+    enabled = bool(said.get("enabled", True))
+    worker = WorkerSettings.model_construct(command=("elsewhere",), team=team, enabled=enabled)
+    worker._id = address  # noqa: SLF001 (a key only its parent knows)
+    return worker
+
+
+def _of_host(host: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A host's preview with the addresses of its workers, and a checkout that names its host."""
+    checkout = document.get("checkout")
+    return {
+        **document,
+        "host": host,
+        "checkout": f"{host}:{checkout}" if checkout else checkout,
+        "workers": [{**each, "id": str(Address(host, str(each["id"])))} for each in document["workers"]],
+    }
+
+
+def _parted(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The workers of this host, and those of the others by host."""
+    return [each for each in workers if not is_address(each)], by_host(filter(is_address, workers))
+
+
+def _for_workers(command: Command, workers: Sequence[str]) -> Command:
+    return replace(command, workers=tuple(workers))
+
+
+def _one_host(elsewhere: Mapping[str, list[str]]) -> tuple[str, list[str]]:
+    if not elsewhere:
+        raise HostAway("No host was named.")
+    if len(elsewhere) > 1:
+        raise UsageError("Choose workers of one host: each host has a checkout of its own.")
+    return next(iter(elsewhere.items()))
+
+
+async def _nothing() -> list[Any]:
+    return []

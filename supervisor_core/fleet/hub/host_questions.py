@@ -1,0 +1,74 @@
+"""Questions of the hub to its hosts, each with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.times import to_text
+from supervisor_core.fleet.questions import HostAway, HostError, Question
+from supervisor_core.fleet.signing import QUESTION, Signer, signed
+from supervisor_core.fleet.transport import subjects
+
+ANSWER_SECONDS = 5.0
+"""The longest wait for an answer; a preview may take as long as the host gives it."""
+
+T = TypeVar("T")
+
+
+class Requests(Protocol):
+    """The connection, for questions."""
+
+    async def request(self, subject: str, data: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 (the server's)
+        """The answer; `TemporaryError` where none comes in time."""
+
+
+class Asker:
+    """Asks one host at a time; a host that is away is a `HostAway`, a refusal a `HostError`."""
+
+    def __init__(self, connection: Requests, key: Signer) -> None:
+        self._connection = connection
+        self._key = key
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> None:
+        """Ask from now on in the running event loop, from any thread."""
+        self._loop = asyncio.get_running_loop()
+
+    async def __call__(
+        self, host: str, question: Question, about: Mapping[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> Any:  # noqa: ANN401 (JSON of any shape)
+        """The answer to a question."""
+        body = {"question": str(question), "about": dict(about), "asked_at": to_text(datetime.now(UTC))}
+        data = signed(QUESTION, host, body, self._key)
+        try:
+            answer = json.loads(await self._connection.request(subjects.ask_subject(host), data, seconds))
+        except TemporaryError as error:
+            raise HostAway(f"{host} doesn't answer.", remedy="Try again when it's connected.") from error
+        if "error" in answer:
+            kind = HostAway if answer.get("retryable") else HostError
+            raise kind(f"{host}: {answer['error']}")
+        return answer["answer"]
+
+    def wait(self, asking: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Wait in a thread for what only the event loop can do."""
+        if self._loop is None:
+            asking.close()
+            raise HostAway("The hub isn't connected to its hosts yet.", remedy="Try again.")
+        future = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        try:
+            return future.result(seconds)
+        except FutureTimeout:
+            future.cancel()
+            raise HostAway("A host didn't answer in time.", remedy="Try again.") from None
+
+
+def error_answer(error: Exception) -> dict[str, Any]:
+    """An error as an answer holds it."""
+    retryable = isinstance(error, SupervisorError) and error.retryable
+    return {"error": str(error), "retryable": retryable}

@@ -1,0 +1,126 @@
+"""A hub's services: the NATS server and the connection to it, the hosts, their commands, and requests to join."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.fleet.hub.dispatch import CommandDispatcher
+from supervisor_core.fleet.hub.fleet import Fleet, OwnHostDoors
+from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.joining import JoinService
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers
+from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.durability import require_durability
+from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.server import NatsServer, own_authority
+from supervisor_core.fleet.transport.subjects import HUB_INBOX
+from supervisor_core.storage.store import Ledger
+
+RETRY_SECONDS = 2.0
+CONNECT_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class HubLink(Service):
+    """Runs the NATS server where the hub has it, stays connected, lets hosts join, and hears them."""
+
+    name = "fleet_link"
+
+    def __init__(
+        self,
+        connection: FleetConnection,
+        joins: JoinService,
+        members: FleetMembers,
+        blocking: Blocking,
+        server: NatsServer | None,
+        hear: Callable[[str, bytes], None],
+        followed: Callable[[Sequence[FleetHost]], None],
+    ) -> None:
+        """`followed` is called with all hosts once the server is prepared, and again and again."""
+        super().__init__()
+        self._connection = connection
+        self._joins = joins
+        self._members = members
+        self._blocking = blocking
+        self._server = server
+        self._hear = hear
+        self._followed = followed
+        self._unprepared = "The NATS server isn't prepared yet."
+
+    def problem(self) -> str:
+        """The reason why commands can't be sent."""
+        return self._connection.problem or self._unprepared
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Stay connected until asked to stop."""
+        await self._connection.subscribe(subjects.ALL_PRESENCE, self._heard)
+        self._connection.start()
+        while not stopping.is_set():
+            self.pulse.beat(within=BEAT_SECONDS)
+            try:
+                if self._server is not None:
+                    await self._blocking(self._server.start)  # it finds the one that runs
+                if self._unprepared:
+                    await self._prepare()
+                self._followed(await self._blocking(self._members.hosts))
+            except (SupervisorError, OSError) as error:
+                if str(error) != self._unprepared:
+                    log.warning("the fleet waits: %s", error)
+                self._unprepared = str(error)
+            await wait_until(None, stopping, RETRY_SECONDS if self._unprepared else BEAT_SECONDS)
+
+    async def shut_down(self) -> None:
+        """Disconnect. The server goes on, so that no host is cut off by a restart of the hub."""
+        await self._connection.close()
+
+    async def _prepare(self) -> None:
+        await self._connection.wait_connected(CONNECT_SECONDS)
+        await require_durability(self._connection)
+        await self._joins.start()
+        self._unprepared = ""
+
+    async def _heard(self, message: FleetMessage) -> None:
+        self._hear(subjects.last_word(message.subject), message.data)
+
+
+class HubServices:
+    """What makes a daemon the hub of a fleet."""
+
+    def __init__(
+        self, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, own: OwnHostDoors, hooks: HubHooks
+    ) -> None:
+        settings = config.fleet
+        key = KeyPair.read(config.resolve(str(settings.credentials)))
+        url = settings.url.get_secret_value()
+        ca = settings.ca or own_authority(config.fleet_folder)
+        connection = FleetConnection(url, key, name=ledger.supervisor_id, inbox=HUB_INBOX, ca=ca)
+        members = FleetMembers(ledger)
+        self.ask = Asker(connection, key)
+        self.hosts = FleetHosts(ledger, blocking, self.ask, members, hooks)
+        self.fleet = Fleet(self.hosts, self.ask, own)
+        deadline = timedelta(minutes=settings.deadline_minutes)
+        self.dispatcher = CommandDispatcher(ledger, blocking, connection, key, self.hosts.hosts.keys, deadline)
+        joins = JoinService(connection, members, config.fleet_folder, key)
+        server = NatsServer(config.fleet_folder) if settings.server.run else None
+        self.link = HubLink(connection, joins, members, blocking, server, self.hosts.hear, self._follow)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """In the order in which they are started."""
+        return (self.link, self.hosts, self.dispatcher)
+
+    def _follow(self, hosts: Sequence[FleetHost]) -> None:
+        """The server is prepared, and these hosts have joined."""
+        self.ask.bind()
+        self.hosts.follow_members(hosts)
+        self.dispatcher.wake()

@@ -1,0 +1,1 @@
+"""The hosts of a fleet: invites, joining, revoking, and the settings that these write."""

@@ -1,0 +1,104 @@
+"""What a hub asks its hosts, and how values travel in the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.text import canonical_json
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target, TargetReading
+
+
+class Question(StrEnum):
+    """The name of a question."""
+
+    ROWS = "rows"
+    """The rows of the ledger after a position."""
+    SNAPSHOT = "snapshot"
+    """The workers, their status and their conditions."""
+    PREVIEW = "preview"
+    """What a command would do."""
+    COMMITS = "commits"
+    FIND = "find"
+    LOGS = "logs"
+    WHY = "why"
+    VERSIONS = "versions"
+
+
+class HostError(SupervisorError):
+    """A host's refusal to answer."""
+
+
+class HostAway(TemporaryError):
+    """A host that doesn't answer now."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceMessage:
+    """What a host says of itself every few seconds and whenever something changes."""
+
+    host: str
+    at: datetime
+    ledger: str
+    """The id of its ledger."""
+    position: Mapping[str, int]
+    """Its newest rows."""
+    snapshot: int
+    """The number of its newest snapshot."""
+    life: str
+    """The id of this run of its daemon: snapshots are numbered anew in each."""
+    version: str
+
+    def encode(self) -> bytes:
+        """The message."""
+        document = {name: getattr(self, name) for name in self.__slots__}
+        return canonical_json({**document, "at": to_text(self.at), "position": dict(self.position)}).encode()
+
+
+def read_presence(host: str, data: bytes) -> PresenceMessage | None:
+    """The presence in a message on this host's subject; None for any other bytes."""
+    try:
+        said = json.loads(data)
+        if said["host"] != host:
+            return None
+        position = {str(name): int(number) for name, number in said["position"].items()}
+        words = (str(said[name]) for name in ("ledger", "life", "version"))
+        ledger, life, version = words
+        return PresenceMessage(host, from_text(said["at"]), ledger, position, int(said["snapshot"]), life, version)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def reading_document(seen: TargetReading) -> dict[str, Any]:
+    """A reading as an answer holds it."""
+    target, reading = seen
+    return {
+        "kind": target.kind,
+        "id": target.id,
+        "condition": str(reading.condition),
+        "reason": reading.reason,
+        "since": to_text(reading.since),
+        "held_until": to_text(reading.held_until) if reading.held_until else None,
+        "healing": reading.healing,
+        "severity": str(reading.severity) if reading.severity else None,
+    }
+
+
+def read_reading(document: Mapping[str, Any]) -> TargetReading:
+    """The reading in an answer."""
+    held, severity = document["held_until"], document["severity"]
+    reading = Reading(
+        Condition(document["condition"]),
+        str(document["reason"]),
+        from_text(document["since"]),
+        held_until=from_text(held) if held else None,
+        healing=bool(document["healing"]),
+        severity=Severity(severity) if severity else None,
+    )
+    return TargetReading(Target(str(document["kind"]), str(document["id"])), reading)

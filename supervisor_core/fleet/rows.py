@@ -1,0 +1,201 @@
+"""The rows that a hub copies from a host's ledger: jobs, the audit trail and condition changes, each in its order.
+
+The host's ledger is the truth, and the hub asks for what follows the newest rows that it has. So nothing is kept for
+the hub, and after a minute or a month apart the copying goes on where it ended: in order, and each row once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, insert, select
+
+from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.targets import WORKER_ID
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.jobs import remote
+from supervisor_core.storage import replication_progress
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import GENESIS
+from supervisor_core.storage.audit.names import affected_between
+from supervisor_core.storage.engine import UtcDateTime
+from supervisor_core.storage.replication_progress import Origin
+from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
+
+MOST_ROWS = 500
+MOST_CHARACTERS = 400_000
+"""Of one batch: a message holds 1 MB, and quotes in JSON take two characters."""
+
+Row = dict[str, Any]
+
+
+class DivergedLedger(SupervisorError):
+    """A host's rows don't follow those that the hub has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The newest rows: the number of the last change of a job, of the audit row, and of the condition change."""
+
+    jobs: int = 0
+    audit: int = 0
+    flips: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        """For messages."""
+        return {"jobs": self.jobs, "audit": self.audit, "flips": self.flips}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Position:
+        """The position in a message."""
+        return cls(*(int(document[name]) for name in ("jobs", "audit", "flips")))
+
+    def is_behind(self, other: Position) -> bool:
+        """True if the other one has rows that this one hasn't."""
+        return self.jobs < other.jobs or self.audit < other.audit or self.flips < other.flips
+
+
+def newest_rows(connection: Connection, supervisor_id: str) -> Position:
+    """The newest rows of this host's ledger. Three index lookups."""
+    changed = connection.execute(select(func.max(jobs.c.changed))).scalar() or 0
+    return Position(changed, _newest_audit(connection, supervisor_id), _newest_flip(connection, supervisor_id))
+
+
+def rows_after(connection: Connection, supervisor_id: str, position: Position) -> dict[str, list[Row]]:
+    """The next rows of this host, as messages hold them."""
+    changed = select(jobs).where(jobs.c.changed > position.jobs).order_by(jobs.c.changed)
+    own = audit_log.c.supervisor_id == supervisor_id
+    trail = select(audit_log).where(own, audit_log.c.audit_id > position.audit).order_by(audit_log.c.audit_id)
+    mine = flips.c.supervisor_id == supervisor_id
+    turns = select(flips).where(mine, flips.c.flip_id > position.flips).order_by(flips.c.flip_id)
+    room = MOST_CHARACTERS
+    found: dict[str, list[Row]] = {}
+    for table, query in ((jobs, changed), (audit_log, trail), (flips, turns)):
+        rows, size = _some(connection, query, room)
+        room = max(0, room - size)
+        found[table.name] = rows
+    found[jobs.name] = _with_their_change(connection, found[jobs.name])
+    trail_rows = found[audit_log.name]
+    affected = affected_between(connection, supervisor_id, trail_rows) if trail_rows else []
+    return {
+        **{name: [_as_json(row) for row in rows] for name, rows in found.items()},
+        audit_workers.name: [_as_json(dict(row)) for row in affected],
+    }
+
+
+def position_of(connection: Connection, origin: Origin) -> Position:
+    """The newest rows of a host that the hub has."""
+    marks = replication_progress.stored_marks(connection, origin)
+    host = origin.supervisor_id
+    changed = marks.jobs_changed if marks else 0
+    return Position(changed, _newest_audit(connection, host), _newest_flip(connection, host))
+
+
+def take_rows(
+    connection: Connection,
+    hub_id: str,
+    origin: Origin,
+    found: Mapping[str, Sequence[Row]],
+    now: datetime,
+    place: Mapping[str, Any] | None = None,
+) -> Position:
+    """Copy a host's next rows into the hub's ledger; the new position. All of them or none, with the position.
+
+    `place` is where commands that the host got by itself are announced.
+    """
+    host = origin.supervisor_id
+    trail = [_from_json(audit_log, row) for row in found[audit_log.name]]
+    _check_chain(connection, host, trail)
+    if trail:
+        connection.execute(insert(audit_log), trail)
+    affected = [{**_from_json(audit_workers, row), "supervisor_id": host} for row in found[audit_workers.name]]
+    if affected:
+        connection.execute(insert(audit_workers), affected)
+    if turns := [_from_json(flips, row) for row in found[flips.name]]:
+        known = _newest_flip(connection, host)
+        new = [{**row, "supervisor_id": host} for row in turns if row["flip_id"] > known]
+        if new:
+            connection.execute(insert(flips), new)
+    marks = replication_progress.read(connection, origin, lock=True)
+    changed = marks.jobs_changed
+    for row in found[jobs.name]:
+        job = _from_json(jobs, row)
+        changed = max(changed, int(job["changed"]))
+        if WORKER_ID.fullmatch(str(job["worker_id"])):
+            address = str(Address(host, str(job["worker_id"])))
+            remote.take_report(connection, hub_id, {**job, "worker_id": address}, now, place)
+    rows = _newest_audit(connection, host)
+    replication_progress.write(connection, origin, replace(marks, jobs_changed=changed, audit_rows=rows))
+    return position_of(connection, origin)
+
+
+def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> None:
+    """Raise `DivergedLedger` if these rows don't continue the host's chain."""
+    head = audit.newest_row(connection, host)
+    number, last = (head.audit_id, head.hash) if head else (0, GENESIS)
+    for row in trail:
+        if row["supervisor_id"] != host or row["audit_id"] != number + 1 or row["previous_hash"] != last:
+            raise DivergedLedger(
+                f"The audit trail of {host} doesn't continue the one that the hub has: row {row['audit_id']} doesn't "
+                f"follow row {number}.",
+                remedy=f"Check it on {host} with `supervisor audit verify`. If its ledger was replaced, give the host "
+                "a supervisor.id of its own and join it again.",
+            )
+        number, last = row["audit_id"], row["hash"]
+
+
+def _newest_audit(connection: Connection, supervisor_id: str) -> int:
+    head = audit.newest_row(connection, supervisor_id)
+    return head.audit_id if head else 0
+
+
+def _newest_flip(connection: Connection, supervisor_id: str) -> int:
+    query = select(func.max(flips.c.flip_id)).where(flips.c.supervisor_id == supervisor_id)
+    return connection.execute(query).scalar() or 0
+
+
+def _some(connection: Connection, query: Any, room: int) -> tuple[list[Row], int]:  # noqa: ANN401 (a select)
+    """The first rows of a query that fit into a message, at least one while there is room."""
+    rows: list[Row] = []
+    size = 0
+    if not room:
+        return rows, size
+    with connection.execute(query.limit(MOST_ROWS), execution_options={"yield_per": 50}) as result:
+        for row in result.mappings():
+            rows.append(dict(row))
+            size += sum(len(value) for value in row.values() if isinstance(value, str))
+            if size > room:
+                break
+    return rows, size
+
+
+def _with_their_change(connection: Connection, rows: list[Row]) -> list[Row]:
+    """Add the other jobs of the last change, because a position can't part those that one statement changed."""
+    if not rows:
+        return rows
+    last = rows[-1]["changed"]
+    known = {row["job_id"] for row in rows}
+    same = connection.execute(select(jobs).where(jobs.c.changed == last)).mappings()
+    return rows + [dict(row) for row in same if row["job_id"] not in known]
+
+
+def _as_json(row: Row) -> Row:
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _from_json(table: Table, row: Mapping[str, Any]) -> Row:
+    """The row with the moments of its columns. Columns that this version doesn't know are left out."""
+    return {name: _value(table, name, value) for name, value in row.items() if name in table.c}
+
+
+def _value(table: Table, name: str, value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
+    if not (isinstance(table.c[name].type, UtcDateTime) and isinstance(value, str)):
+        return value
+    try:
+        return from_text(value)
+    except ValueError:
+        return datetime.now(UTC)  # an altered row of the trail; its hash shows it

@@ -1,0 +1,161 @@
+"""Commits, log lines and explanations as answers hold them, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from supervisor_core.code.change_plan import Commit
+from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.phrases import Part, Phrase
+from supervisor_core.common.errors import CommandText, Identifier, Verbatim
+from supervisor_core.common.times import from_text, to_text
+from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
+from supervisor_core.diagnosis.worker_logs import WorkerLog
+
+Document = dict[str, Any]
+
+_TYPED: Mapping[str, type[Verbatim]] = {"command": CommandText, "id": Identifier, "typed": Verbatim}
+
+
+def dump_commit(commit: Commit) -> Document:
+    """A commit for an answer."""
+    return {
+        "hash": commit.hash,
+        "tree": commit.tree,
+        "parents": list(commit.parents),
+        "at": to_text(commit.at),
+        "author": commit.author,
+        "subject": commit.subject,
+        "body": commit.body,
+    }
+
+
+def load_commit(document: Mapping[str, Any]) -> Commit:
+    """The commit in an answer."""
+    words = {name: str(document[name]) for name in ("hash", "tree", "author", "subject", "body")}
+    return Commit(**words, parents=tuple(map(str, document["parents"])), at=from_text(document["at"]))
+
+
+def dump_log(log: WorkerLog) -> Document:
+    """Log lines for an answer."""
+    return {
+        "worker_id": log.worker_id,
+        "path": log.path,
+        "lines": list(log.lines),
+        "size_bytes": log.size_bytes,
+        "problem": log.problem,
+        "nothing": log.nothing,
+    }
+
+
+def load_log(host: str, document: Mapping[str, Any]) -> WorkerLog:
+    """The log lines in a host's answer, under the worker's address."""
+    return WorkerLog(
+        str(Address(host, document["worker_id"])),
+        str(document["path"]),
+        tuple(map(str, document["lines"])),
+        int(document["size_bytes"]),
+        str(document["problem"]),
+        bool(document["nothing"]),
+    )
+
+
+def dump_explanation(told: Explanation) -> Document:
+    """An explanation for an answer."""
+    found = told.found
+    return {
+        "worker_id": told.worker_id,
+        "at": to_text(told.at),
+        "fine": told.fine,
+        "cause": str(found.cause),
+        "sentence": _dump_phrase(found.sentence),
+        "todo": _dump_phrase(found.todo),
+        "remedies": [_dump_remedy(each) for each in found.remedies],
+        "since": _dump_moment(found.since),
+        "also": [_dump_phrase(each) for each in found.also],
+        "conditions": [{"words": each.words, "since": _dump_moment(each.since)} for each in told.conditions],
+        "before": [{"at": to_text(each.at), "words": _dump_phrase(each.words)} for each in told.before],
+        "lines": list(told.lines),
+        "log": told.log,
+        "unknown": list(told.unknown),
+    }
+
+
+def load_explanation(host: str, document: Mapping[str, Any]) -> Explanation:
+    """The explanation in a host's answer. Its commands name the worker by its address."""
+    worker_id = str(document["worker_id"])
+    address = str(Address(host, worker_id))
+
+    def phrase(parts: list[Any]) -> Phrase:
+        return tuple(_load_part(each, worker_id, address) for each in parts)
+
+    found = Finding(
+        Cause(document["cause"]),
+        phrase(document["sentence"]),
+        phrase(document["todo"]),
+        tuple(_load_remedy(each, address) for each in document["remedies"]),
+        _load_moment(document["since"]),
+        tuple(phrase(each) for each in document["also"]),
+    )
+    return Explanation(
+        address,
+        from_text(document["at"]),
+        bool(document["fine"]),
+        found,
+        tuple(Circumstance(str(each["words"]), _load_moment(each["since"])) for each in document["conditions"]),
+        tuple(PastEvent(from_text(each["at"]), phrase(each["words"])) for each in document["before"]),
+        tuple(map(str, document["lines"])),
+        str(document["log"]),
+        tuple(map(str, document["unknown"])),
+    )
+
+
+def _dump_phrase(phrase: Phrase) -> list[Any]:
+    return [_dump_part(each) for each in phrase]
+
+
+def _dump_part(part: Part) -> Any:  # noqa: ANN401 (JSON)
+    if isinstance(part, datetime):
+        return {"at": to_text(part)}
+    if isinstance(part, Issuer):
+        return {"issuer": [part.id, part.name, part.owner]}
+    for kind, typed in _TYPED.items():
+        if type(part) is typed:
+            return {kind: str(part)}
+    return str(part)
+
+
+def _load_part(part: Any, worker_id: str, address: str) -> Part:  # noqa: ANN401 (JSON)
+    if isinstance(part, str):
+        return part
+    ((kind, value),) = part.items()
+    if kind == "at":
+        return from_text(value)
+    if kind == "issuer":
+        return Issuer(*map(str, value))
+    text = str(value)
+    if kind == "command":
+        text = re.sub(rf"(?<!\S){re.escape(worker_id)}(?!\S)", lambda _: address, text)
+    return _TYPED[kind](text)
+
+
+def _dump_remedy(command: Command) -> Document:
+    return {"name": command.name, "params": dict(command.params), "label": command.label}
+
+
+def _load_remedy(document: Mapping[str, Any], address: str) -> Command:
+    name = CATALOG[document["name"]].name
+    return Command.for_worker(name, address, dict(document["params"]), document["label"])
+
+
+def _dump_moment(moment: datetime | None) -> str | None:
+    return to_text(moment) if moment else None
+
+
+def _load_moment(text: str | None) -> datetime | None:
+    return from_text(text) if text else None

@@ -1,0 +1,113 @@
+"""Jobs of other hosts in a hub's ledger: sent to their hosts, and followed by what the hosts report.
+
+A job for a worker of another host has the worker's address (`web-1/fetcher`). Here it is a copy: the host's own row is
+the truth, and its outcome is in the host's audit trail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.text import canonical_json
+from supervisor_core.jobs import queries as turns
+from supervisor_core.jobs import rows
+from supervisor_core.jobs.model import FINAL, Job, JobState, Progress
+from supervisor_core.storage.steps import Message, record
+from supervisor_core.storage.tables import jobs
+
+ELSEWHERE = "%/%"
+"""The pattern of addresses: the id of a worker of this host has no slash."""
+
+ANNOUNCED_FOR = timedelta(minutes=10)
+"""Older commands are history: a host that just joined brings all of its own."""
+
+_ORDER = {state: place for place, state in enumerate(JobState)}
+_REPORTED = (
+    "state",
+    "approvals_json",
+    "started_at",
+    "finished_at",
+    "success",
+    "error",
+    "details_json",
+    "progress_json",
+)
+"""The columns that follow the host's row."""
+
+
+def is_elsewhere() -> ColumnElement[bool]:
+    """The condition of a job for a worker of another host."""
+    return jobs.c.worker_id.like(ELSEWHERE)
+
+
+def to_send(connection: Connection, limit: int) -> list[Job]:
+    """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed."""
+    free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, turns.is_next())
+    query = select(jobs).where(free).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
+    return [rows.of_row(row) for row in connection.execute(query).mappings()]
+
+
+def take_report(
+    connection: Connection,
+    hub_id: str,
+    report: Mapping[str, Any],
+    now: datetime,
+    place: Mapping[str, Any] | None = None,
+) -> bool:
+    """Follow a host's row, given with the worker's address; False if it says nothing new.
+
+    A command that the host got by itself (a shell, a flag, a schedule there) becomes a row here, too, and is announced
+    at this place if it's recent.
+    """
+    mine = and_(jobs.c.task_id == report["task_id"], jobs.c.worker_id == report["worker_id"])
+    row = connection.execute(select(jobs).where(mine)).mappings().first()
+    if row is None:
+        return _take_new(connection, hub_id, report, now, place)
+    before, after = JobState(row["state"]), JobState(report["state"])
+    values = {name: report[name] for name in _REPORTED if row[name] != report[name]}
+    if _ORDER[after] < _ORDER[before] or not values:
+        return False
+    connection.execute(update(jobs).where(mine).values(values))
+    record(connection, hub_id, None, (rows.refresh_card(str(report["task_id"])),), now)
+    if after in FINAL and before not in FINAL:
+        outcome = Outcome(bool(report["success"]), report["error"], json.loads(report["details_json"] or "{}"))
+        ended = replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"])
+        rows.follow_up(connection, hub_id, now, ended=ended)
+    return True
+
+
+def _take_new(
+    connection: Connection, hub_id: str, report: Mapping[str, Any], now: datetime, place: Mapping[str, Any] | None
+) -> bool:
+    """Copy a command that the host got by itself. One with the id of a command of the hub isn't taken: a host can't add
+    to what people see of others."""
+    sent = select(jobs.c.job_id).where(jobs.c.task_id == report["task_id"], jobs.c.door != report["door"]).limit(1)
+    if connection.execute(sent).first() is not None:
+        return False
+    own = {name: value for name, value in report.items() if name not in ("job_id", "changed")}
+    connection.execute(insert(jobs).values({**own, "supervisor_id": hub_id}))
+    if place is not None and report["filed_at"] > now - ANNOUNCED_FOR:
+        card = Message(rows.CARD, str(report["task_id"]), place, rows.SOON_SECONDS)
+        record(connection, hub_id, None, (card,), now)
+    return True
+
+
+def note(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:
+    """Say on the command's card what a job waits for, until its host reports."""
+    steps = canonical_json([*(step.as_json() for step in job.progress), Progress(now, words).as_json()])
+    mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.CLAIMED)
+    if connection.execute(update(jobs).where(*mine).values(progress_json=steps)).rowcount:
+        record(connection, hub_id, None, (rows.refresh_card(job.task_id),), now)
+
+
+def unanswered(connection: Connection, since: datetime) -> list[Job]:
+    """The jobs that were sent before this time and of which their hosts have reported nothing."""
+    query = select(jobs).where(is_elsewhere(), jobs.c.state == JobState.CLAIMED, jobs.c.claimed_at < since)
+    return [rows.of_row(row) for row in connection.execute(query.order_by(jobs.c.job_id)).mappings()]

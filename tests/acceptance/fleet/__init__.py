@@ -1,0 +1,1 @@
+"""Whole fleets: real daemons, a real NATS server and a local Slack."""

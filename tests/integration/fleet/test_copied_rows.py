@@ -1,0 +1,188 @@
+"""A hub copies a host's rows: all of them, once, in their order, whatever is interrupted, repeated or lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from supervisor_core.alerts.flips import ConditionChange, record_flips
+from supervisor_core.fleet import rows
+from supervisor_core.fleet.rows import DivergedLedger, Position
+from supervisor_core.jobs import remote
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage import replication_progress, tables
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.replication_progress import Origin, copied_heads
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from tests.support.storage.forwarded_rows import a_new_job, do_job, go_on, note_audit, opened
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+@dataclass
+class Pair:
+    """A host's ledger, the hub's, and the copying between them."""
+
+    host: Ledger
+    hub: Ledger
+    origin: Origin
+
+    def step(self) -> bool:
+        """Copy one batch; False if there was nothing new."""
+        have = self.hub.read(lambda connection: rows.position_of(connection, self.origin))
+        newest = self.host.read(lambda connection: rows.newest_rows(connection, "web-1"))
+        if not have.is_behind(newest):
+            return False
+        found = self.host.read(lambda connection: rows.rows_after(connection, "web-1", have))
+        self.hub.write(lambda connection: rows.take_rows(connection, "hub", self.origin, found, NOW))
+        return True
+
+    def copy(self) -> None:
+        """Copy all there is."""
+        while self.step():
+            pass
+
+    def verified(self) -> tuple[int, list[audit.Fault]]:
+        """The chains in the hub's ledger, checked."""
+        return self.hub.read(lambda connection: audit.verify(connection, copied_heads(connection, "hub")))
+
+    def states(self, ledger: Ledger) -> dict[tuple[str, str], str]:
+        """The state of each job."""
+        query = select(tables.jobs.c.task_id, tables.jobs.c.worker_id, tables.jobs.c.state)
+        found = ledger.read(lambda connection: connection.execute(query).all())
+        return {(row.task_id, row.worker_id.rpartition("/")[2]): row.state for row in found}
+
+
+@contextmanager
+def a_pair(folder: Path) -> Iterator[Pair]:
+    with opened(folder / "host", "web-1") as host, opened(folder / "hub", "hub") as hub:
+        origin = host.write(lambda connection: replication_progress.origin_of(connection, "web-1"))
+        yield Pair(host, hub, origin)
+
+
+def file_new(ledger: Ledger, new: jobs.NewJob) -> None:
+    ledger.write(lambda connection: jobs.file(connection, ledger.supervisor_id, new, NOW))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with a_pair(tmp_path) as made:
+        yield made
+
+
+def test_jobs_audit_rows_and_condition_changes_arrive_once(pair: Pair) -> None:
+    do_job(pair.host, "task_1")
+    note_audit(pair.host, 1)
+    change = ConditionChange(Target(WORKER, "OrionMX"), None, Condition.DOWN, "crashed", NOW)
+    pair.host.write(lambda connection: record_flips(connection, "web-1", [change], NOW))
+    pair.copy()
+    assert pair.states(pair.hub) == pair.states(pair.host)
+    trail = select(tables.audit_log).where(tables.audit_log.c.supervisor_id == "web-1")
+    there = pair.hub.read(lambda connection: connection.execute(trail).mappings().all())
+    here = pair.host.read(lambda connection: connection.execute(trail).mappings().all())
+    assert there == here
+    assert pair.verified() == (len(here), [])
+    (flip,) = pair.hub.read(lambda connection: connection.execute(select(tables.flips)).all())
+    assert (flip.supervisor_id, flip.target_id, flip.new) == ("web-1", "OrionMX", "down")
+    assert not pair.step()
+
+
+def test_a_batch_that_is_copied_twice_changes_nothing(pair: Pair) -> None:
+    do_job(pair.host, "task_1")
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
+    with pytest.raises(DivergedLedger):  # the caller asks only for what follows its own newest rows
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
+    assert pair.states(pair.hub) == pair.states(pair.host)
+    assert not pair.step()
+
+
+def test_a_replaced_ledger_is_named_and_nothing_of_it_is_copied(pair: Pair, tmp_path: Path) -> None:
+    for number in range(3):
+        note_audit(pair.host, number)
+    pair.copy()
+    with opened(tmp_path / "other", "web-1") as other:
+        for number in range(5):
+            note_audit(other, number + 10)
+        origin = other.write(lambda connection: replication_progress.origin_of(connection, "web-1"))
+        have = pair.hub.read(lambda connection: rows.position_of(connection, origin))
+        found = other.read(lambda connection: rows.rows_after(connection, "web-1", have))
+        with pytest.raises(DivergedLedger, match="doesn't continue"):
+            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", origin, found, NOW))
+    assert len(pair.hub.read(lambda connection: connection.execute(select(tables.audit_log)).all())) == 3
+
+
+def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
+    note_audit(pair.host, 1)
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    other = Origin("ledger", "web-2")
+    with pytest.raises(DivergedLedger):
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", other, found, NOW))
+    jobs_only = {**found, "audit_log_t": []}
+    do_job(pair.host, "task_1")
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    pair.hub.write(
+        lambda connection: rows.take_rows(connection, "hub", other, {**jobs_only, "jobs_t": found["jobs_t"]}, NOW)
+    )
+    (job,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
+    assert job.worker_id == "web-2/OrionMX"
+
+
+def test_a_host_cannot_add_to_a_command_of_the_hub(pair: Pair) -> None:
+    file_new(pair.hub, a_new_job("task_1", "web-2/OrionMX"))
+    door = update(tables.jobs).values(door="slack")
+    pair.hub.write(lambda connection: connection.execute(door))
+    do_job(pair.host, "task_1")
+    pair.copy()
+    assert [job.worker_id for job in pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))] == [
+        "web-2/OrionMX"
+    ]
+
+
+def test_the_hub_follows_a_command_that_it_sent_and_its_next_worker_has_its_turn(pair: Pair) -> None:
+    for worker in ("web-1/OrionMX", "web-2/OrionMX"):
+        file_new(pair.hub, a_new_job("task_1", worker, "restart_watcher"))
+    waiting = [job.worker_id for job in pair.hub.read(lambda connection: remote.to_send(connection, 10))]
+    assert waiting == ["web-1/OrionMX"]
+    pair.host.write(
+        lambda connection: jobs.file(connection, "web-1", a_new_job("task_1", handler="restart_watcher"), NOW)
+    )
+    while go_on(pair.host, "task_1") != "done":
+        pair.copy()
+    pair.copy()
+    first, _ = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
+    assert first.outcome is not None
+    waiting = [job.worker_id for job in pair.hub.read(lambda connection: remote.to_send(connection, 10))]
+    assert waiting == (["web-2/OrionMX"] if first.outcome.success else [])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_in_whatever_order_both_have_the_same_in_the_end(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with a_pair(tmp_path) as pair:
+        filed = 0
+        for _ in range(60):
+            match chance.randrange(5):
+                case 0:
+                    filed += 1
+                    file_new(pair.host, a_new_job(f"task_{filed}", chance.choice(["North", "South"])))
+                case 1 | 2 if filed:
+                    number = chance.randrange(filed) + 1
+                    (job,) = pair.host.read(partial(jobs.of_task, task_id=f"task_{number}"))
+                    go_on(pair.host, job.task_id, job.worker_id, NOW + timedelta(seconds=chance.random()))
+                case 3:
+                    note_audit(pair.host, chance.randrange(1000))
+                case _:
+                    pair.step()
+        pair.copy()
+        assert pair.states(pair.hub) == pair.states(pair.host)
+        assert pair.verified() == (pair.host.read(audit.verify)[0], [])

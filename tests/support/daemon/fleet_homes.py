@@ -1,0 +1,108 @@
+"""A hub, its hosts and their NATS server for a test, each with real programs in a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from slack_playground import Playground
+from supervisor_core.commands.command import Issuer
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
+from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
+from tests.support.daemon.fleets import free_port
+from tests.support.homes import Home, a_home, demo_command
+from tests.support.slack.slack_home import ACCESS, SlackHome, started
+from tests.support.waiting import wait_until
+
+WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
+KEY = "fleet.nk"
+
+
+@dataclass(frozen=True)
+class FleetHomes:
+    """A fleet whose daemons are started by `start`."""
+
+    hub: SlackHome
+    hosts: Mapping[str, Home]
+    server: NatsServer
+    url: str
+
+    async def start(self, slack: Playground) -> None:
+        """Start everybody, and wait until the hub knows all workers."""
+        for host in self.hosts.values():
+            await asyncio.to_thread(host.start_daemon)
+        await started(self.hub, slack)
+        await asyncio.to_thread(self.wait_known)
+
+    def wait_known(self) -> None:
+        """Wait until the hub has the status of all workers, and they run."""
+        wanted = {f"{name}/{worker}" for name, host in self.hosts.items() for worker in host.worker_ids}
+        wait_until(lambda: self.running() >= wanted, 30.0, f"all workers are known:\n{self.hub.daemon_log()}")
+
+    def running(self) -> set[str]:
+        """The workers that the hub shows as running."""
+        return {each["id"] for each in self.hub.status()["workers"] if each["state"] == "running"}
+
+
+def take_in(state_dir: Path, keys: Mapping[str, KeyPair]) -> None:
+    """Have these hosts in the hub's ledger, as if they had joined."""
+    state_dir.mkdir(parents=True)
+    now, anna = datetime.now(UTC), Issuer("cli:anna", "anna")
+    with Ledger(state_dir / LEDGER_FILE, "hub", HeadFile(state_dir)) as ledger:
+        members = FleetMembers(ledger)
+        for name, key in keys.items():
+            invite = members.invite(name, anna, now)
+            members.join(invite.invite_id, name, key.public_key, "1.0", now)
+
+
+@contextmanager
+def a_fleet(
+    folder: Path, hosts: Sequence[str] = ("web-1", "web-2"), workers: Mapping[str, Any] | None = None, **slack: Any
+) -> Iterator[FleetHomes]:
+    """A hub without workers of its own, and hosts with one worker each, called `fetcher`."""
+    port = free_port()
+    url = f"nats://127.0.0.1:{port}"
+    plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
+    hub_key = KeyPair.create(folder / "hub" / KEY)
+    keys = {name: KeyPair.create(folder / name / KEY) for name in hosts}
+    write_server(plan)
+    write_users(plan.folder, hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
+    take_in(folder / "hub" / "var", keys)
+    server = NatsServer(plan.folder)
+    with ExitStack() as ending:
+        server.start()
+        ending.callback(server.stop)
+        fleet = {"url": url, "credentials": KEY}
+        hub = ending.enter_context(
+            a_home(
+                folder / "hub",
+                {},
+                make=SlackHome,
+                supervisor={"id": "hub", "state_dir": "var"},
+                slack={"enabled": True, "access": ACCESS, **slack},
+                fleet={"role": "hub", **fleet, "server": {"folder": str(plan.folder)}},
+            )
+        )
+        assert isinstance(hub, SlackHome)
+        made = {
+            name: ending.enter_context(
+                a_home(
+                    folder / name,
+                    workers or {"fetcher": WORKER},
+                    supervisor={"id": name, "state_dir": "var"},
+                    slack={"enabled": False},
+                    fleet={"role": "host", "hub_key": hub_key.public_key, **fleet},
+                )
+            )
+            for name in hosts
+        }
+        yield FleetHomes(hub, made, server, url)

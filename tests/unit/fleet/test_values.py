@@ -1,0 +1,62 @@
+"""Values in answers arrive as they were, under the addresses of their workers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.common.errors import CommandText, Identifier, Verbatim
+from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
+from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet.questions import PresenceMessage, read_presence, read_reading, reading_document
+from supervisor_core.fleet.values import dump_explanation, dump_log, load_explanation, load_log
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Severity, Target, TargetReading
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+
+
+def test_an_explanation_names_the_worker_by_its_address() -> None:
+    anna = Issuer("slack:T1/U1", "Anna")
+    told = Explanation(
+        "fetcher",
+        NOW,
+        fine=False,
+        found=Finding(
+            Cause.KILLED,
+            ("Killed by ", anna, " at ", NOW, "; run ", CommandText("restart fetcher")),
+            (Verbatim("kill -CONT 4711"), " or ", Identifier("task_1")),
+            (Command.for_worker("restart", "fetcher", label="again"),),
+            NOW - timedelta(minutes=2),
+            (("fetcher was here",),),
+        ),
+        conditions=(Circumstance("the drive is away", None),),
+        before=(PastEvent(NOW, ("restarted by ", anna)),),
+        lines=("one", "two"),
+        log="/var/log/fetcher.log",
+        unknown=("the disk",),
+    )
+    loaded = load_explanation("web-1", dump_explanation(told))
+    assert loaded.worker_id == "web-1/fetcher"
+    assert loaded.found.sentence[-1] == CommandText("restart web-1/fetcher")
+    assert [type(part) for part in loaded.found.todo] == [Verbatim, str, Identifier]
+    assert loaded.found.remedies == (Command.for_worker("restart", "web-1/fetcher", label="again"),)
+    assert (loaded.conditions, loaded.before, loaded.lines) == (told.conditions, told.before, told.lines)
+
+
+def test_log_lines_arrive() -> None:
+    log = WorkerLog("fetcher", "/var/log/fetcher.log", ("one",), 3, "", nothing=False)
+    assert load_log("web-1", dump_log(log)) == WorkerLog("web-1/fetcher", log.path, log.lines, 3)
+
+
+def test_a_reading_arrives_with_what_holds_its_alert() -> None:
+    held = Reading(Condition.DOWN, "crashed", NOW, NOW + timedelta(seconds=5), healing=True, severity=Severity.WARNING)
+    seen = TargetReading(Target(WORKER, "fetcher"), held)
+    assert read_reading(reading_document(seen)) == seen
+
+
+def test_presence_counts_only_on_the_subject_of_its_host() -> None:
+    said = PresenceMessage("web-1", NOW, "ledger", {"jobs": 1, "audit": 2, "flips": 3}, 7, "life", "1.0")
+    assert read_presence("web-1", said.encode()) == said
+    assert read_presence("web-2", said.encode()) is None
+    for junk in (b"", b"[]", b"{}", b"\xff", b'{"host": "web-1", "position": 3}', b"[" * 100_000):
+        assert read_presence("web-1", junk) is None
