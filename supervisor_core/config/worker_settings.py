@@ -233,7 +233,7 @@ class WorkerSettings(Section):
         default="TERM", description="Signal that asks the worker to stop."
     )
     stop_timeout_seconds: Seconds = Field(default=30.0, description="Time to stop before the worker is killed.")
-    start_grace_seconds: Seconds = Field(default=2.0, description="A start counts as successful after this time.")
+    start_grace_seconds: Seconds = Field(default=2.0, description="A start fails if the worker ends within this time.")
     log_file: OptionalPath = Field(
         default=None,
         description="Log that the worker writes itself, shown instead of the captured output. Empty: none.",

@@ -1,11 +1,14 @@
 """The handlers of pause, resume and restart.
 
-A pause succeeds when the worker has ended; a start, when the new process is alive after its grace period.
+A pause succeeds when the worker has ended; a start, when the new process is alive after its grace period. Where a
+daemon notices its end and nothing waits for it, a start returns as soon as the process exists (`jobs/corrections.py`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from supervisor_core.commands.command import Outcome
@@ -24,6 +27,7 @@ from supervisor_core.jobs.handler_checks import (
     why_paused,
 )
 from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.queries import holds_others, is_sequential
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.context import HostContext
@@ -110,12 +114,26 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     host.progress(f"starting {worker.id}")
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker, found)
+        started = start_watcher(
+            host.processes, host.drive, host.config, worker, found, by=job.task_id, waits=waits(host, job)
+        )
     except (SupervisorError, OSError) as error:
-        rested = "quarantined" if details.get("was_quarantined") else "paused"
-        words = f"{worker.id} is no longer {rested}, but couldn't be started: {presence_text(host, worker)}. {error}"
-        return Outcome.failed(words, **details)
+        return resume_failed(host, worker, details, str(error))
     return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)
+
+
+def resume_failed(host: HostContext, worker: WorkerSettings, details: Mapping[str, Any], error: str) -> Outcome:
+    """The failure of a worker that was resumed and not started."""
+    rested = "quarantined" if details.get("was_quarantined") else "paused"
+    words = f"{worker.id} is no longer {rested}, but couldn't be started: {presence_text(host, worker)}. {error}"
+    return Outcome.failed(words, **details)
+
+
+def waits(host: HostContext, job: Job) -> bool:
+    """True if a start waits for its grace period: another worker's turn depends on it, or nobody notices its end."""
+    if not host.watches_exits or host.ledger is None:
+        return True
+    return is_sequential(job) and host.ledger.read(partial(holds_others, job=job))
 
 
 BETWEEN_SECONDS = 2.0
@@ -163,9 +181,9 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
         return Outcome.failed(words, **{**details, "paused": True, "paused_meanwhile": True})
     host.progress(f"starting {worker.id}")
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker)
+        started = start_watcher(host.processes, host.drive, host.config, worker, by=job.task_id, waits=waits(host, job))
     except (SupervisorError, OSError) as error:
-        return _down(host, worker, details, error)
+        return restart_failed(host, worker, details, str(error))
     details |= {"new_pid": started.pid, "seconds": round(time.monotonic() - begun, 3)}
     return Outcome.done(message=_message(report, old_pid, started.pid, newer), **details)
 
@@ -175,7 +193,7 @@ def _not_begun(worker: WorkerSettings, pid: int | None, error: Exception) -> Out
     return Outcome.failed(f"{worker.id} wasn't restarted, because it couldn't be started. {error}{goes_on}", pid=pid)
 
 
-def _down(host: HostContext, worker: WorkerSettings, details: dict[str, Any], error: Exception) -> Outcome:
+def restart_failed(host: HostContext, worker: WorkerSettings, details: Mapping[str, Any], error: str) -> Outcome:
     """The failure of a worker that was stopped and not started. The error, which may be long, comes last."""
     before = "was stopped, but" if details["was_running"] else "wasn't running and"
     return Outcome.failed(

@@ -52,6 +52,14 @@ def later_jobs(job: Job) -> ColumnElement[bool]:
     return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
 
 
+def holds_others(connection: Connection, job: Job) -> bool:
+    """True if its command continues with another worker after this job."""
+    return (
+        is_sequential(job)
+        and connection.execute(select(jobs.c.job_id).where(later_jobs(job)).limit(1)).first() is not None
+    )
+
+
 RESUME, PAUSING, PAUSES = "resume", ("pause", "restart_watcher"), 20
 """The handler that ends a pause, those that may leave a worker paused, and how many of their cards a resume updates."""
 

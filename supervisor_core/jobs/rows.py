@@ -310,6 +310,12 @@ def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -
     return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
 
 
+def correct(job: Job, outcome: Outcome, now: datetime) -> Step:
+    """A command that was recorded as a success has failed after all: another audit row, and its messages again."""
+    step = _end(job, JobState.DONE, outcome, "failure", now, {"corrects": "success"})
+    return replace(step, key={**step.key, "success": True}, expected=(JobState.DONE,), follow=None)
+
+
 def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
     """started → interrupted: its executor ended while the handler ran."""
     return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})

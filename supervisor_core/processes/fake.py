@@ -13,6 +13,7 @@ from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import order
+from supervisor_core.processes.output.files import size_of
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
 
@@ -128,11 +129,17 @@ class FakeProcesses:
             spec_hash=spec.spec_hash,
             identity=identity,
             order=spec.order,
+            output_before=size_of(spec.log_path),
         )
         self._workers[spec.worker_id] = worker = _Worker(record, identity)
         self._set(worker, Liveness.ALIVE)
         self.started.append(spec)
         return record
+
+    def record(self, worker_id: str) -> WorkerRecord | None:
+        """The record of the newest launch."""
+        worker = self._workers.get(worker_id)
+        return worker.record if worker else None
 
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker."""

@@ -69,6 +69,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
         order=spec.order,
     )
     with _opened_log(spec.log_path) as log:
+        record = record._replace(output_before=os.fstat(log).st_size)
         write_record(state_dir, record)
         try:
             child = _spawn(spec, record.generation, log)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.process_facts import identity as processes_identity
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.processes.finding import FoundWorker, Presence, find
@@ -48,6 +49,9 @@ class ProcessManager(Protocol):
 
     def start(self, spec: LaunchSpec) -> WorkerRecord:
         """Start a worker. `RefusedError` where it, or something of it, may be running; `LaunchError` else."""
+
+    def record(self, worker_id: str) -> WorkerRecord | None:
+        """The record of a worker's newest launch, without a look at its processes; None if it can't be read."""
 
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""
@@ -119,6 +123,15 @@ class HostProcesses:
 
         with self._lock(spec.worker_id, f"starting {spec.worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
             return launch(self._state_dir, spec)
+
+    def record(self, worker_id: str) -> WorkerRecord | None:
+        """The record of a worker's newest launch; None if it can't be read."""
+        from supervisor_core.processes.records import read_record
+
+        try:
+            return read_record(self._state_dir, worker_id)
+        except (UnreadableFileError, OSError):
+            return None
 
     def find(self, worker_id: str) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""

@@ -22,13 +22,14 @@ STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does
 
 _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 
-STOP, TRIAL = "stop", "trial"
+STOP, TRIAL, START = "stop", "trial", "start"
 
 
 class StopOrder(NamedTuple):
-    """An action of the supervisor on a launch, recorded before it: the end of that launch is no trouble.
+    """An action of the supervisor on a launch, recorded before it: after a `STOP` or `TRIAL` its end is no trouble.
 
-    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
+    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right. A `START`
+    names the command that started it and has answered already: an end within the start grace is that command's failure.
     """
 
     what: str
@@ -49,6 +50,8 @@ class WorkerRecord(NamedTuple):
     spec_hash: str = ""
     identity: ProcessIdentity | None = None
     order: StopOrder | None = None
+    output_before: int = 0
+    """The bytes of output from earlier launches."""
 
     def running_as(self, identity: ProcessIdentity) -> WorkerRecord:
         """The same launch, now with its process."""
@@ -115,6 +118,7 @@ def write_record(state_dir: Path, record: WorkerRecord) -> None:
         "log_path": record.log_path,
         "spec_hash": record.spec_hash,
         "order": record.order and record.order._asdict(),
+        "output_before": record.output_before,
     }
     write_json(record_path(state_dir, record.worker_id), document)
 
@@ -140,6 +144,7 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
         spec_hash=str(document["spec_hash"]),
         identity=identity,
         order=_order(document.get("order")),  # an earlier version wrote none
+        output_before=int(document.get("output_before", 0)),
     )
 
 

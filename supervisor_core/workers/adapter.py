@@ -61,8 +61,9 @@ class WorkerAdapter(Protocol):
     def remove(self, worker_id: str) -> StopReport:
         """Stop all its processes and forget it, unless something survived or somebody added it again."""
 
-    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
-        """Start it and check that it's alive after its grace period. Leftovers of an earlier run are stopped first.
+    def start(self, worker_id: str, looked: FoundWorker | None = None, *, waits: bool = True) -> ProcessIdentity:
+        """Start it and, if it `waits`, check that it's alive after its grace period. Leftovers of an earlier run are
+        stopped first.
 
         `looked` is the result of a `search` that the caller just made, and saves another one.
 
@@ -214,11 +215,11 @@ class ProcessWorkerAdapter:
             self._known.forget(worker)
         return report
 
-    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:
-        """Start it and check that it's alive after its grace period. A running one is watched, and refused."""
+    def start(self, worker_id: str, looked: FoundWorker | None = None, *, waits: bool = True) -> ProcessIdentity:
+        """Start it; with `waits`, check that it is alive after its grace period. A running one is refused."""
         worker = self._known.get(worker_id)
         try:
-            identity = start_watcher(self.processes, self._drive, self._config(), worker, looked)
+            identity = start_watcher(self.processes, self._drive, self._config(), worker, looked, waits=waits)
         except RefusedError:
             self._look(worker)
             raise

@@ -114,7 +114,13 @@ class FakeWorkerAdapter:
             self._known.forget(worker)
         return report
 
-    def start(self, worker_id: str, looked: FoundWorker | None = None) -> ProcessIdentity:  # noqa: ARG002 (looks itself)
+    def start(
+        self,
+        worker_id: str,
+        looked: FoundWorker | None = None,  # noqa: ARG002 (looks itself)
+        *,
+        waits: bool = True,  # noqa: ARG002 (time does not pass)
+    ) -> ProcessIdentity:
         """Start it, as the real adapter would."""
         worker = self._known.get(worker_id)
         with self._acting(worker, "start"), self._lock:

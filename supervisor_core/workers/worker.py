@@ -21,12 +21,13 @@ from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging.excerpts import LAST_OUTPUT
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
+from supervisor_core.host.process_facts.linux import since_boot
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager, order
 from supervisor_core.processes.output.files import output_path, read_output_end, size_of
-from supervisor_core.processes.records import TRIAL
+from supervisor_core.processes.records import START, TRIAL, StopOrder, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import last_beat
@@ -208,12 +209,16 @@ def start_watcher(
     worker: WorkerSettings,
     looked: FoundWorker | None = None,
     trial: str = "",
+    by: str = "",
+    waits: bool = True,
 ) -> ProcessIdentity:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
     Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
-    grace period. `RefusedError` if another process claims to be the worker. `looked` is the result of a search of all
-    processes that the caller just made; an adopted process is on record, so the launch refuses a second copy.
+    grace period. Unless it `waits`, it returns as soon as the process exists, for callers that notice its end; `by` is
+    then the id of the command to correct. `RefusedError` if another process claims to be the worker.
+    `looked` is the result of a search of all processes that the caller just made; an adopted process is on record, so
+    the launch refuses a second copy.
     `trial` names the command that tries it out and reports its end, which isn't a problem within the grace period.
     """
     found = looked
@@ -229,7 +234,6 @@ def start_watcher(
         raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
     output = worker_log(config, worker)
     check_places(drive, config, worker)
-    written_before = size_of(output)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
@@ -237,7 +241,7 @@ def start_watcher(
         env=config.environment_for(worker),
         log_path=output,
         spec_hash=config.spec_hash(worker),
-        order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
+        order=_start_order(worker, trial, "" if waits else by),
     )
     crashpoints.reach("worker.start:before")
     record = processes.start(spec)
@@ -245,18 +249,29 @@ def start_watcher(
     identity = record.identity
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
-    if processes.wait_exit(identity, worker.start_grace_seconds):
-        code = processes.exit_code(identity)
-        raise LaunchError(
-            f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. "
-            f"{masked(_last_words(output, written_before), config.secrets())}"
-        )
+    if waits and processes.wait_exit(identity, worker.start_grace_seconds):
+        raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
             processes.settle(worker.id)
     about = LogEvent.WORKER_STARTED.extra(worker_id=worker.id, pid=identity.pid)
     log.info("%s started (pid %d)", worker.id, identity.pid, extra=about)
     return identity
+
+
+def _start_order(worker: WorkerSettings, trial: str, by: str) -> StopOrder | None:
+    if trial:
+        return order(TRIAL, trial, worker.start_grace_seconds)
+    return StopOrder(START, by, since_boot() + worker.start_grace_seconds) if by else None
+
+
+def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:
+    """The end of this launch within its grace period, in words, with its last output."""
+    words = _last_words(worker_log(config, worker), record.output_before)
+    return (
+        f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. "
+        f"{masked(words, config.secrets())}"
+    )
 
 
 def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> StopReport:

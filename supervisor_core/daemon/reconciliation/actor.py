@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
@@ -105,6 +105,7 @@ class WorkerActor:
         self._blocking = blocking
         self._hooks = hooks
         self._turn = turn
+        self._replan = partial(hooks.plan_again, worker.id)
         self._operations = WorkerOperations(worker.id, parts, adapter)
         self._woken = asyncio.Event()
         self._next: Action | None = None
@@ -198,6 +199,8 @@ class WorkerActor:
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process ended; an observation and the plan decide what follows."""
         self._operations.note_end(ended)
+        if self._operations.start_unchecked:
+            self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until told to stop, between two activities, or until the worker is removed.
@@ -239,8 +242,10 @@ class WorkerActor:
 
     async def _work_once(self, stopping: asyncio.Event) -> bool:
         """Do what comes next, commands first; True where there was nothing."""
-        ledger, host = self._parts.ledger, self._parts.host
-        job = await self._blocking(lambda: ledger.read(lambda connection: jobs.next_to_run(connection, self.worker.id)))
+        checks = self._operations.start_unchecked
+        if checks and (corrected := await self._blocking(self._operations.correct_start, self.worker)):
+            self._hooks.finished(corrected)
+        job = await self._blocking(self._parts.ledger.read, partial(jobs.next_to_run, worker_id=self.worker.id))
         if job is not None:
             await self._run_command(job, RetryLimit(stopping.is_set))
             return False
@@ -250,10 +255,11 @@ class WorkerActor:
             self._operations.may_start = True
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))
             self._hooks.plan_again(self.worker.id)
-        self._unsettled = not (await self._blocking(host.pauses.settle, self.worker.id)).on_drive
+        host, worker_id = self._parts.host, self.worker.id
+        self._unsettled = not (await self._blocking(host.pauses.settle, worker_id)).on_drive
         if self._pause_differs:
             self._pause_differs = False
-            await self._blocking(host.pauses.read, self.worker.id)
+            await self._blocking(host.pauses.read, worker_id)
             self._hooks.plan_again(self.worker.id)
         return True
 
@@ -266,21 +272,19 @@ class WorkerActor:
         moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(job.handler)
         self._begin(job.handler, moving)
         loop = asyncio.get_running_loop()
-
-        def report(job: Job) -> None:
-            loop.call_soon_threadsafe(self._hooks.progressed, job)
-
+        host = replace(self._parts.host, watches_exits=True)
         payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
         try:
-            outcome = await self._blocking(
-                execute, job, self._parts.host, self._parts.ledger, self._trouble, patience, report
-            )
+            report = partial(loop.call_soon_threadsafe, cast(Callable[..., object], self._hooks.progressed))
+            outcome = await self._blocking(execute, job, host, self._parts.ledger, self._trouble, patience, report)
             if outcome is not None and turns.is_sequential(job):
                 look = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, look))
         finally:
             self._busy = None
+            if moving:  # a look then notes that it has outlived its start grace
+                loop.call_later(self.worker.start_grace_seconds, self._replan)
             self._done(await self._blocking(partial(self._operations.after_command, moved=moving is not None)))
         if outcome is not None:
             if outcome.success:
@@ -296,7 +300,7 @@ class WorkerActor:
             self._next = None
             return False
         in_turn = action.why is Why.CHANGED
-        if in_turn and not self._turn.acquire(self._plan_again):
+        if in_turn and not self._turn.acquire(self._replan):
             self._next = None  # once it is free, what became of the one before counts
             return False
         self.acting, self.has_turn, error = True, in_turn, ""
@@ -357,9 +361,6 @@ class WorkerActor:
             about = LogEvent.WORKER_BACKING_OFF.extra(reason=decision.words) if waits else None
             log.log(level, "%s: %s", self.worker.id, decision.words, extra=about)
             self._logged = (decision.words, decision.due_at)
-
-    def _plan_again(self) -> None:
-        self._hooks.plan_again(self.worker.id)
 
     def _begin(self, what: str, moving: WorkerState | None) -> None:
         """Begin an activity: what was planned before is outdated, and its end asks for a new plan."""

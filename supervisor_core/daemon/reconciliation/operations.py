@@ -18,8 +18,10 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.jobs.corrections import correct_start
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
+from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import StopReport
@@ -32,6 +34,9 @@ from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.limits import TooManyStarts, note_start
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide, exit_in_words
+
+NOTICE_SECONDS = 1.0
+"""The longest delay of the notice of an exit."""
 
 LOOK_HOLDS_SECONDS = 0.2
 """The search that an end was judged by also serves the start that follows within this time."""
@@ -78,10 +83,25 @@ class WorkerOperations:
         """The search that its end was judged by, and its monotonic time."""
         self._failed_to_start = False
         """True if the last start didn't create a process."""
+        self.start_unchecked = True
+        """True if the worker may have ended within its start grace, in this daemon or before it."""
+        self._grace_ends = 0.0
+        """The monotonic time up to which an end may be within the start grace."""
 
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process just ended; called on the event loop."""
         self._last_end = ended, time.monotonic()
+        if self._last_end[1] <= self._grace_ends:
+            self.start_unchecked = True
+
+    def correct_start(self, worker: WorkerSettings) -> Job | None:
+        """Correct the command that started it if it has ended within its start grace; return that command."""
+        self.start_unchecked = False
+        self._grace_ends = time.monotonic() + worker.start_grace_seconds + NOTICE_SECONDS
+        ended, ago = None, 0.0
+        if self._last_end is not None:
+            ended, ago = self._last_end[0].identity, time.monotonic() - self._last_end[1]
+        return correct_start(self._parts.host, self._parts.ledger, worker, ended, ago)
 
     def decide(self, worker: WorkerSettings, stopped: StopRequested) -> RestartDecision | None:
         """Decide about a restart after its exit; None if it didn't exit on its own and may be started.
@@ -117,7 +137,7 @@ class WorkerOperations:
         with self._code_locked(worker, stopped):
             return self._start(worker)
 
-    def _start(self, worker: WorkerSettings) -> OperationResult:
+    def _start(self, worker: WorkerSettings, *, waits: bool = False) -> OperationResult:
         host, automatic, failed = self._parts.host, self._automatic, self._failed_to_start
         self._failed_to_start = self.may_start = self._automatic = False
         try:
@@ -136,7 +156,7 @@ class WorkerOperations:
         try:
             if automatic and starts.restarts_count(host.drive):
                 note_start(self._state_dir, worker, host.now())
-            self._adapter.start(worker.id, found)
+            self._adapter.start(worker.id, found, waits=waits)
         except TooManyStarts as error:
             self._history().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
@@ -203,12 +223,13 @@ class WorkerOperations:
         if result.state is not WorkerState.STOPPED:
             return result
         time.sleep(BETWEEN_SECONDS)
-        return self._start(worker)
+        return self._start(worker, waits=why is Why.CHANGED)  # the next worker's restart depends on it
 
     def after_command(self, *, moved: bool) -> OperationResult:
         """Observe it after a command; where that `moved` the worker, its new process was requested."""
         if not moved:
             return self._look()
+        self.start_unchecked = True
         self._failed_to_start = self.may_start = False
         return self._look(asked=True)
 

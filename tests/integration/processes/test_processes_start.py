@@ -112,7 +112,7 @@ def test_a_worker_runs_and_its_record_names_exactly_it(home: Home) -> None:
     assert record_path(home.state_dir, ID).stat().st_mode & 0o777 == 0o600
     assert record_path(home.state_dir, ID).parent.stat().st_mode & 0o777 == 0o700
     document = json.loads(record_path(home.state_dir, ID).read_text())
-    words = "worker_id generation state pid start boot_id started_at command log_path spec_hash order"
+    words = "worker_id generation state pid start boot_id started_at command log_path spec_hash order output_before"
     assert set(document) == set(words.split())
 
 
