@@ -7,17 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from playground.tests.support.skips import skip_or_fail
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+
+_contexts: WeakKeyDictionary[Browser, BrowserContext] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def olgas_page(browser: Browser, slack: Any, before: str = "") -> Iterator[Page]
         errors.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    opened = browser.new_page(viewport={"width": 1280, "height": 800})
+    opened = _context(browser).new_page()
     opened.set_default_timeout(20_000)
     opened.add_init_script(before)
     opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -62,6 +65,17 @@ def olgas_page(browser: Browser, slack: Any, before: str = "") -> Iterator[Page]
     yield opened
     opened.close()
     assert errors == []
+
+
+def _context(browser: Browser) -> BrowserContext:
+    """One for all tests of a browser; the page stores nothing in it.
+
+    It holds an empty page, so its window stays open. A window costs Chromium half a second.
+    """
+    if browser not in _contexts:
+        _contexts[browser] = browser.new_context(viewport={"width": 1280, "height": 800})
+        _contexts[browser].new_page()
+    return _contexts[browser]
 
 
 def say(page: Page, text: str) -> None:
