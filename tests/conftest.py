@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
 from tests.support.processes import process_backends
-from tests.support.storage import databases, memory_folder
+from tests.support.storage import databases, memory_folder, shared_statements
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
 for profile, most in (("test", 20), ("faults", 300)):
@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(cases): `make test` runs so many of its cases, `make faults` all")
     full = config.getoption("--full")
     sampling.use(full=full)
+    shared_statements.use()
     memory_folder.use()
     settings.load_profile("faults" if full else "test")
     if config.option.hypothesis_seed is None and (not full or sampling.SEED_VARIABLE in os.environ):
