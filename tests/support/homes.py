@@ -16,8 +16,11 @@ from typing import Any
 
 import yaml
 
+from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.manager import HostProcesses
+from supervisor_core.storage.audit import search
 from tests.support.processes import process_backends
 from tests.support.programs import warm
 from tests.support.waiting import wait_until
@@ -25,6 +28,7 @@ from tests.support.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 30.0
 RUN_SECONDS = 60.0
+ALL_ROWS = 100_000
 SUPERVISOR = (sys.executable, "-m", "supervisor_core.cli")
 
 Daemon = subprocess.Popen[bytes] | warm.WarmProcess
@@ -141,9 +145,11 @@ class Home:
         return json.loads(path.read_text()) if path.exists() else None
 
     def audit(self, task_id: str | None = None) -> list[dict[str, Any]]:
-        """The audit trail, oldest first; of one task where one is named."""
-        rows = self.json("audit", "--limit", "100000")
-        return [row for row in reversed(rows) if task_id in (None, row["task_id"])]
+        """The audit trail, oldest first; of one task where one is named. As `supervisor audit --json` prints it."""
+        with opened_ledger(load_supervisor_config(str(self.config))) as ledger:
+            rows = ledger.read(lambda connection: search.search(connection, search.AuditFilter(limit=ALL_ROWS)))
+        told: list[dict[str, Any]] = json.loads(json.dumps(rows))
+        return [row for row in reversed(told) if task_id in (None, row["task_id"])]
 
     def running_copies(self, worker_id: str) -> list[int]:
         """The PIDs of all processes on this machine that are this home's worker."""
