@@ -1,4 +1,7 @@
-"""The daemon's life from the shell: start, restart and stop of real ones, and a stop whose target can't be ended."""
+"""The daemon's life from the shell: start, restart and stop of real ones, and a stop whose target can't be ended.
+
+The program is started from nothing by the first test, by a restart, and where a start fails; elsewhere it is forked.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ def home(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
-def started(home: Home) -> int:
-    done = home.supervisor("start")
+def started(home: Host, *, cold: bool = False) -> int:
+    done = home.quick("start", cold=cold)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     pid = daemon_holder(home.state_dir)
     assert f"Started: pid {pid}" in done.stdout
@@ -46,7 +49,7 @@ def worker(home: Home) -> int:
 
 
 def test_start_comes_back_when_the_daemon_is_up_and_its_workers_run(home: Host) -> None:
-    pid = started(home)
+    pid = started(home, cold=True)
     status = home.status()
     assert (status["supervisor"]["pid"], status["supervisor"]["state"]) == (pid, "running")
     assert worker(home)
@@ -110,6 +113,7 @@ def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(
 def test_a_worker_that_comes_up_is_waited_for(tmp_path: Path) -> None:
     slow = {"command": demo_command(), "start_grace_seconds": 1.5, "stop_timeout_seconds": 10}
     with a_home(tmp_path / "home", {"OrionMX": slow}, make=Host) as home:
+        assert isinstance(home, Host)
         started(home)
         assert (home.worker("OrionMX")["state"], home.worker("OrionMX")["pid"]) == ("running", worker(home))
         written = home.state_dir / "runtime.json"
@@ -133,7 +137,7 @@ def test_after_a_kill_the_place_is_taken_over_and_the_worker_is_the_same(home: H
     old = worker(home)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: daemon_holder(home.state_dir) is None, 10, "it is dead")
-    done = home.supervisor("start")
+    done = home.quick("start")
     assert done.returncode == 0
     assert f"(pid {first}) crashed" in done.stdout
     assert worker(home) == old
