@@ -7,6 +7,8 @@ packages into a folder; with `offline(folder)` among its arguments pip takes the
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import functools
 import io
 import os
@@ -20,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import IO
 
 BIN = "Scripts" if os.name == "nt" else "bin"
 BACKEND = "def build_wheel(*_, **__):\n    raise RuntimeError('nothing can be built of this')\n"
@@ -66,7 +69,7 @@ class Venv:
 
 
 def a_venv(folder: Path) -> Venv:
-    """A new virtual environment with pip in this folder, which is made: a copy of one that this process made first.
+    """A new virtual environment with pip in this folder, which is made: a copy of one that was made first in this run.
 
     Pip's own files are shared among them all: replace or remove one, as pip does, but never write into it.
     """
@@ -83,14 +86,35 @@ def _share(source: str, target: str) -> None:
 
 @functools.cache
 def _first() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="venv-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    first = Venv(made / "first")
+    """The one that the others are copied from; all processes of a run share it, since pip's installation is slow."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    shared = Path(tempfile.gettempdir()) / f"venv-{run}"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    users = (shared / "users").open("a")
+    with (shared / "making").open("a") as making:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        if not (shared / "made").exists():
+            _make(shared / "first")
+            (shared / "made").touch()
+    atexit.register(_leave, shared, users)
+    return shared / "first"
+
+
+def _leave(shared: Path, users: IO[str]) -> None:
+    """Remove it if no other process uses it. One that begins to meanwhile makes it anew."""
+    with contextlib.suppress(OSError), (shared / "making").open("a") as making:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+def _make(folder: Path) -> None:
+    first = Venv(folder)
     subprocess.run([sys.executable, "-m", "venv", str(first.folder)], check=True, timeout=100)
     for other in ("setuptools", "wheel", "pkg_resources", "_distutils_hack", "distutils-precedence.pth"):
         for path in first.site.glob(f"{other}*"):  # an older Python puts them there
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return first.folder
 
 
 def offline(*folders: Path) -> list[str]:
