@@ -96,12 +96,8 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorke
     try:
         record = read_record(state_dir, worker_id)
     except (UnreadableFileError, PermissionError) as error:
-        return FoundWorker(
-            worker_id,
-            Presence.UNVERIFIABLE,
-            life=Liveness.UNVERIFIABLE,
-            reason=f"{error} Find its process, stop it if there is one, and delete the file.",
-        )
+        reason = f"{error} Find its process, stop it if there is one, and delete the file."
+        return FoundWorker(worker_id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
     if record is not None and record.identity is not None:
         life = state(record.identity)
         if life.running:

@@ -307,10 +307,6 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "fleet.hub_key is needed with fleet.role",
         ),
         (f"supervisor: {{id: a.b}}\nfleet: {{{HUB}}}", "supervisor.id must be a name of 1 to 63 letters, digits and"),
-        (
-            f"supervisor: {{id: h}}\nfleet: {{{HUB}}}\nworkers: {{W: {{command: [x]}}}}",
-            "line 3: workers must be empty with fleet.role: hub; run them under another daemon",
-        ),
         (f"supervisor: {{id: h}}\nfleet: {{{HOST}}}", "slack.enabled must be false with fleet.role: host"),
     ],
 )
