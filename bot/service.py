@@ -98,6 +98,14 @@ class SlackService(Chat):
             return self._trouble
         return self._link.trouble or self._delivery.problem
 
+    def figures(self) -> dict[str, float]:
+        """The connection, for the metrics."""
+        heard = self._link.last_heard if self._link else None
+        found = {"connected": float(bool(self._link and self._link.connections and not self._link.trouble))}
+        if heard is not None:
+            found["heard_seconds_ago"] = max(0.0, (datetime.now(UTC) - heard).total_seconds())
+        return found
+
     async def run(self, stopping: asyncio.Event) -> None:
         """Stay connected and deliver until asked to stop."""
         connect_by(self._config.network, self._client)

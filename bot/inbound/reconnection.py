@@ -110,6 +110,11 @@ class Link:
         return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else self._others
 
     @property
+    def connections(self) -> int:
+        """The open connections; Slack asks for a second one before it closes the first."""
+        return len(self._open)
+
+    @property
     def last_heard(self) -> datetime | None:
         """The last sign of Slack on any connection, including pongs."""
         heard = [

@@ -186,10 +186,12 @@ class FleetSettings(Section):
 
 
 class MetricsSettings(Section):
-    """Metrics. Not available yet: the setting is checked and not used."""
+    """The daemon's HTTP service: metrics for Prometheus, health checks, and a status page."""
 
     bind: Bind = Field(
-        default="127.0.0.1:9464", description="Not available yet. Address for `/metrics` and `/healthz`. Empty: off."
+        default="127.0.0.1:9464",
+        description="Address of `/metrics`, `/healthz`, `/readyz` and the status page (`/`). Anyone who can connect "
+        "can read it, so outside loopback put a proxy with a login before it. Empty: off.",
     )
 
 

@@ -45,6 +45,7 @@ from supervisor_core.workers.status import WorkerStatus
 if TYPE_CHECKING:
     from supervisor_core.fleet.host.services import HostServices
     from supervisor_core.fleet.hub.services import HubServices
+    from supervisor_core.web.facts import DaemonFigures
 
 NOT_BUILT = "not available yet"
 
@@ -89,7 +90,7 @@ class DaemonServices:
             (FORWARDER, self.forwarder, disabled_reason(self.context.host.config)),
             (SCHEDULER_NAME, self.scheduler, NOT_BUILT),
             (CHAT, self.chat, self._no_chat),
-            (METRICS, None, NOT_BUILT),
+            (METRICS, self.web, "metrics.bind is empty"),
         )
         disabled = [(name, reason) for name, service, reason in table if service is None]
         return ServiceRegistry([service for _, service, _ in table if service is not None], disabled)
@@ -129,22 +130,9 @@ class DaemonServices:
     def hub(self) -> HubServices | None:
         if self.context.host.config.fleet.role != HUB:
             return None
-        from supervisor_core.fleet.hub.fleet import OwnHostDoors
         from supervisor_core.fleet.hub.hosts import HubHooks
         from supervisor_core.fleet.hub.services import HubServices
 
-        view, code = self.view, build_code_reader(self.context)
-        own = OwnHostDoors(
-            view.documents,
-            view.detailed_documents,
-            view.versions,
-            view.newest_output,
-            view.explanations,
-            view.facts,
-            code.preview,
-            code.commits,
-            code.find,
-        )
         hooks = HubHooks(
             self._publish_readings,
             self._follow_fleet,
@@ -152,24 +140,20 @@ class DaemonServices:
             self._announcement,
             self._rows_copied,
         )
-        return HubServices(self.context.host.config, self.context.ledger, self.blocking, own, hooks)
+        code = build_code_reader(self.context)
+        return HubServices(self.context.host.config, self.context.ledger, self.blocking, self.view, code, hooks)
 
     @cached_property
     def fleet_host(self) -> HostServices | None:
         if self.context.host.config.fleet.role != HOST:
             return None
-        from supervisor_core.fleet.host.answers import HostDoors
+        from supervisor_core.fleet.doors import HostDoors
         from supervisor_core.fleet.host.services import HostServices
 
-        view, code, context = self.view, build_code_reader(self.context), self.context
+        context = self.context
         doors = HostDoors(
-            view.documents,
-            view.versions,
-            view.newest_output,
-            view.explanations,
-            code.preview,
-            code.commits,
-            code.find,
+            self.view,
+            build_code_reader(context),
             self.reconciler.wake,
             lambda worker_id: worker_id in context.host.config.workers,
         )
@@ -282,6 +266,24 @@ class DaemonServices:
                 self.reach.code,
             )
         )
+
+    @cached_property
+    def web(self) -> Service | None:
+        """The metrics and the status page; None if they are turned off."""
+        config = self.context.host.config
+        if not config.metrics.bind:
+            return None
+        from supervisor_core.web.facts import WebDoors
+        from supervisor_core.web.service import WebService
+
+        doors = WebDoors(self.look_in_detail, lambda: self.listed.reports(), self.problem, self._figures)  # noqa: PLW0108 (itself in the list)
+        return WebService.of(config, self.context.ledger, self.blocking, doors, self.bus)
+
+    def _figures(self) -> DaemonFigures:
+        from supervisor_core.web.facts import DaemonFigures
+
+        waiting = self.forwarder.waiting_rows if self.forwarder else 0
+        return DaemonFigures(waiting, self.chat.figures() if self.chat else {})
 
     @cached_property
     def life(self) -> LifeRecorder:

@@ -156,6 +156,10 @@ Explain = Callable[[Collection[str]], Awaitable[list[Explanation]]]
 class Chat(Service, ABC):
     """The service in which people give commands and see what comes of them."""
 
+    def figures(self) -> Mapping[str, float]:
+        """Figures of its connection, for the metrics."""
+        return {}
+
     @abstractmethod
     def configured(self, config: SupervisorConfig) -> None:
         """These workers and teams count from now on."""

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.benchmarks import report
-from tests.reference import command_line, commands, configuration, events, example, files, library, limits, tables
+from tests.reference import (
+    command_line,
+    commands,
+    configuration,
+    events,
+    example,
+    files,
+    library,
+    limits,
+    metrics,
+    tables,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +31,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/files.md": files.page,
     "docs/reference/library.md": library.page,
     "docs/reference/limits.md": limits.page,
+    "docs/reference/metrics.md": metrics.page,
     "docs/reference/tables.md": tables.page,
 }
 

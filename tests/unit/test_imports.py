@@ -86,6 +86,7 @@ assert main(["run", "--quiet"]) == 0
 
 NOT_IN_A_DAEMON = (
     "aiohttp",
+    "prometheus_client",
     "alembic",
     "bot",
     "git",

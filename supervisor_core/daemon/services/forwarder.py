@@ -70,6 +70,11 @@ class Forwarder(Service):
             return ""
         return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
 
+    @property
+    def waiting_rows(self) -> int:
+        """The rows that wait, as known at the last contact."""
+        return self._last.waiting
+
     def trouble(self) -> Outage | None:
         """The outage of the database, with its start."""
         return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None

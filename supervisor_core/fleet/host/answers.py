@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import SupervisorError, UsageError, describe
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import canonical_json
-from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.fleet import rows
+from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.questions import Question
 from supervisor_core.fleet.rows import Position
 from supervisor_core.fleet.signing import QUESTION, Verifier, read_signed
@@ -30,24 +27,6 @@ MOST_CHARACTERS = 900_000
 AT_ONCE = 16
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class HostDoors:
-    """The parts of the daemon that answer. Those that aren't awaited block."""
-
-    documents: Callable[[], Awaitable[list[dict[str, Any]]]]
-    """The status of all workers, checked live."""
-    versions: Callable[[], Awaitable[Mapping[str, str]]]
-    written: Callable[[Sequence[str], int], Awaitable[list[WorkerLog]]]
-    explain: Callable[[Collection[str]], Awaitable[list[Explanation]]]
-    preview: Callable[[Command], Sequence[Mapping[str, Any]]]
-    commits: Callable[[Sequence[str], int], Sequence[Commit]]
-    find: Callable[[Sequence[str], str, int], tuple[Commit, int] | None]
-    filed: Callable[[Collection[str]], None]
-    """To be called with the workers that have new jobs."""
-    knows: Callable[[str], bool]
-    """True for a worker of this host."""
 
 
 class QuestionAnswers:
@@ -113,24 +92,26 @@ class QuestionAnswers:
             label=about["label"],
             task_id=str(about["task_id"]),
         )
-        found = await self._blocking(self._doors.preview, command)
+        found = await self._blocking(self._doors.code.preview, command)
         return json.loads(canonical_json(list(found)))
 
     async def _commits(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._blocking(self._doors.commits, list(about["workers"]), int(about["most"]))
+        found = await self._blocking(self._doors.code.commits, list(about["workers"]), int(about["most"]))
         return [dump_commit(each) for each in found]
 
     async def _find(self, about: Mapping[str, Any]) -> dict[str, Any] | None:
-        found = await self._blocking(self._doors.find, list(about["workers"]), str(about["name"]), int(about["most"]))
+        found = await self._blocking(
+            self._doors.code.find, list(about["workers"]), str(about["name"]), int(about["most"])
+        )
         return {"commit": dump_commit(found[0]), "place": found[1]} if found else None
 
     async def _logs(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._doors.written(list(about["workers"]), int(about["count"]))
+        found = await self._doors.view.newest_output(list(about["workers"]), int(about["count"]))
         return [dump_log(each) for each in found]
 
     async def _why(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._doors.explain(list(about["workers"]))
+        found = await self._doors.view.explanations(list(about["workers"]))
         return [dump_explanation(each) for each in found]
 
     async def _versions(self, _about: Mapping[str, Any]) -> dict[str, str]:
-        return dict(await self._doors.versions())
+        return dict(await self._doors.view.versions())

@@ -17,7 +17,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.host.answers import HostDoors
+from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.questions import PresenceMessage, reading_document
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.storage import replication_progress
@@ -140,7 +140,7 @@ class PresenceSpeaker(Service):
     async def _look(self) -> None:
         """Look at the workers; a look that differs gets the next number."""
         async with self._looking:
-            documents = await self._doors.documents()
+            documents = await self._doors.view.documents()
             parts = await self._blocking(self._ledger.read, self._parts)
             config = self._config()
             workers = [{**document, **_settings(config, str(document["id"]))} for document in documents]

@@ -9,7 +9,8 @@ from functools import partial
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.fleet import keys
-from supervisor_core.fleet.host.answers import HostDoors, QuestionAnswers
+from supervisor_core.fleet.doors import HostDoors
+from supervisor_core.fleet.host.answers import QuestionAnswers
 from supervisor_core.fleet.host.commands import FleetCommands
 from supervisor_core.fleet.host.presence import PresenceSpeaker
 from supervisor_core.fleet.keys import KeyPair

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from supervisor_core.code.change_plan import Commit
@@ -17,6 +17,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet.doors import Documents, HostCode, HostView
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import HostAway, Question
@@ -28,49 +29,32 @@ MARGIN_SECONDS = 5.0
 LOG_SECONDS = 15.0
 WHY_SECONDS = 15.0
 
-Documents = list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnHostDoors:
-    """The same for the workers of this host."""
-
-    look: Callable[[], Awaitable[Documents]]
-    detailed: Callable[[], Awaitable[Documents]]
-    versions: Callable[[], Awaitable[Mapping[str, str]]]
-    written: Callable[[Sequence[str], int], Awaitable[list[WorkerLog]]]
-    explain: Callable[[Collection[str]], Awaitable[list[Explanation]]]
-    facts: Callable[[], Facts]
-    """For the conditions of a target. It blocks, as do the others below."""
-    preview: Callable[[Command], tuple[dict[str, Any], ...]]
-    commits: Callable[[Sequence[str], int], Sequence[Commit]]
-    find: Callable[[Sequence[str], str, int], tuple[Commit, int] | None]
-
 
 class Fleet:
     """Answers about all workers. A host that is away is named in the answer, and the others answer all the same."""
 
-    def __init__(self, hosts: FleetHosts, ask: Asker, own: OwnHostDoors) -> None:
+    def __init__(self, hosts: FleetHosts, ask: Asker, view: HostView, code: HostCode) -> None:
         self._hosts = hosts
         self._ask = ask
-        self._own = own
+        self._view = view
+        self._code = code
 
     async def look(self) -> Documents:
         """The status of all workers: live here, as last reported elsewhere."""
-        return [*await self._own.look(), *self._hosts.workers()]
+        return [*await self._view.documents(), *self._hosts.workers()]
 
     async def detailed(self) -> Documents:
         """The same with the details of this host's workers."""
-        return [*await self._own.detailed(), *self._hosts.workers()]
+        return [*await self._view.detailed_documents(), *self._hosts.workers()]
 
     async def versions(self) -> dict[str, str]:
         """The commit of each worker's checkout, where it's known."""
-        return {**await self._own.versions(), **await self._versions_elsewhere()}
+        return {**await self._view.versions(), **await self._versions_elsewhere()}
 
     def facts(self) -> Facts:
         """What the conditions of a target are checked against. It blocks."""
         versions = self._ask.wait(self._versions_elsewhere(), LOG_SECONDS)
-        return {**self._own.facts(), **facts_of(self._hosts.workers(), versions)}
+        return {**self._view.facts(), **facts_of(self._hosts.workers(), versions)}
 
     async def _versions_elsewhere(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -95,7 +79,7 @@ class Fleet:
             return [load_log(host, each) for each in found]
 
         parts = await asyncio.gather(
-            self._own.written(own, count) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
+            self._view.newest_output(own, count) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
         )
         logs = {log.worker_id: log for part in parts for log in part}
         return [logs[each] for each in workers if each in logs]
@@ -109,7 +93,7 @@ class Fleet:
             return [load_explanation(host, each) for each in found]
 
         parts = await asyncio.gather(
-            self._own.explain(own) if own else _nothing(),
+            self._view.explanations(own) if own else _nothing(),
             *(ask(*each) for each in elsewhere.items()),
             return_exceptions=True,
         )
@@ -124,7 +108,7 @@ class Fleet:
         own, elsewhere = _parted(command.workers)
         found: list[dict[str, Any]] = []
         if own:
-            found += self._own.preview(_for_workers(command, own))
+            found += self._code.preview(_for_workers(command, own))
         if elsewhere:
             asking = self._preview_elsewhere(command, elsewhere)
             found += self._ask.wait(asking, PREVIEW_SECONDS + 2 * MARGIN_SECONDS)
@@ -134,7 +118,7 @@ class Fleet:
         """The newest commits of these workers' checkout that can be reverted. It blocks."""
         own, elsewhere = _parted(workers)
         if own:
-            return self._own.commits(own, most)
+            return self._code.commits(own, most)
         host, ids = _one_host(elsewhere)
         found = self._ask.wait(
             self._ask(host, Question.COMMITS, {"workers": ids, "most": most}, LOG_SECONDS), LOG_SECONDS
@@ -145,7 +129,7 @@ class Fleet:
         """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
         own, elsewhere = _parted(workers)
         if own:
-            return self._own.find(own, name, most)
+            return self._code.find(own, name, most)
         about = {"name": name, "most": most}
         for host, ids in elsewhere.items():  # the same code is on all of them, or it isn't the same commit
             asking = self._ask(host, Question.FIND, {**about, "workers": ids}, LOG_SECONDS)

@@ -10,8 +10,9 @@ from datetime import timedelta
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.fleet.doors import HostCode, HostView
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
-from supervisor_core.fleet.hub.fleet import Fleet, OwnHostDoors
+from supervisor_core.fleet.hub.fleet import Fleet
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
@@ -97,7 +98,13 @@ class HubServices:
     """What makes a daemon the hub of a fleet."""
 
     def __init__(
-        self, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, own: OwnHostDoors, hooks: HubHooks
+        self,
+        config: SupervisorConfig,
+        ledger: Ledger,
+        blocking: Blocking,
+        view: HostView,
+        code: HostCode,
+        hooks: HubHooks,
     ) -> None:
         settings = config.fleet
         key = KeyPair.read(config.resolve(str(settings.credentials)))
@@ -107,7 +114,7 @@ class HubServices:
         members = FleetMembers(ledger)
         self.ask = Asker(connection, key)
         self.hosts = FleetHosts(ledger, blocking, self.ask, members, hooks)
-        self.fleet = Fleet(self.hosts, self.ask, own)
+        self.fleet = Fleet(self.hosts, self.ask, view, code)
         deadline = timedelta(minutes=settings.deadline_minutes)
         self.dispatcher = CommandDispatcher(ledger, blocking, connection, key, self.hosts.hosts.keys, deadline)
         joins = JoinService(connection, members, config.fleet_folder, key)

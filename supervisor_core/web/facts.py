@@ -1,0 +1,155 @@
+"""What the status page and the metrics show, gathered at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.flips import ConditionSpan, condition_spans, flips_of_kind
+from supervisor_core.alerts.rules import LIVE, Alert
+from supervisor_core.common.service import Blocking, ServiceReport, ServiceState
+from supervisor_core.intake.approvals import rows as approvals
+from supervisor_core.intake.approvals.rules import Approval, ApprovalState
+from supervisor_core.jobs import queries
+from supervisor_core.jobs.model import CommandSummary
+from supervisor_core.storage.steps import PENDING
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import outbox
+from supervisor_core.workers.conditions.rules import WORKER
+
+HISTORY = timedelta(hours=24)
+RECENT_COMMANDS = 12
+MOST_PICTURES = 500
+"""Workers with a picture of their history; a page with more of them would take seconds."""
+
+Documents = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonFigures:
+    """Figures of the daemon that aren't in the ledger."""
+
+    waiting_rows: int = 0
+    """The rows that wait for a shared database."""
+    chat: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the chat's connection, by the end of their metric's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebDoors:
+    """The parts of the daemon that the service asks."""
+
+    look: Callable[[], Awaitable[Documents]]
+    """The status of all workers with memory, CPU time and commit."""
+    reports: Callable[[], Sequence[ServiceReport]]
+    problem: Callable[[], str]
+    """Why workers aren't supervised; empty while they are."""
+    figures: Callable[[], DaemonFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxFacts:
+    """The messages of one kind that wait."""
+
+    kind: str
+    count: int
+    oldest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFacts:
+    """What the ledger knows at this moment."""
+
+    alerts: Sequence[Alert] = ()
+    approvals: Sequence[Approval] = ()
+    commands: Sequence[CommandSummary] = ()
+    waiting: Sequence[OutboxFacts] = ()
+    history: Mapping[str, Sequence[ConditionSpan]] = field(default_factory=dict)
+    """The conditions of each worker in the last 24 hours."""
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WebFacts:
+    """Everything that is shown."""
+
+    host: str
+    at: datetime
+    workers: Documents
+    services: Sequence[ServiceReport]
+    problem: str
+    ledger: LedgerFacts
+
+    @property
+    def ready(self) -> bool:
+        """True if workers are supervised, and no vital service is starting."""
+        return not self.problem and all(each.state is not ServiceState.STARTING for each in self.services)
+
+
+class FactCollector:
+    """Gathers facts. A ledger that can't be read leaves its part empty, and the rest is shown."""
+
+    def __init__(self, host: str, ledger: Ledger, blocking: Blocking, doors: WebDoors) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._blocking = blocking
+        self._doors = doors
+
+    async def gather(self) -> WebFacts:
+        """The facts of this moment."""
+        now, problem = datetime.now(UTC), self._doors.problem()
+        workers = await self._doors.look()
+        known = LedgerFacts()
+        if self._ledger.trouble is None:
+            ids = [str(each["id"]) for each in workers]
+            known = await self._blocking(self._of_the_ledger, ids, now)
+        elif not problem:
+            problem = str(self._ledger.trouble)
+        return WebFacts(self._host, now, workers, self._doors.reports(), problem, known)
+
+    def _of_the_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:
+        def look(connection: Connection) -> LedgerFacts:
+            return LedgerFacts(
+                alerts.in_states(connection, LIVE, self._ledger.supervisor_id),
+                approvals.in_states(connection, (ApprovalState.PENDING,)),
+                queries.recent(connection, RECENT_COMMANDS),
+                _waiting(connection, now),
+                _history(connection, self._ledger.supervisor_id, workers, now),
+                sum(_size(self._ledger, end) for end in ("", "-wal")),
+            )
+
+        return self._ledger.read(look)
+
+
+def _waiting(connection: Connection, now: datetime) -> list[OutboxFacts]:
+    mine = outbox.c.state == PENDING
+    query = select(outbox.c.kind, func.count(), func.min(outbox.c.created_at)).where(mine).group_by(outbox.c.kind)
+    return [
+        OutboxFacts(kind, number, max(0.0, (now - oldest).total_seconds()) if isinstance(oldest, datetime) else 0.0)
+        for kind, number, oldest in connection.execute(query.order_by(outbox.c.kind))
+    ]
+
+
+def _history(
+    connection: Connection, supervisor_id: str, workers: Sequence[str], now: datetime
+) -> dict[str, Sequence[ConditionSpan]]:
+    """The conditions of the first of these workers; one query for all."""
+    if len(workers) > MOST_PICTURES:
+        return {}
+    since = now - HISTORY
+    changes: dict[str, list[Any]] = {}
+    for flip in flips_of_kind(connection, supervisor_id, WORKER, since, now):
+        changes.setdefault(flip.target.id, []).append(flip)
+    return {each: condition_spans(changes.get(each, ()), since, now) for each in workers}
+
+
+def _size(ledger: Ledger, end: str) -> int:
+    try:
+        return ledger.path.with_name(ledger.path.name + end).stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,232 @@
+"""The HTTP service of the daemon: `/metrics`, `/healthz`, `/readyz`, and the status page.
+
+It listens from the start, and imports aiohttp with the first connection. It only reads, and answers only requests that
+name its own address: another site's page can't read it through a browser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from supervisor_core.common.events import EventBus
+from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
+from supervisor_core.common.service_names import METRICS
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.storage.store import Ledger
+from supervisor_core.web.facts import FactCollector, WebDoors, WebFacts
+from supervisor_core.web.metrics import EVENTS, CommandTally, exposition
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {".css": "text/css", ".js": "text/javascript"}
+BACKLOG = 64
+MOST_READERS = 100
+"""Open pages that hear of changes; one more is refused."""
+
+SETTLE_SECONDS = 0.5
+"""The pause before a change is announced: changes come in bursts."""
+
+REFRESH_SECONDS = 30.0
+"""The page is refreshed after this time even without a change: it shows ages."""
+
+SHARED_SECONDS = 1.0
+"""Facts serve all requests within this time, so that many open pages cost one look."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+log = logging.getLogger(__name__)
+
+
+class WebService(Service):
+    """Listens on `metrics.bind`."""
+
+    name = METRICS
+
+    def __init__(
+        self,
+        bind: str,
+        facts: FactCollector,
+        doors: WebDoors,
+        bus: EventBus,
+        ledger: Ledger,
+        *,
+        by_default: bool,
+    ) -> None:
+        """`by_default`: nobody has chosen the address, so that another program that uses it is no problem."""
+        super().__init__()
+        host, _, port = bind.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._facts = facts
+        self._doors = doors
+        self._bus = bus
+        self._ledger = ledger
+        self._by_default = by_default
+        self._tally = CommandTally()
+        self._listener: socket.socket | None = None
+        self._runner: web.AppRunner | None = None
+        self._asked = asyncio.Event()
+        self._readers = 0
+        self._known: tuple[float, WebFacts] | None = None
+        self._gathering = asyncio.Lock()
+        self._problem = ""
+
+    @classmethod
+    def of(cls, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, doors: WebDoors, bus: EventBus) -> Self:
+        """The service of this configuration."""
+        facts = FactCollector(config.supervisor.id, ledger, blocking, doors)
+        by_default = "bind" not in config.metrics.model_fields_set
+        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=by_default)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; 0 if it doesn't."""
+        return int(self._listener.getsockname()[1]) if self._listener else 0
+
+    def problem(self) -> str:
+        """The reason why it doesn't listen."""
+        return self._problem
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Serve until asked to stop."""
+        self._asked.clear()
+        subscription = self._bus.subscribe(types=EVENTS, name="metrics")
+        counting = asyncio.create_task(self._count(subscription))
+        try:
+            self._listen()
+            await self._serve(stopping)
+            while not stopping.is_set():
+                self.pulse.beat(within=BEAT_SECONDS)
+                await wait_until(None, stopping, BEAT_SECONDS)
+        finally:
+            counting.cancel()
+            subscription.close()
+            await asyncio.gather(counting, return_exceptions=True)
+
+    async def shut_down(self) -> None:
+        """Close everything."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with contextlib.suppress(OSError, ValueError):
+                asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
+
+    async def facts(self) -> WebFacts:
+        """The facts, at most a moment old."""
+        loop = asyncio.get_running_loop()
+        async with self._gathering:
+            if self._known is None or loop.time() - self._known[0] > SHARED_SECONDS:
+                found = await self._facts.gather()
+                self._known = loop.time(), found
+            return self._known[1]
+
+    async def metrics(self) -> bytes:
+        """The metrics in Prometheus' text format."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        await asyncio.sleep(0)  # one turn of the loop: it takes as long as everything else that is due
+        lag = loop.time() - asked
+        return exposition(await self.facts(), self._tally, self._doors.figures(), lag)
+
+    def is_ours(self, host: str) -> bool:
+        """True for a `Host` header that names this service, and not another site that resolves to it."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = name.strip("[]").casefold()
+        if name in (*LOCAL, self._host.casefold(), socket.gethostname().casefold()):
+            return True
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(name)
+            return True  # no site has an address for its name
+        return False
+
+    @asynccontextmanager
+    async def changes(self) -> AsyncIterator[asyncio.Event]:
+        """An event that is set when something that is shown may have changed."""
+        changed, loop = asyncio.Event(), asyncio.get_running_loop()
+        with (
+            self._bus.subscribe(name="status page") as subscription,
+            self._ledger.listening(lambda: loop.call_soon_threadsafe(changed.set)),
+        ):
+
+            async def follow() -> None:
+                async for _ in subscription:
+                    changed.set()
+
+            following = asyncio.create_task(follow())
+            try:
+                yield changed
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+
+    def _listen(self) -> None:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, self._port))
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            words = f"metrics.bind: {self._host}:{self._port} can't be used: {error.strerror}"
+            if self._by_default and error.errno == errno.EADDRINUSE:
+                log.info("no metrics here: %s. Choose another address, or an empty one to turn them off.", words)
+                return
+            self._problem = words
+            log.error("%s", words)  # noqa: TRY400 (the words say it all)
+            return
+        self._problem, self._listener = "", listener
+
+    async def _serve(self, stopping: asyncio.Event) -> None:
+        """Wait for the first connection, and hand the listener to aiohttp."""
+        if self._listener is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._listener, self._asked.set)
+        self.pulse.rest()
+        stopped = await wait_until(self._asked, stopping)
+        loop.remove_reader(self._listener)
+        if stopped:
+            return
+        from aiohttp import web
+
+        from supervisor_core.web.routes import Routes
+
+        self._runner = web.AppRunner(Routes(self).application(), access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._listener).start()
+
+    async def _count(self, subscription: object) -> None:
+        async for event in subscription:  # type: ignore[attr-defined]  # a subscription of the bus
+            self._tally.take(event)
+
+    def enter(self) -> bool:
+        """Count a page that hears of changes; False if there are too many."""
+        if self._readers >= MOST_READERS:
+            return False
+        self._readers += 1
+        return True
+
+    def leave(self) -> None:
+        """Count it no more."""
+        self._readers -= 1

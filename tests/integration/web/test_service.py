@@ -1,0 +1,112 @@
+"""The daemon's HTTP service: what it answers, to whom, and that nobody who doesn't ask pays for it."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.daemon.fleets import free_port
+from tests.support.homes import Home, a_home
+from tests.support.waiting import wait_until
+
+SECONDS = 10.0
+
+
+@contextmanager
+def a_served_home(folder: Path) -> Iterator[tuple[Home, int]]:
+    port = free_port()
+    with a_home(folder / "home", metrics={"bind": f"127.0.0.1:{port}"}) as home:
+        yield home, port
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, int]]:
+    """A daemon with its HTTP service, for all tests here: they only read."""
+    with a_served_home(tmp_path_factory.mktemp("web")) as (home, port):
+        home.start_daemon()
+        yield home, port
+
+
+def asked(port: int, path: str, host: str = "", method: str = "GET") -> tuple[int, str, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    try:
+        connection.request(method, path, headers={"Host": host} if host else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), answer.headers
+    finally:
+        connection.close()
+
+
+def test_the_page_shows_the_worker_and_nothing_is_cached_or_taken_from_elsewhere(served: tuple[Home, int]) -> None:
+    _, port = served
+    status, text, headers = asked(port, "/")
+    assert status == 200
+    assert "OrionMX" in text
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    for name in ("style.css", "page.js"):
+        assert asked(port, f"/{name}")[0] == 200
+
+
+def test_metrics_can_be_scraped(served: tuple[Home, int]) -> None:
+    _, port = served
+    status, text, headers = asked(port, "/metrics")
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    found = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert {"supervisor_workers", "supervisor_ready", "supervisor_ledger_bytes"} <= found
+
+
+def test_a_command_is_counted(served: tuple[Home, int]) -> None:
+    home, port = served
+    home.supervisor("send", "diagnostics", "--wait")
+    line = 'supervisor_commands_total{command="diagnostics",outcome="success"} '
+    wait_until(lambda: line in asked(port, "/metrics")[1], SECONDS, "the command is counted")
+
+
+def test_another_site_cannot_read_it_through_a_browser(served: tuple[Home, int]) -> None:
+    _, port = served
+    assert asked(port, "/", host="attacker.example")[0] == 421
+    assert asked(port, "/metrics", host=f"attacker.example:{port}")[0] == 421
+    for host in ("localhost", f"127.0.0.1:{port}", "[::1]:80", socket.gethostname()):
+        assert asked(port, "/healthz", host=host)[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_nothing_can_be_changed(served: tuple[Home, int], method: str) -> None:
+    _, port = served
+    assert asked(port, "/", method=method)[0] == 405
+
+
+@pytest.mark.parametrize("path", ["/../config.yaml", "/static/style.css", "/%2e%2e/%2e%2e/etc/passwd", "/page.py"])
+def test_no_other_file_is_served(served: tuple[Home, int], path: str) -> None:
+    _, port = served
+    assert asked(port, path)[0] == 404
+
+
+def test_a_page_hears_of_a_change_at_once(served: tuple[Home, int]) -> None:
+    home, port = served
+    with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as listener:
+        listener.sendall(b"GET /changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        received = listener.recv(4096)
+        assert b"text/event-stream" in received
+        home.supervisor("send", "pause", "--wait")
+        while b"data: changed" not in received:
+            received += listener.recv(4096)
+    wait_until(lambda: "paused" in asked(port, "/content")[1], SECONDS, "the pause is shown")
+    home.supervisor("send", "resume", "--wait")
+
+
+def test_a_taken_address_is_named_where_it_was_chosen_and_no_problem_where_it_was_not(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with a_home(tmp_path / "home", metrics={"bind": f"127.0.0.1:{port}"}) as home:
+            home.start_daemon()
+            (service,) = [each for each in home.status()["services"] if each["name"] == "metrics"]
+            assert service["health"] == "degraded"
+            assert f"127.0.0.1:{port} can't be used" in service["reason"]
