@@ -25,7 +25,7 @@ from bot.access.rules import (
 from bot.requests.mistakes import may_press
 from bot.requests.request import Request, VoteRequest
 from bot.views.answers import refusals as refused
-from supervisor_core.commands.catalog import CATALOG, OVERVIEW
+from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
 from supervisor_core.config.load import SupervisorConfig, example_worker
@@ -112,8 +112,8 @@ def is_old(request: Request) -> bool:
     return datetime.now(UTC) - (request.said_at or request.at) > MAX_AGE
 
 
-WITHOUT_A_FORM = frozenset({OVERVIEW, "help"})
-"""Commands without a form: they are menus of commands themselves."""
+WITHOUT_A_FORM = frozenset({OVERVIEW, "help", *(each.name for each in FAMILIES["rolling"])})
+"""Commands without a form: menus of commands, and those with buttons on the card that they are about."""
 
 
 class AllowedCommands:

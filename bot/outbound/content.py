@@ -53,6 +53,7 @@ from supervisor_core.config.changes import APPLIED
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import FINAL, OPEN, Approval, ApprovalState
+from supervisor_core.intake.rolling import rows as rolling
 from supervisor_core.intake.schedules import rows as schedules
 from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.intake.schedules.service import schedule_status
@@ -322,7 +323,11 @@ class MessageComposer:
             asks = {name for name in (*OFFERED, found[0].command) if self._needs_approval(name)}
             paused = [job for job in found if rests_paused(job)]
             resumed = {job.worker_id: by for job in paused if (by := jobs.resumed_by(connection, job))}
-            return command_card(found, now, CardContext(details, undone, watched, asks, resumed))
+            return command_card(
+                found,
+                now,
+                CardContext(details, undone, watched, asks, resumed, rolling.find(connection, task_id)),
+            )
         return approval_card(details) if details else None
 
     def _reply(self, connection: Connection, message: PendingMessage) -> Content | None:

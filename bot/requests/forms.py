@@ -15,7 +15,7 @@ from bot.views.forms import form_context
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import KEEP_GOING, NOTE, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import KEEP_GOING, NOTE, ROLLING, CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.labels import clean_label
@@ -53,7 +53,7 @@ def read_choice(view: Mapping[str, Any], context: GrammarContext) -> Command | N
     definition = CATALOG.get(form_context(view).command)
     if definition is None:
         return None
-    beside = {inputs.LABEL, *map(inputs.block_id_of, (NOTE, KEEP_GOING))}
+    beside = {inputs.LABEL, *map(inputs.block_id_of, (NOTE, KEEP_GOING, *ROLLING))}
     values = {block: state for block, state in _values(view).items() if block not in beside}
     reading = _FormReader(definition, context, values)
     command = reading.command()

@@ -21,6 +21,7 @@ from bot.requests.form_actions import FormActions
 from bot.requests.form_previews import FormPreviews
 from bot.requests.home_actions import HomeActions
 from bot.requests.introductions import Introductions
+from bot.requests.rolling import RollingCommands
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
 from bot.views.cards.approval import ApprovalDetails
@@ -29,6 +30,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.rolling.service import RollingChanges
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.store import Ledger
@@ -85,6 +87,7 @@ def build_handlers(
     alerts = AlertService(ledger)
     queries = {
         **answers.handlers(),
+        **RollingCommands(RollingChanges(ledger), context.filed).handlers(),
         **AlertCommands(ledger, alerts, channel, tuple(config.workers)).handlers(),
         APPROVALS: reply_with(pending_approvals.answer),
     }

@@ -43,6 +43,10 @@ EFFECTS: Mapping[str, str] = {
     "mute": "Alerts about it are recorded but not posted.",
     "unmute": "Alerts about it are posted again.",
     "monitoring pause": "The supervisor starts, stops and restarts no worker on its own until monitoring is resumed.",
+    "rolling pause": "Workers at work finish. No further one starts until it's continued.",
+    "rolling continue": "Starts the remaining workers, batch by batch. Failures so far are accepted.",
+    "rolling abort": "Workers at work finish. The remaining ones aren't started.",
+    "rolling undo": "Restores the previous code of the workers that it has changed and restarts them.",
     "schedule remove": "Its command won't run any more. A run in progress continues.",
     "monitoring resume": "The supervisor watches and restarts its workers again.",
 }

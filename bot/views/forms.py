@@ -23,7 +23,8 @@ from bot.views.form_fields import (
 )
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import ROLLING, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.parameters import Parameter
 from supervisor_core.commands.targets import GrammarContext
 
 LIVE = frozenset({"rollback", "update", "update-deps"})
@@ -64,6 +65,11 @@ SUBMIT: Mapping[str, str] = {
     "schedule add": "Add schedule",
     "schedule list": "Show schedules",
     "schedule remove": "Remove schedule",
+    "rolling status": "Show progress",
+    "rolling pause": "Pause the change",
+    "rolling continue": "Continue the change",
+    "rolling abort": "Abort the change",
+    "rolling undo": "Undo the change",
     "update": "Update",
     "update-deps": "Update with packages",
     "rollback": "Roll back",
@@ -155,7 +161,8 @@ def command_form(
         blocks = [blocks[0], *({**each, "dispatch_action": True} for each in fields)]
         blocks += shown.blocks or [small_print("Choose a worker to see a preview.")]
     else:
-        blocks += [parameter(each, filled) for each in definition.written_for(len(context.workers))]
+        written = definition.written_for(len(context.workers))
+        blocks += [parameter(each, filled) for each in written if each not in ROLLING or _is_given(each, filled)]
     if definition.takes_label:
         blocks += [label(filled), note(filled)]
     where = input_place(informs=definition.handler is None, chosen=chosen)
@@ -181,11 +188,18 @@ def _live_fields(definition: CommandDefinition, filled: Command | None, shown: L
     """The parameters of a form with a preview. Options for several workers are for several, unless one was given."""
     several = filled is not None and len(filled.workers) > 1
     for each in definition.written:
-        given = filled is not None and bool(filled.params.get(each.name))
+        given = _is_given(each, filled)
         if each.name == COMMITS:
             yield shown.commits or commit_menu(each, (), number_in(each, filled))
-        elif several or given or each not in definition.spread_options:
+        elif given or each not in definition.spread_options or (several and each not in ROLLING):
             yield parameter(each, filled)
+
+
+def _is_given(one: Parameter, filled: Command | None) -> bool:
+    """True for a parameter of the command that fills the form in. The options of batches are typed, so that few see
+    fields that few need."""
+    value = filled.params.get(one.name) if filled else None
+    return value is not None and value is not False
 
 
 _AGREED = ":lock: Needs approval: nothing runs until an approver agrees."

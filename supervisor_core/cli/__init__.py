@@ -17,6 +17,7 @@ GROUPS = {
         "pause, resume": "Stop a worker until it's resumed",
         "restart": "Restart a worker",
         "mute, unmute": "Keep alerts about a worker quiet for a while",
+        "rolling": "Pause, continue or abort batches",
         "schedule": "Run a command at set times",
         "monitoring": "Pause or resume monitoring of all workers",
     },

@@ -11,6 +11,7 @@ import textwrap
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule, Tier
 from supervisor_core.commands.manual import argument_rows
+from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.words import quote
 from supervisor_core.common.errors import UsageError
 
@@ -47,12 +48,23 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
         parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True, help=wait)
         options.waiting(parser)
     for option in definitions[0].options:
-        parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=option.help)
+        _add_option(parser, option)
     if code:
         options.previewing(parser)
     parser.add_argument("--json", action="store_true", help=options.JSON)
     parser.set_defaults(wait=queued, timeout=None, preview=False, if_state=None, flags=None)
     return parser
+
+
+def _add_option(parser: argparse.ArgumentParser, option: Parameter) -> None:
+    """An option of the command, which becomes a part of its text."""
+    if option.kind is ParameterKind.FLAG:
+        parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=option.help)
+        return
+    as_words = f"{option.option} {{}}".format
+    parser.add_argument(
+        option.option, metavar=option.word, action="append", type=as_words, dest="flags", help=option.help
+    )
 
 
 def run(name: str, options: argparse.Namespace) -> int:
@@ -84,7 +96,7 @@ def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:
 
 def _arguments(definitions: Sequence[CommandDefinition]) -> list[str]:
     """The arguments that are words, each with its meaning, as the manual has them."""
-    options = {option.word for each in definitions for option in each.options}
+    options = {option.usage.strip("[]") for each in definitions for option in each.options}
     rows = dict(row for each in definitions for row in argument_rows(each) if row[0] not in options)
     width = max(map(len, rows), default=0)
     indent = " " * (width + 4)

@@ -16,7 +16,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import CodeSettings, WorkerSettings
-from supervisor_core.jobs.model import FINAL, Job, JobState
+from supervisor_core.jobs.model import FINAL, START_BEFORE, Job, JobState
 from supervisor_core.workers.context import HostContext
 
 NAMED = 5  # files in an error
@@ -254,7 +254,7 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
     for other in siblings:
         if other.worker_id == job.worker_id or other.worker_id not in site.ids:
             continue
-        if other.handler != job.handler or dict(other.params) != dict(job.params):
+        if other.handler != job.handler or _asked(other) != _asked(job):
             continue  # two flags that somebody gave the same id are two commands
         if other.outcome is not None and other.state is not JobState.INTERRUPTED:
             return _as_well(other, other.outcome, job)
@@ -265,6 +265,11 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
                 together_with=other.worker_id,
             )
     return None
+
+
+def _asked(job: Job) -> dict[str, Any]:
+    """The parameters of a job without its deadline, which is another one in each batch."""
+    return {name: value for name, value in job.params.items() if name != START_BEFORE}
 
 
 def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:

@@ -46,12 +46,15 @@ from supervisor_core.code.git.runner import Git, GitError, GitLateError
 from supervisor_core.code.git.worktree import TrialError, temporary_worktree
 from supervisor_core.code.packages.environments import check_requirements, installations_of
 from supervisor_core.commands.command import NOTE_KEY
-from supervisor_core.commands.definitions import KEEP_GOING
+from supervisor_core.commands.definitions import KEEP_GOING, ROLLING
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.model import START_BEFORE, Job
 from supervisor_core.workers.context import HostContext
 
 NAMED_PACKAGES = 10
+NOT_PLANNED = frozenset({STATE_PARAM, NOTE_KEY, START_BEFORE, KEEP_GOING.name, *(each.name for each in ROLLING)})
+"""Parameters that don't change the plan for a checkout: when, in which order and why it's carried out."""
+
 OWN_COMMITS = 1000
 """The most local commits that are read. A checkout with more is hardly one of this remote."""
 
@@ -280,10 +283,10 @@ def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
 def preview_state(host: HostContext, site: Checkout, plan: CodePlan, params: Mapping[str, Any]) -> str:
     """Hash what a preview shows: the code, its workers, their pauses and the parameters.
 
-    Processes and their health aren't part of it: they change all the time, and don't change the plan. Neither is
-    `--keep-going`, which concerns other checkouts.
+    Processes and their health aren't part of it: they change all the time, and don't change the plan. Neither are
+    `--keep-going` and batches, which concern other checkouts.
     """
-    asked = {name: value for name, value in params.items() if name not in (STATE_PARAM, KEEP_GOING.name, NOTE_KEY)}
+    asked = {name: value for name, value in params.items() if name not in NOT_PLANNED}
     paused = [worker_id for worker_id in site.ids if host.pauses.preview(worker_id) is not None]
     facts = {"command": plan.command, "params": asked, "targets": site.ids, "paused": paused, "top": str(site.top)}
     return state_hash({**facts, **plan.facts()})

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from supervisor_core.commands.addresses import SEPARATOR, name_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
 from supervisor_core.commands.conditions import Clause, nearest_condition, read_clause
-from supervisor_core.commands.definitions import KEEP_GOING, NOTE, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget, WrongNumber
 from supervisor_core.commands.labels import clean_label, nearest_label
 from supervisor_core.commands.parameters import (
@@ -125,11 +125,13 @@ class Arguments:
         said = word.text.lower().replace("_", "-")
         name = said[2:]
         for parameter in self.definition.options:
-            if parameter.word == said:
-                self.values[parameter.name] = True
+            if parameter.option == said:
+                self._take_option(parameter)
                 return
         several = len(self.context.workers) > 1
-        known = [each.word for each in self.definition.options if several or each is not KEEP_GOING]
+        known = [
+            each.option for each in self.definition.options if several or each not in self.definition.spread_options
+        ]
         if name == "help":
             repair: str | None = f"help {self.definition.name}"
         else:
@@ -142,6 +144,17 @@ class Arguments:
             f"If it's meant as text, put it in double quotes.",
             repair=repair,
         )
+
+    def _take_option(self, parameter: Parameter) -> None:
+        """Take an option, with the value after it if it has one."""
+        if parameter.kind is ParameterKind.FLAG:
+            self.values[parameter.name] = True
+            return
+        value = self.words[self._at + 1] if self._at + 1 < len(self.words) else None
+        if value is None or value.is_note or is_option(value):
+            raise GrammarError(f"Add a value after {parameter.option}: {parameter.usage.strip('[]')}.")
+        self._at += 1
+        self.values[parameter.name] = self._with_repair(read_word, parameter, value)
 
     def _keyword(self, word: Word) -> bool:
         if word.quoted:
@@ -212,7 +225,8 @@ class Arguments:
 
     def _positional(self, word: Word) -> bool:
         for index, parameter in enumerate(self._pending):
-            if parameter.kind in _ANY_WORD or parameter.kind is ParameterKind.CHOICE or looks_like(parameter, word):
+            any_word = parameter.required or parameter.kind in (*_ANY_WORD, ParameterKind.CHOICE)
+            if any_word or looks_like(parameter, word):
                 self.values[parameter.name] = self._with_repair(self._read, parameter, word)
                 del self._pending[: index + 1]
                 return True

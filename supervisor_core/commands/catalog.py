@@ -7,8 +7,26 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.commands.definitions import CODE, CommandDefinition, Right, Risk, Spread, TargetRule, Tier
-from supervisor_core.commands.parameters import MAX_PERSON, MAX_SCHEDULED, Parameter, ParameterKind, check_all
+from supervisor_core.commands.definitions import (
+    CODE,
+    KEEP_GOING,
+    MAX_FAILURES,
+    ROLLING,
+    CommandDefinition,
+    Right,
+    Risk,
+    Spread,
+    TargetRule,
+    Tier,
+)
+from supervisor_core.commands.parameters import (
+    MAX_PERSON,
+    MAX_SCHEDULED,
+    Parameter,
+    ParameterError,
+    ParameterKind,
+    check_all,
+)
 from supervisor_core.common.text import nearest
 from supervisor_core.common.times import DAY, HOUR, MINUTE
 
@@ -17,9 +35,12 @@ OVERVIEW = "overview"
 
 _REASON = Parameter("reason", ParameterKind.TEXT, "reason…", "the reason, in any words", high=MAX_REASON)
 
+_ROLLING_ID = Parameter("task_id", ParameterKind.TASK_ID, "task_id", "the command id of the change", required=True)
+
 _for_workers = partial(CommandDefinition, target=TargetRule.WORKERS, schedulable=True)
 _report = partial(_for_workers, takes_label=True, tier=Tier.REPORT)
 _lifecycle = partial(_for_workers, takes_label=True, risk=Risk.CHANGES, tier=Tier.LIFECYCLE)
+_rolling = partial(CommandDefinition, parameters=(_ROLLING_ID,), risk=Risk.CHANGES)
 
 _SEEING = (
     CommandDefinition(
@@ -183,6 +204,35 @@ _ACTING = (
         risk=Risk.CHANGES,
         examples=("unmute", "unmute OrionMX"),
     ),
+    _rolling(
+        "rolling status",
+        "Show the progress of a rolling change.",
+        risk=Risk.READS,
+        examples=("rolling status task_20260205_001",),
+    ),
+    _rolling(
+        "rolling pause",
+        "Pause a rolling change: no further worker is started until it's continued.",
+        recorded_as="ROLLING_PAUSED",
+        examples=("rolling pause task_20260205_001",),
+    ),
+    _rolling(
+        "rolling continue",
+        "Continue a paused or halted rolling change with its remaining workers.",
+        recorded_as="ROLLING_CONTINUED",
+        examples=("rolling continue task_20260205_001",),
+    ),
+    _rolling(
+        "rolling abort",
+        "Abort a rolling change: its remaining workers aren't started.",
+        recorded_as="ROLLING_ABORTED",
+        examples=("rolling abort task_20260205_001",),
+    ),
+    _rolling(
+        "rolling undo",
+        "Undo a rolling change on the workers that it has changed.",
+        examples=("rolling undo task_20260205_001",),
+    ),
     CommandDefinition(
         "monitoring pause",
         "Pause automatic restarts and all alerts. Workers and commands keep running.",
@@ -276,7 +326,7 @@ _BY_WORD = {
 FAMILIES: Mapping[str, tuple[CommandDefinition, ...]] = MappingProxyType(
     {
         first: tuple(definition for definition in CATALOG.values() if definition.name.startswith(f"{first} "))
-        for first in ("monitoring", "schedule")
+        for first in ("rolling", "monitoring", "schedule")
     }
 )
 """The commands of two words, by their first."""
@@ -307,4 +357,8 @@ def nearest_command(word: str) -> str | None:
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The parameters of a command with their defaults; `ParameterError` names the key that is wrong."""
     further = (*definition.untyped, *definition.narrowing, *definition.spread_options, *definition.note_parameters)
-    return check_all(definition.name, definition.parameters, params, further)
+    checked = check_all(definition.name, definition.parameters, params, further)
+    if checked.get(KEEP_GOING.name) and any(each.name in checked for each in ROLLING):
+        message = f"Use {MAX_FAILURES.option} instead of {KEEP_GOING.option} for a change in batches."
+        raise ParameterError(message, key=KEEP_GOING.name)
+    return checked

@@ -55,6 +55,8 @@ class Command:
     label: str | None = None
     issuer: Issuer | None = None
     task_id: str = ""
+    batches: tuple[tuple[str, ...], ...] = ()
+    """The workers of a rolling change in its batches; empty for any other command."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))

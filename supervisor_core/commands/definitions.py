@@ -13,6 +13,7 @@ from functools import partial
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.labels import MAX_NOTE
 from supervisor_core.commands.parameters import Parameter, ParameterKind
+from supervisor_core.common.times import DAY
 
 CODE_HANDLERS = ("update_code", "update_code_deps", "rollback_code", "undo_code")
 """The handlers that change the code of workers."""
@@ -73,6 +74,34 @@ KEEP_GOING = Parameter(
 )
 """The option of commands that run on one worker after the other. A command has it in its parameters only if given."""
 
+BATCH = Parameter(
+    "batch",
+    ParameterKind.SHARE,
+    "N|N%",
+    "with several workers, change one first, then so many at a time; each batch waits until the last one is healthy",
+    keyword="--batch",
+)
+HEALTHY = Parameter(
+    "healthy",
+    ParameterKind.DURATION,
+    "2m",
+    "time for which a batch must be healthy before the next one (1m if not given)",
+    low=0,
+    high=DAY,
+    keyword="--healthy",
+)
+MAX_FAILURES = Parameter(
+    "max_failures",
+    ParameterKind.NUMBER,
+    "N",
+    "failed or unhealthy workers after which no further one is started (0 if not given)",
+    low=0,
+    high=9999,
+    keyword="--max-failures",
+)
+ROLLING = (BATCH, HEALTHY, MAX_FAILURES)
+"""The options of a rolling change. A command has them in its parameters only if given; any of them makes it rolling."""
+
 NOTE = Parameter(NOTE_KEY, ParameterKind.NOTE, "-- note…", "any text", high=MAX_NOTE)
 """The text after ` -- ` of every command with a label. A command has it in its parameters only if given."""
 
@@ -124,7 +153,7 @@ class CommandDefinition:
 
     @property
     def options(self) -> tuple[Parameter, ...]:
-        """The parameters that are given as `--name`."""
+        """The parameters that are given as `--name`, some with a value after it."""
         return (
             *(parameter for parameter in self.parameters if parameter.kind is ParameterKind.FLAG),
             *self.spread_options,
@@ -133,7 +162,7 @@ class CommandDefinition:
     @property
     def spread_options(self) -> tuple[Parameter, ...]:
         """The options for several workers; the usage line leaves them out."""
-        return (KEEP_GOING,) if self.spread is Spread.IN_TURN else ()
+        return (KEEP_GOING, *ROLLING) if self.spread is Spread.IN_TURN else ()
 
     @property
     def note_parameters(self) -> tuple[Parameter, ...]:
@@ -192,7 +221,12 @@ _UPDATE = _code_change(
     aliases=("update_code",),
     suggested_for=("deploy", "pull", "upgrade"),
     schedulable=True,
-    examples=("update", "update OrionMX new parser", "update team:archive --reset"),
+    examples=(
+        "update",
+        "update OrionMX new parser",
+        "update team:archive --reset",
+        "update all --batch 10% --healthy 2m",
+    ),
 )
 
 CODE = (

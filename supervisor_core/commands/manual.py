@@ -33,7 +33,7 @@ def help_text(definition: CommandDefinition, worker: str = EXAMPLE, workers: int
         lines += ["", *(f"  {name.ljust(width)}  {text}" for name, text in rows)]
     if definition.examples:
         of_pattern = f"{EXAMPLE[:BEGUN]}*", f"{worker[:BEGUN]}*"
-        options = [each.word for each in definition.spread_options if workers <= 1]
+        options = [each.option for each in definition.spread_options if workers <= 1]
         examples = [each for each in definition.examples if not any(option in each for option in options)]
         examples = [each.replace(EXAMPLE, worker).replace(*of_pattern) for each in examples]
         lines += ["", "Examples:", *(f"  {example or '(no command)'}" for example in examples)]

@@ -34,6 +34,7 @@ TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
 _STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
+_SHARE = re.compile(r"[1-9][0-9]{0,3}|([1-9]|[1-9][0-9]|100)%")
 
 
 class ParameterKind(Enum):
@@ -53,6 +54,7 @@ class ParameterKind(Enum):
     TEXT = "text"
     NOTE = "a note"
     STATE = "a preview's state"
+    SHARE = "a number or a share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Parameter:
     choices: tuple[str, ...] = ()
     keyword: str = ""
     required: bool = False
+
+    @property
+    def option(self) -> str:
+        """An option as it's typed, without its value."""
+        return self.keyword or self.word
 
     @property
     def usage(self) -> str:
@@ -273,6 +280,7 @@ _CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
     ParameterKind.TEXT: _text,
     ParameterKind.NOTE: _note,
     ParameterKind.STATE: _matching(_STATE, "the state of a preview: 64 hexadecimal digits"),
+    ParameterKind.SHARE: _matching(_SHARE, "a number from 1 to 9999, or a share from 1% to 100%"),
 }
 
 _NUMBER = re.compile(r"\+?[0-9]+")

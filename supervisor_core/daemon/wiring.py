@@ -30,6 +30,7 @@ from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.intake.approvals.observed_state import Observe, Previews, observer
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.rolling.service import RollingChore
 from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
 from supervisor_core.intake.submission import FindCommit
@@ -132,7 +133,8 @@ def build_scheduler(
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering, doors.facts)
     weekly = WeeklyChore(parts.ledger, config)
     retention = RetentionChore(lambda: parts.host, parts.ledger)
-    chores = (alerting, ApprovalsChore(approvals), baking, schedules, weekly, retention)
+    rolling = RollingChore(parts.ledger)
+    chores = (alerting, ApprovalsChore(approvals), rolling, baking, schedules, weekly, retention)
     return Scheduler(
         parts.ledger,
         doors.blocking,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,9 @@ from supervisor_core.commands.command import Command
 from supervisor_core.common import crashpoints
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
+from supervisor_core.intake.rolling import rows as rolling
+from supervisor_core.intake.rolling.rules import plan_batches, rolling_terms
+from supervisor_core.intake.rolling.service import RollingChanges, RollingStatus
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
@@ -40,6 +44,14 @@ class LocalCarrier:
         """The first job that a press of this button filed."""
         return self._ledger.read(lambda connection: jobs.of_button(connection, button))
 
+    def rolling(self, task_id: str) -> RollingStatus:
+        """The rolling change with this command id; `NoSuchChange`."""
+        return RollingChanges(self._ledger).status(task_id)
+
+    def undo_of(self, task_id: str) -> Command:
+        """The command that undoes this rolling change."""
+        return RollingChanges(self._ledger).undo_command(task_id)
+
     def carried(self, task_id: str) -> list[Job]:
         """The jobs with this command id."""
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
@@ -62,6 +74,10 @@ def file_jobs(
     if handler is None or issuer is None:
         raise ValueError(f"{command.name} by {issuer} is nothing that a host carries out")
     jobs.refuse_taken(connection, command.task_id, handler, door)
+    terms = rolling_terms(command.params)
+    if terms is not None and not command.batches:
+        command = replace(command, batches=plan_batches(command.workers, terms))
+    batches = {worker_id: number for number, batch in enumerate(command.batches, 1) for worker_id in batch}
     filed: list[Job] = []
     for worker_id in command.workers:
         new = jobs.NewJob(
@@ -75,10 +91,13 @@ def file_jobs(
             filed_at=now,
             approvals=approvals,
             card=None if filed else card,  # one for the whole command
+            batch=batches.get(worker_id),
         )
         job = jobs.file(connection, supervisor_id, new, now)
         if job is not None:
             filed.append(job)
+    if terms is not None and filed and rolling.find(connection, command.task_id) is None:
+        rolling.file(connection, supervisor_id, command, terms, now)
     return filed
 
 

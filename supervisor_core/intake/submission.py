@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -11,15 +11,18 @@ from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.conditions import FactSource
+from supervisor_core.commands.definitions import Tier
 from supervisor_core.commands.grammar import commit_as_number, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
-from supervisor_core.common.errors import RefusedError
+from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import log_received
+from supervisor_core.intake.rolling.rules import plan_batches, rolling_terms
+from supervisor_core.intake.rolling.service import PREFIX, UNDO, RollingStatus
 from supervisor_core.jobs.model import Job, new_task_id
 
 
@@ -34,6 +37,12 @@ class Carrier(Protocol):
 
     def pressed(self, button: str) -> Job | None:
         """The first job of a press of this button; its command id begins with the button's."""
+
+    def rolling(self, task_id: str) -> RollingStatus:
+        """The rolling change with this command id; `NoSuchChange`."""
+
+    def undo_of(self, task_id: str) -> Command:
+        """The command that undoes this rolling change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,20 @@ def ask_if_commit(word: str, command: Command, find: FindCommit) -> None:
     raise error
 
 
+def with_batches(command: Command, config: SupervisorConfig) -> Command:
+    """A rolling change with its batches; any other command as it is. Those who run from one folder are one batch."""
+    terms = rolling_terms(command.params)
+    if terms is None:
+        return command
+
+    def place(worker_id: str) -> Hashable:
+        worker = config.workers.get(worker_id)
+        own = worker is not None and "/" not in worker_id and CATALOG[command.name].tier is Tier.CODE
+        return config.resolve(str(worker.code.path)) if worker is not None and own else worker_id
+
+    return replace(command, batches=plan_batches(command.workers, terms, place))
+
+
 class Gateway:
     """Parses and submits commands for every source."""
 
@@ -93,7 +116,21 @@ class Gateway:
         context = grammar_context(self._config, self._facts)
         if named and resolve(named, context) is None:
             raise GrammarError(f"{excerpt(named)} is no longer a worker{context.here}. Nothing was done.")
-        return parse(text, context)
+        return self.completed(parse(text, context))
+
+    def completed(self, command: Command) -> Command:
+        """A command about a rolling change with the change's workers, whose operators may give it; any other as it
+        is. The undo of a rolling change is an `undo` of the workers that it has changed."""
+        if not command.name.startswith(PREFIX):
+            return command
+        try:
+            task_id = str(command.params["task_id"])
+            if command.name == UNDO:
+                return self._carrier.undo_of(task_id)
+            status = self._carrier.rolling(task_id)
+        except SupervisorError as error:
+            raise GrammarError(str(error)) from None
+        return replace(command, workers=tuple(job.worker_id for job in status.jobs))
 
     def commit_as_number(self, text: str) -> Command | None:
         """The rollback in a text that has a commit for its number, with the commit as its label."""
@@ -142,7 +179,7 @@ class Gateway:
         handed_over = any(job.issuer.is_same_as(issuer.id) for job in jobs)
         needs_approval = self._config.needs_approval(definition.name, door) and not handed_over
         if approval is None and not needs_approval:
-            for job in self._carrier.carry(issued, door, now, place):
+            for job in self._carrier.carry(with_batches(issued, self._config), door, now, place):
                 log_received(job)
             return Submitted(issued)
         return Submitted(issued, self._approvals.request(issued, door, place, now))

@@ -54,6 +54,19 @@ class JobState(StrEnum):
 
 FINAL = (JobState.DONE, JobState.INTERRUPTED)
 
+
+class RollingState(StrEnum):
+    """The state of a rolling change, whose jobs run in batches."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """By a person."""
+    HALTED = "halted"
+    """By itself, after too many failures."""
+    ABORTED = "aborted"
+    DONE = "done"
+
+
 START_BEFORE = "start_before"
 """The parameter with the time after which a command of a fleet isn't started. The requester doesn't type it."""
 
@@ -101,6 +114,8 @@ class Job:
     outcome: Outcome | None = None
     finished_at: datetime | None = None
     progress: tuple[Progress, ...] = ()
+    batch: int | None = None
+    """The batch of a rolling change, from 1."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))

@@ -1,6 +1,7 @@
 """Queries of jobs: turns, the newest commands, and the holder of a command id.
 
-A job waits only for earlier rows of its own command, so no two wait for each other.
+A job waits only for earlier rows of its own command, so no two wait for each other. A job of a rolling change also
+waits until its batch is released.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import KEEP_GOING, Spread
-from supervisor_core.jobs.model import FINAL, CommandSummary, Job, JobState
-from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
+from supervisor_core.jobs.model import FINAL, CommandSummary, Job, JobState, RollingState
+from supervisor_core.storage.tables import approvals, jobs, rolling_changes, schedules, suppressions
 
 IN_TURN = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN)
 
 FLAG = "flag"
 """The source of flags. Each is a command for one worker, in any order, even if several have the same command id."""
+
+ELSEWHERE = "%/%"
+"""The pattern of the addresses of workers of other hosts: the id of a worker of this host has no slash."""
 
 _earlier = jobs.alias("earlier")
 
@@ -30,14 +34,24 @@ def is_sequential(job: Job) -> bool:
 
 def stops_others(job: Job) -> bool:
     """True if a failure of this job ends its command for the later workers."""
-    return is_sequential(job) and job.params.get(KEEP_GOING.name) is not True
+    return is_sequential(job) and job.batch is None and job.params.get(KEEP_GOING.name) is not True
 
 
 def is_next() -> ColumnElement[bool]:
-    """The condition of a row of `jobs_t` whose earlier rows of the same command have all ended."""
+    """The condition of a row of `jobs_t` that may start: its earlier rows of the same command have all ended.
+
+    In a rolling change, its batch must be released, and different hosts are at work at once.
+    """
     same = (_earlier.c[name] == jobs.c[name] for name in ("task_id", "handler", "door"))
     before = and_(*same, _earlier.c.job_id < jobs.c.job_id, _earlier.c.state.not_in(FINAL))
-    return or_(jobs.c.handler.not_in(IN_TURN), jobs.c.door == FLAG, ~exists().where(before))
+    in_turn = or_(jobs.c.handler.not_in(IN_TURN), jobs.c.door == FLAG, ~exists().where(before))
+    change = rolling_changes.c
+    released = exists().where(
+        change.task_id == jobs.c.task_id, change.state == RollingState.RUNNING, change.released >= jobs.c.batch
+    )
+    here = exists().where(before, _earlier.c.batch <= jobs.c.batch, _earlier.c.worker_id.not_like(ELSEWHERE))
+    in_batch = and_(released, or_(jobs.c.worker_id.like(ELSEWHERE), ~here))
+    return or_(and_(jobs.c.batch.is_(None), in_turn), in_batch)
 
 
 def holds_up(one: Job, other: Job) -> bool:

@@ -22,9 +22,6 @@ from supervisor_core.jobs.model import FINAL, Job, JobState, Progress
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.tables import jobs
 
-ELSEWHERE = "%/%"
-"""The pattern of addresses: the id of a worker of this host has no slash."""
-
 ANNOUNCED_FOR = timedelta(minutes=10)
 """Older commands are history: a host that just joined brings all of its own."""
 
@@ -44,7 +41,7 @@ _REPORTED = (
 
 def is_elsewhere() -> ColumnElement[bool]:
     """The condition of a job for a worker of another host."""
-    return jobs.c.worker_id.like(ELSEWHERE)
+    return jobs.c.worker_id.like(turns.ELSEWHERE)
 
 
 def to_send(connection: Connection, limit: int) -> list[Job]:

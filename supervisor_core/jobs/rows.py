@@ -58,6 +58,7 @@ class NewJob:
     approvals: Sequence[Mapping[str, Any]] = ()
     card: Mapping[str, Any] | None = None
     """The address of the command's message; None without one."""
+    batch: int | None = None
 
 
 def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
@@ -83,6 +84,7 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
         "tier": tier_of(new.handler),
         "filed_at": new.filed_at,
         "created_at": now,
+        "batch": new.batch,
     }
     connection.execute(insert(jobs), row)
     if new.card is not None:
@@ -175,11 +177,15 @@ def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
 
 
 def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
-    """The jobs of this worker that wait for their turn, each with the job that must end first."""
+    """The jobs of this worker that wait for their turn, each with the job that must end first. A batch that isn't
+    released yet waits for more than a job, and isn't listed."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
     found = connection.execute(select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)).mappings()
     held = [of_row(row) for row in found]
-    return [(job, next(each for each in of_task(connection, job.task_id) if turns.holds_up(each, job))) for job in held]
+    firsts = [
+        next((each for each in of_task(connection, job.task_id) if turns.holds_up(each, job)), None) for job in held
+    ]
+    return [(job, first) for job, first in zip(held, firsts, strict=True) if first is not None]
 
 
 def ended(
@@ -429,6 +435,7 @@ def of_row(row: RowMapping) -> Job:
         outcome=outcome,
         finished_at=row["finished_at"],
         progress=_progress(row["progress_json"]),
+        batch=row["batch"],
     )
 
 

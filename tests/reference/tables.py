@@ -16,7 +16,7 @@ from supervisor_core.daemon.replication.table_copies import COPIES
 from supervisor_core.fleet.members.membership import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
-from supervisor_core.jobs.model import JobState
+from supervisor_core.jobs.model import JobState, RollingState
 from supervisor_core.storage import envelopes, steps
 from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -35,6 +35,7 @@ VALUES: Mapping[str, Iterable[object]] = {
     "fleet_hosts_t.state": HostState,
     "jobs_t.state": JobState,
     "outbox_t.state": (steps.PENDING, steps.SENT, steps.DROPPED),
+    "rolling_changes_t.state": RollingState,
     "schedules_t.last_state": RunState,
     "schedules_t.state": ScheduleState,
     "supervisors_t.status": SupervisorStatus,

@@ -8,6 +8,7 @@ from datetime import datetime
 from bot.views.blocks import LONGEST, Content, Json, actions, card, code_block, context, fields, join_lines, section
 from bot.views.cards.changes import commit_lines, commit_ref, files_text, size_text, sizes
 from bot.views.cards.headlines import degraded_worker, headline, line_of, look
+from bot.views.cards.many import LOOKS, is_many, overview, rolling_buttons, rolling_headline
 from bot.views.cards.next_steps import CardContext, is_degraded, is_undone, next_steps, undoable
 from bot.views.cards.outcome import (
     changed_code,
@@ -57,19 +58,24 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
     notes = [*watch_lines(about.bakes, now, degraded_worker(jobs, about)), *_notes(jobs, about)]
     said = [section("\n".join(notes[:WORKERS]))] if notes else []
     if one is None:
-        blocks = [section(each) for each in join_lines(_lines(jobs, about), LONGEST)]
-        blocks += [*_failures(jobs), *fields(watch_fact(about.bakes, now)), *said]
+        many = is_many(jobs, about)
+        lines = overview(jobs, about) if many else _lines(jobs, about)
+        blocks = [section(each) for each in join_lines(lines, LONGEST)]
+        blocks += [*([] if many else _failures(jobs)), *fields(watch_fact(about.bakes, now)), *said]
     elif has_ended(jobs):
         blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said]
         if is_degraded(one, about):  # then the reason matters most
             blocks = [*said, *blocks[: -len(said)]]
     else:
         blocks = [section(steps)] if (steps := checklist(one)) else []
-    elements = next_steps(jobs, about)
+    change = about.rolling
+    elements = rolling_buttons(jobs, change, about) if change else next_steps(jobs, about)
     blocks += [actions("next", elements)] if elements else []
-    if (others := len(undoable(jobs, about)) - len(elements)) > 0:
+    if change is None and (others := len(undoable(jobs, about)) - len(elements)) > 0:
         blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
     blocks.append(context(" · ".join(_small_print(jobs, now, about))))
+    if change is not None and change.state in LOOKS:
+        return card(rolling_headline(jobs, change), LOOKS[change.state][1], blocks)
     return card(headline(jobs, now, about), look(jobs, about)[1], blocks)
 
 

@@ -111,7 +111,7 @@ def line_of(job: Job, about: CardContext) -> str:
     elif has_failed(job):
         said = f"failed: {first}" if first else "failed"
     else:
-        said = "nothing to do" if changed_nothing(job) else _short_words(job)
+        said = "nothing to do" if changed_nothing(job) else short_words(job)
     return f"{look([job], about)[0]} {name} {said}"
 
 
@@ -139,7 +139,7 @@ def _words(job: Job) -> tuple[str, str, str]:
     return WORDS.get(job.handler, (f"{name} of {{}}", f"{name} of {{}} done", f"{name} of {{}}"))
 
 
-def _short_words(job: Job) -> str:
+def short_words(job: Job) -> str:
     """Its state where its name stands before it: `rolled back 2 commits`."""
     done = _words(job)[1]
     short = done.removeprefix("{} ") if done.startswith("{} ") else "done"

@@ -28,11 +28,15 @@ from bot.views.text import shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING
+from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING, ROLLING
+from supervisor_core.intake.rolling.rules import RollingChange
 from supervisor_core.jobs.model import Job
 
 UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 STARTING = frozenset({"resume", "restart_watcher"})
+
+OF_SEVERAL = frozenset({STATE_PARAM, KEEP_GOING.name, *(each.name for each in ROLLING)})
+"""Parameters that make no sense for one of the workers alone."""
 
 BUTTONS = 5  # in a row; for more workers the command is typed
 RESTARTS_NAMED = 3
@@ -62,6 +66,7 @@ class CardContext:
     """The commands that need an approval."""
     resumed: Mapping[str, Job] = field(default_factory=dict)
     """The command that resumed each paused worker since, by worker."""
+    rolling: RollingChange | None = None
 
 
 def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
@@ -144,7 +149,7 @@ def _again(job: Job, about: CardContext, *, named: bool) -> Json | None:
 
 def _same(job: Job) -> Command:
     """The command of this job for its worker alone, not bound to a preview."""
-    params = {name: value for name, value in job.params.items() if name not in (KEEP_GOING.name, STATE_PARAM)}
+    params = {name: value for name, value in job.params.items() if name not in OF_SEVERAL}
     return Command.for_worker(job.command, job.worker_id, params, job.label)
 
 

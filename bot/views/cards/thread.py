@@ -8,10 +8,11 @@ from typing import Any
 
 from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.cards.approval import ApprovalDetails, title_of, why_of
-from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES, WORKERS
+from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES
 from bot.views.cards.changes import commit_lines, file_line, sizes
 from bot.views.cards.headlines import line_of
 from bot.views.cards.headlines import title_of as outcome_of
+from bot.views.cards.many import MOST
 from bot.views.cards.next_steps import CardContext
 from bot.views.cards.outcome import error_of, error_parts, has_ended, is_cut, seconds_of, tried, worker_errors
 from bot.views.cards.preview import IN_A_THREAD, previews_as_text
@@ -125,7 +126,7 @@ def _denied_by(approval: Approval, details: ApprovalDetails) -> str:
 
 
 def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
-    if len(jobs) > WORKERS:
+    if len(jobs) > MOST:
         yield from (line_of(job, CardContext()) for job in jobs)
     alone = len(jobs) == 1
     in_full = [job for number, job in enumerate(tried(jobs)) if number >= ERRORS or is_cut(job)]

@@ -50,6 +50,10 @@ def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 
         answer = schedules.monitoring if first == "monitoring" else schedules.scheduling
         return answer(command, config, as_json=as_json)
+    if first == "rolling":
+        from supervisor_core.cli.send import rolling
+
+        return rolling.decide(command, config, as_json=as_json)
     if first in ("alerts", "mute", "unmute"):
         from supervisor_core.cli import alerts
 

@@ -19,6 +19,7 @@ from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.rolling.service import UNDO, RollingChanges
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
@@ -36,6 +37,9 @@ def run(text: str, task_id: str, options: argparse.Namespace) -> int:
         from supervisor_core.cli.send.waiting import show
 
         return show(config, command, as_json=options.json)
+    if command.name == UNDO:
+        with opened_ledger(config) as ledger:
+            command = RollingChanges(ledger).undo_command(str(command.params["task_id"]))
     if CATALOG[command.name].handler is None:
         return _inform(config, command, options)
     if options.if_state is not None:  # an empty one is a mistake, and never no condition

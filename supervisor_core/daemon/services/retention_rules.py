@@ -140,6 +140,11 @@ def _unforwarded_job(scope: RetentionScope) -> ColumnElement[bool]:
     return (jobs.c.changed > scope.forwarded.jobs_changed) & (jobs.c.finished_at >= scope.now - WAITS_AT_MOST)
 
 
+def _rolling_changes(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    changes = tables.rolling_changes.c
+    return (changes.decided_at < before) & ~exists().where(jobs.c.task_id == changes.task_id)
+
+
 def _approvals(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     running = exists().where(jobs.c.task_id == approvals.c.task_id, jobs.c.state.not_in(ENDED))
     old = approvals.c.state.in_(DECIDED) & (approvals.c.finished_at < before) & ~running
@@ -213,6 +218,7 @@ RETENTIONS: tuple[Retention, ...] = (
         "Slack sent it, once it is handled",
     ),
     Retention(jobs, QUARTER, _jobs, "the command ended, unless something still refers to it"),
+    Retention(tables.rolling_changes, QUARTER, _rolling_changes, "the command ended, with its jobs"),
     Retention(approvals, QUARTER, _approvals, "the decision"),
     Retention(tables.votes, QUARTER, _orphans, "the decision, with the approval"),
     Retention(

@@ -23,6 +23,8 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.times import format_span
 from supervisor_core.fleet.signing import CommandMessage, Signer
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.intake.rolling import rows as rolling
+from supervisor_core.intake.rolling.rules import of_one_batch
 from supervisor_core.jobs import remote
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -179,12 +181,16 @@ def _command_of(some: Sequence[Job]) -> Command:
     first = some[0]
     workers = tuple(address_of(job.worker_id).worker_id for job in some)
     target = workers[0] if len(workers) == 1 else " ".join(workers)
-    command = Command(first.command, target, workers, first.params, first.label)
+    command = Command(first.command, target, workers, of_one_batch(first.params), first.label)
     return replace(command, issuer=first.issuer, task_id=first.task_id)
 
 
 def _turn_came_at(connection: Connection, job: Job) -> datetime:
-    """Since when this job could be sent: its filing, or the end of the last one of its command before it."""
+    """Since when this job could be sent: its filing, the release of its batch, or the end of the last job of its
+    command before it."""
+    if job.batch is not None:
+        change = rolling.find(connection, job.task_id)
+        return change.released_at if change else job.filed_at
     ended = select(func.max(jobs_table.c.finished_at)).where(jobs_table.c.task_id == job.task_id)
     last = connection.execute(ended).scalar()
     return max(job.filed_at, last) if last else job.filed_at

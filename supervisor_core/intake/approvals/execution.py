@@ -22,7 +22,14 @@ from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.intake.approvals import rows
-from supervisor_core.intake.approvals.observed_state import Document, Observe, fingerprint, stale, states_of
+from supervisor_core.intake.approvals.observed_state import (
+    Document,
+    Observe,
+    fingerprint,
+    stale,
+    states_of,
+    with_batches,
+)
 from supervisor_core.intake.approvals.rights import SHELL, Rights, right_to_give
 from supervisor_core.intake.approvals.rules import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, tally
 from supervisor_core.intake.filing import file_jobs
@@ -141,7 +148,7 @@ class ApprovalExecution:
 
     def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
         """Move to executing and file the jobs in one transaction, unless somebody else was first."""
-        command = _bound_to(approval.command, seen)
+        command = with_batches(_bound_to(approval.command, seen), seen)
 
         def work(connection: Connection) -> bool:
             current = rows.find(connection, approval.approval_id, lock=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.code.change_plan import STATE_PARAM, count, list_names, short, state_hash
@@ -11,6 +12,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.text import canonical_json, capitalize, one_line, sentence
+from supervisor_core.intake.rolling.rules import by_checkout, plan_batches, rolling_terms
 
 if TYPE_CHECKING:
     from supervisor_core.workers.context import HostContext
@@ -29,14 +31,24 @@ def states_of(workers: Sequence[str], previews: Sequence[Document]) -> dict[str,
 
 def fingerprint(command: Command, previews: Sequence[Document]) -> str:
     """A hash that changes with the command and with everything that its previews showed."""
-    facts = {
+    facts: dict[str, Any] = {
         "command": command.name,
         "params": {name: value for name, value in command.params.items() if name != STATE_PARAM},
         "workers": list(command.workers),
         "label": command.label,
         "states": states_of(command.workers, previews),
     }
+    if batches := with_batches(command, previews).batches:
+        facts["batches"] = batches
     return hashlib.sha256(canonical_json(facts).encode()).hexdigest()
+
+
+def with_batches(command: Command, previews: Sequence[Document]) -> Command:
+    """A rolling change with its batches; any other command as it is."""
+    terms = rolling_terms(command.params)
+    if terms is None:
+        return command
+    return replace(command, batches=plan_batches(command.workers, terms, by_checkout(previews)))
 
 
 def objections(previews: Sequence[Document]) -> list[str]:

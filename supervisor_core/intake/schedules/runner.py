@@ -43,6 +43,7 @@ from supervisor_core.intake.schedules.rules import (
     is_patience_over,
 )
 from supervisor_core.intake.schedules.service import unfinished
+from supervisor_core.intake.submission import with_batches
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.storage.store import Ledger
@@ -217,7 +218,7 @@ class SchedulesChore:
         def work(connection: Connection) -> bool:
             if not _next_run(connection, schedule, taken, now):
                 return False
-            file_jobs(connection, schedule.supervisor_id, command, DOOR, now, place)
+            file_jobs(connection, schedule.supervisor_id, with_batches(command, config), DOOR, now, place)
             return True
 
         crashpoints.reach("schedules_t.filed:before")

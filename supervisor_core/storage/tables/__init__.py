@@ -5,7 +5,7 @@ Migrations create them; a test compares the two.
 
 from supervisor_core.storage.tables.alert_tables import alerts, conditions, flips, suppressions
 from supervisor_core.storage.tables.audit_tables import audit_anchors, audit_log, audit_workers
-from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, schedules, votes
+from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, rolling_changes, schedules, votes
 from supervisor_core.storage.tables.definition import (
     REASON,
     STATUS_SUMMARY,
@@ -43,6 +43,7 @@ __all__ = [
     "jobs",
     "metadata",
     "outbox",
+    "rolling_changes",
     "schedules",
     "sightings",
     "supervisors",

@@ -50,6 +50,7 @@ jobs = table(
     optional("error", LongText, "Why it failed and what to do."),
     optional("details_json", LongText, "The details of the [result](files.md#results)."),
     optional("progress_json", LongText, "The steps so far: a list of `{at, words}`, the oldest first."),
+    optional("batch", Integer, "The batch of a rolling change, from 1; NULL for any other command."),
     # Set by the table itself, so that no writer can forget it. In the order of the commits.
     Column(
         "changed",
@@ -64,6 +65,28 @@ jobs = table(
 )
 Index("ix_jobs_t_waiting", jobs.c.state, jobs.c.worker_id, jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
 Index(None, jobs.c.handler, jobs.c.finished_at)
+
+rolling_changes = table(
+    "rolling_changes_t",
+    "Rolling changes: commands that run in batches. A job with a batch waits until this row releases it.",
+    key("task_id", String(COMMAND_ID), "The command id."),
+    supervisor_id(),
+    required("target", LongText, "The target as it was typed."),
+    required("state", String(STATE), "The progress. Each change is a compare-and-set with an audit row."),
+    required("batches", Integer, "The number of batches."),
+    required("released", Integer, "The newest batch whose jobs may start."),
+    required("released_at", UtcDateTime, "Since when they may start."),
+    required("healthy_seconds", Integer, "For how long a batch must be healthy before the next one."),
+    required("max_failures", Integer, "The failed workers that it may have before it halts."),
+    required("failures_json", LongText, "The failed workers of the decided batches, each with the reason."),
+    required("accepted", Integer, "The failures that somebody accepted by continuing."),
+    required("requested_at", UtcDateTime, "When it began."),
+    required("decided_at", UtcDateTime, "When the row last changed."),
+    required("decided_by", String(PERSON_ID), "Who changed it last; `supervisor` for a batch."),
+    required("decided_name", String(PERSON_NAME), "The name of that person."),
+    optional("reason", LongText, "Why it halted."),
+    Index(None, "state"),
+)
 
 approvals = table(
     "approvals_t",

@@ -17,7 +17,16 @@ from supervisor_core.commands.catalog import (
     find,
     nearest_command,
 )
-from supervisor_core.commands.definitions import KEEP_GOING, CommandDefinition, Right, Risk, Spread, TargetRule, Tier
+from supervisor_core.commands.definitions import (
+    KEEP_GOING,
+    ROLLING,
+    CommandDefinition,
+    Right,
+    Risk,
+    Spread,
+    TargetRule,
+    Tier,
+)
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.parameters import ParameterError, ParameterKind
 from supervisor_core.commands.targets import GrammarContext
@@ -37,7 +46,7 @@ def test_every_command_of_the_design_is_there() -> None:
         "overview", "help", "status", "why", "logs", "history", "audit", "approvals", "alerts", "teams",
         "diagnostics", "verify-db", "pause", "resume", "restart", "mute", "unmute", "monitoring pause",
         "monitoring resume", "schedule add", "schedule list", "schedule remove", "update", "update-deps",
-        "rollback", "undo",
+        "rollback", "undo", "rolling status", "rolling pause", "rolling continue", "rolling abort", "rolling undo",
     }  # fmt: skip
 
 
@@ -96,7 +105,11 @@ def test_an_execution_is_recorded_as_its_handler_in_capitals(definition: Command
 
 def test_the_desk_records_its_own_by_their_own_names() -> None:
     actions = {definition.audit_action for definition in EVERY if not definition.handler}
-    assert actions == {"", "MUTED", "UNMUTED", "SCHEDULE_ADDED", "SCHEDULE_REMOVED"}
+    schedules, rolling = (
+        {"SCHEDULE_ADDED", "SCHEDULE_REMOVED"},
+        {"ROLLING_PAUSED", "ROLLING_CONTINUED", "ROLLING_ABORTED"},
+    )
+    assert actions == {"", "MUTED", "UNMUTED"} | schedules | rolling
 
 
 def test_code_goes_first_then_the_worker_and_then_reports() -> None:
@@ -223,7 +236,7 @@ def test_every_definition_says_what_people_need(definition: CommandDefinition) -
     assert all(parameter.help for parameter in definition.parameters)
     assert len({parameter.name for parameter in definition.parameters}) == len(definition.parameters)
     defaults = {each.name: each.default for each in definition.parameters if each.default is not None}
-    required = {"name": "n", "cron": "* * * * *", "command": "status"}
+    required = {"name": "n", "cron": "* * * * *", "command": "status", "task_id": "t1"}
     given = {each.name: required[each.name] for each in definition.parameters if each.required}
     checked = check_params(definition, {**given, **defaults})
     assert dict(checked) == dict(check_params(definition, given)), "a default is a valid value"
@@ -298,7 +311,15 @@ def test_an_error_says_what_was_expected() -> None:
         check_params(_of("rollback"), {"n": 1})
 
 
-def test_options_are_the_flags_among_the_parameters() -> None:
-    assert [parameter.name for parameter in _of("update").options] == ["reset", "keep_going"]
+def test_options_are_the_flags_among_the_parameters_and_those_for_batches() -> None:
+    options = ["reset", "keep_going", "batch", "healthy", "max_failures"]
+    assert [parameter.name for parameter in _of("update").options] == options
     assert [parameter.name for parameter in _of("status").options] == []
-    assert all(parameter.kind is ParameterKind.FLAG for definition in EVERY for parameter in definition.options)
+    flags = [each for definition in EVERY for each in definition.options if each not in ROLLING]
+    assert all(parameter.kind is ParameterKind.FLAG for parameter in flags)
+
+
+def test_a_change_in_batches_has_its_own_limit_of_failures() -> None:
+    assert dict(check_params(_of("restart"), {"batch": "10%", "healthy": 0})) == {"batch": "10%", "healthy": 0}
+    with pytest.raises(ParameterError, match="Use --max-failures instead of --keep-going"):
+        check_params(_of("restart"), {"batch": "10%", "keep_going": True})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from supervisor_core.commands.addresses import hosts_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, check_params
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import CommandDefinition, TargetRule
+from supervisor_core.commands.definitions import KEEP_GOING, ROLLING, CommandDefinition, TargetRule
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.parameters import Parameter, ParameterKind
@@ -71,7 +71,9 @@ def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
         ParameterKind.NUMBER: st.integers(parameter.low, parameter.high),
         ParameterKind.FLAG: st.booleans(),
         ParameterKind.CHOICE: st.sampled_from(parameter.choices or ("",)),
-        ParameterKind.DURATION: st.integers(1, 30 * 24 * 60).map(lambda minutes: minutes * 60),
+        ParameterKind.DURATION: st.integers(parameter.low // 60, parameter.high // 60).map(
+            lambda minutes: minutes * 60
+        ),
         ParameterKind.SINCE: st.sampled_from(["2026-01-31", "2026-01-31T10:00:00Z"])
         | st.integers(1, 10**6).map(lambda minutes: format_duration(minutes * 60)),
         ParameterKind.TASK_ID: st.from_regex(r"task_[A-Za-z0-9_-]{1,20}", fullmatch=True),
@@ -83,6 +85,7 @@ def _values(parameter: Parameter) -> st.SearchStrategy[Any]:
         ),
         ParameterKind.TOPIC: st.sampled_from([*CATALOG, *FAMILIES]),
         ParameterKind.TEXT: FREE,
+        ParameterKind.SHARE: st.from_regex(r"[1-9][0-9]?%?", fullmatch=True),
     }
     values = strategies[parameter.kind]
     return values if parameter.required else values | st.none()
@@ -108,6 +111,8 @@ def commands(draw: st.DrawFn, context: GrammarContext = FULL, targets: tuple[str
         target = ""
     parameters = (*definition.parameters, *definition.spread_options)
     given_params = {parameter.name: draw(_values(parameter)) for parameter in parameters}
+    if any(given_params.get(each.name) is not None for each in ROLLING):
+        given_params.pop(KEEP_GOING.name, None)
     label = draw(LABELS) if definition.takes_label else None
     return Command(
         definition.name,

@@ -64,6 +64,7 @@ _table(
     sa.Column("error", LongText),
     sa.Column("details_json", LongText),
     sa.Column("progress_json", LongText),
+    sa.Column("batch", sa.Integer),
     sa.Column("changed", RowId, nullable=False),
     sa.UniqueConstraint("task_id", "worker_id"),
     sa.Index(None, "changed"),
@@ -183,6 +184,27 @@ _table(
     sa.UniqueConstraint("supervisor_id", "active_agent_id"),
     sa.Index(None, "team_id"),
 )
+_table(
+    "rolling_changes_t",
+    sa.Column("task_id", sa.String(128), primary_key=True),
+    sa.Column("supervisor_id", sa.String(64), nullable=False),
+    sa.Column("target", LongText, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("batches", sa.Integer, nullable=False),
+    sa.Column("released", sa.Integer, nullable=False),
+    sa.Column("released_at", UtcDateTime, nullable=False),
+    sa.Column("healthy_seconds", sa.Integer, nullable=False),
+    sa.Column("max_failures", sa.Integer, nullable=False),
+    sa.Column("failures_json", LongText, nullable=False),
+    sa.Column("accepted", sa.Integer, nullable=False),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("decided_at", UtcDateTime, nullable=False),
+    sa.Column("decided_by", sa.String(128), nullable=False),
+    sa.Column("decided_name", sa.String(255), nullable=False),
+    sa.Column("reason", LongText),
+    sa.Index(None, "state"),
+)
+
 _table(
     "approvals_t",
     sa.Column("approval_id", sa.String(32), primary_key=True),

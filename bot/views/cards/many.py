@@ -1,0 +1,197 @@
+"""The parts of a card of a command for many workers: a bar, the workers by state, equal results together. Pure.
+
+A card for ten workers is as long as one for a thousand: what a phone shows. The thread has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from bot.views.blocks import Color, Json
+from bot.views.buttons import command_button
+from bot.views.cards.changes import commit_ref
+from bot.views.cards.headlines import short_words
+from bot.views.cards.next_steps import CardContext, is_undone, may_be_undone
+from bot.views.cards.outcome import (
+    changed_code,
+    changed_nothing,
+    details_of,
+    error_of,
+    error_parts,
+    has_ended,
+    has_failed,
+)
+from bot.views.text import inert, shorten
+from supervisor_core.commands.command import Command
+from supervisor_core.intake.rolling.rules import RollingChange
+from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
+
+MOST = 8
+"""Workers that have a line each; more are counted by state."""
+
+NAMED = 3  # workers of a state or of a result
+BAR = 20  # characters
+GROUPS = 4
+"""Different results that are shown."""
+
+LINE = 200  # characters of an error
+
+DONE, FAILED, AT_WORK, WAITING, NOT_STARTED = "done", "failed", "at work", "waiting", "not started"
+_SIGNS = {
+    FAILED: ":x:",
+    AT_WORK: ":hourglass_flowing_sand:",
+    WAITING: ":white_medium_square:",
+    NOT_STARTED: ":fast_forward:",
+    DONE: ":white_check_mark:",
+}
+
+LOOKS = {
+    RollingState.RUNNING: (":hourglass_flowing_sand:", Color.ACTIVE),
+    RollingState.PAUSED: (":double_vertical_bar:", Color.QUIET),
+    RollingState.HALTED: (":warning:", Color.WARNING),
+    RollingState.ABORTED: (":fast_forward:", Color.QUIET),
+}
+"""The sign and color of a rolling change. A finished one looks like any other command."""
+
+
+def is_many(jobs: Sequence[Job], about: CardContext) -> bool:
+    """True for a command whose workers are counted rather than listed."""
+    return len(jobs) > MOST or about.rolling is not None
+
+
+def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
+    """The title of a rolling change that isn't finished, and the facts for a lock screen."""
+    sign, _ = LOOKS[change.state]
+    name = inert(f"{jobs[0].command.capitalize()} of {change.target}", LINE)
+    word = "" if change.state is RollingState.RUNNING else f" {change.state}"
+    parts = by_state(jobs)
+    done, failed = len(parts[DONE]), len(parts[FAILED])
+    lost = f", {failed:,} failed" if failed else ""
+    return f"{sign} *{name}{word}*: {done:,} of {len(jobs):,} done{lost}, batch {change.released} of {change.batches}"
+
+
+def overview(jobs: Sequence[Job], about: CardContext) -> list[str]:
+    """The lines of the card: a bar while it goes on, the workers by state, and equal results together."""
+    parts = by_state(jobs)
+    change = about.rolling
+    lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
+    lines += [_state_line(state, some) for state, some in parts.items() if some and state != DONE]
+    if parts[DONE]:
+        lines.append(_state_line(DONE, parts[DONE]))
+        lines += _results(parts[DONE])
+    if change is not None and change.state is RollingState.HALTED:
+        lines += [f"• {inert(name, LINE)}: {inert(why, LINE)}" for name, why in list(change.failures.items())[:GROUPS]]
+    else:
+        lines += [f"• {_some(some)}: {why}" for why, some in _alike(parts[FAILED], _error)[:GROUPS]]
+    if len(jobs) > MOST and has_ended(jobs):
+        lines.append("Each worker is listed in the thread.")
+    return lines
+
+
+def by_state(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    """The jobs by their state, the failed ones first."""
+    found: dict[str, list[Job]] = {state: [] for state in _SIGNS}
+    for job in jobs:
+        found[_state(job)].append(job)
+    return found
+
+
+def rolling_buttons(jobs: Sequence[Job], change: RollingChange, about: CardContext) -> list[Json]:
+    """The decisions that people have about a rolling change, the likely one first."""
+    state = change.state
+    names = {
+        RollingState.RUNNING: ["pause", "abort"],
+        RollingState.PAUSED: ["continue", "abort"],
+        RollingState.HALTED: ["continue", "abort"],
+    }.get(state, [])
+    buttons = [_button(name, change, primary=name == "continue" and state is RollingState.PAUSED) for name in names]
+    changed = [job for job in jobs if may_be_undone(job) and not is_undone(job, about)]
+    if not changed or state in (RollingState.RUNNING, RollingState.PAUSED):
+        return buttons
+    tries = sum(about.undone[job.worker_id].tries for job in jobs if job.worker_id in about.undone)
+    workers = shorten([job.worker_id for job in changed], NAMED)
+    undo = command_button(
+        Command("rolling undo", params={"task_id": change.task_id}),
+        f"{change.task_id}.rolling{tries}",
+        "Roll back",
+        about=f"Roll back {workers}",
+        effect=f"Restores the previous code of {len(changed):,} of {len(jobs):,} workers and restarts them.",
+        style="primary" if state is RollingState.HALTED else "",
+        asks="undo" in about.asks,
+    )
+    return [undo, *buttons]
+
+
+def _button(name: str, change: RollingChange, *, primary: bool) -> Json:
+    command = Command(f"rolling {name}", params={"task_id": change.task_id})
+    at = f"{change.released}.{change.last.at.timestamp():.0f}"
+    text = name.capitalize()
+    whose = f"{text} the change of {change.target}"
+    return command_button(command, f"{change.task_id}.{at}", text, about=whose, style="primary" if primary else "")
+
+
+def _state(job: Job) -> str:
+    if job.state not in FINAL:
+        return AT_WORK if job.state in (JobState.STARTED, JobState.CLAIMED) else WAITING
+    if not_begun(job):
+        return NOT_STARTED
+    return FAILED if has_failed(job) else DONE
+
+
+def _goes_on(parts: dict[str, list[Job]], change: RollingChange | None) -> bool:
+    open_ = change is not None and change.state in (RollingState.RUNNING, RollingState.PAUSED, RollingState.HALTED)
+    return open_ or bool(parts[AT_WORK] or parts[WAITING])
+
+
+def _bar(ended: int, total: int, change: RollingChange | None) -> str:
+    full = ended * BAR // total
+    left = change.batches - change.released if change else 0
+    more = f" · {left} {'batch' if left == 1 else 'batches'} to go" if change else ""
+    return f"`{'█' * full}{'░' * (BAR - full)}` {ended:,} of {total:,}{more}"
+
+
+def _state_line(state: str, some: Sequence[Job]) -> str:
+    hosts = {job.worker_id.partition("/")[0] for job in some if "/" in job.worker_id}
+    where = f" on {len(hosts):,} hosts" if len(hosts) > 1 else ""
+    return f"{_SIGNS[state]} *{len(some):,} {state}*{where}: {_some(some)}"
+
+
+def _some(jobs: Sequence[Job]) -> str:
+    return shorten([inert(job.worker_id, LINE) for job in jobs], NAMED)
+
+
+def _results(done: Sequence[Job]) -> Iterator[str]:
+    """`47 the same: …, 3 different:` and each of the different ones."""
+    groups = _alike(done, _result)
+    if len(groups) == 1 and len(done) > 1:
+        yield f"• all the same: {groups[0][0]}"
+    elif len(groups) > 1:
+        said, same = groups[0]
+        yield f"• {len(same):,} the same: {said}"
+        yield f"• {len(done) - len(same):,} different:"
+        yield from (f"    ◦ {_some(some)}: {other}" for other, some in groups[1:GROUPS])
+        if len(groups) > GROUPS:
+            yield f"    ◦ … and {len(groups) - GROUPS:,} more, in the thread"
+
+
+def _alike(jobs: Iterable[Job], key: Callable[[Job], str]) -> list[tuple[str, list[Job]]]:
+    """The jobs with equal results together, the most frequent result first."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(key(job), []).append(job)
+    return sorted(found.items(), key=lambda each: -len(each[1]))
+
+
+def _result(job: Job) -> str:
+    if changed_nothing(job):
+        return "nothing to do"
+    if not changed_code(job):
+        return short_words(job)
+    details = details_of(job)
+    page = details.get("commit_page")
+    return f"{short_words(job)}, {commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}"
+
+
+def _error(job: Job) -> str:
+    parts = error_parts(error_of(job))
+    return inert(parts.first or parts.rest or "failed", LINE)

@@ -1,0 +1,206 @@
+"""Rolling changes at work: the scheduler's chore releases one batch after the other, and people pause, continue, abort.
+
+The ledger holds all that counts: a crash at any point loses no decision, and none is taken twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from sqlalchemy import Connection
+
+from supervisor_core.code.watch.rules import change_of
+from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.common.errors import CommandText, RefusedError, UsageError
+from supervisor_core.common.log_events import LogEvent
+from supervisor_core.host.logging.log import command_context
+from supervisor_core.intake.rolling import rows
+from supervisor_core.intake.rolling.rules import (
+    MOVES,
+    OPEN,
+    BatchDecision,
+    BatchVerdict,
+    RollingChange,
+    RollingMove,
+    decide,
+)
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
+from supervisor_core.storage.store import Ledger
+
+PREFIX = "rolling "
+UNDO = "rolling undo"
+
+LISTED = 20  # failed workers in a text
+
+
+class Part(StrEnum):
+    """The progress of one worker."""
+
+    DONE = "done"
+    FAILED = "failed"
+    WATCHED = "watched"
+    """Its job is done, and its batch must be healthy for a while."""
+    AT_WORK = "at work"
+    WAITING = "waiting"
+    NOT_STARTED = "not started"
+
+
+log = logging.getLogger(__name__)
+
+
+class NoSuchChange(UsageError):
+    """There's no such rolling change."""
+
+
+class MoveRefused(RefusedError):
+    """The rolling change isn't in a state for this."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollingStatus:
+    """A rolling change with its jobs."""
+
+    change: RollingChange
+    jobs: tuple[Job, ...]
+
+    def parts(self) -> dict[Part, tuple[str, ...]]:
+        """The workers by their progress; parts without a worker are left out."""
+        found: dict[Part, list[str]] = {part: [] for part in Part}
+        for job in self.jobs:
+            found[_part(job, self.change)].append(job.worker_id)
+        return {part: tuple(workers) for part, workers in found.items() if workers}
+
+    def lines(self) -> list[str]:
+        """The progress in words."""
+        change = self.change
+        counts = [f"{len(workers):,} {part}" for part, workers in self.parts().items()]
+        lines = [f"{change.state.capitalize()}: batch {change.released} of {change.batches}. {', '.join(counts)}."]
+        return lines + [f"- {worker_id}: {why}" for worker_id, why in list(change.failures.items())[:LISTED]]
+
+
+class RollingChanges:
+    """The rolling changes of one host, or of a hub's fleet. Thread-safe, and safe for several processes. It blocks."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def status(self, task_id: str) -> RollingStatus:
+        """The rolling change with this command id, and its jobs; `NoSuchChange`."""
+
+        def look(connection: Connection) -> RollingStatus | None:
+            found = rows.find(connection, task_id)
+            return RollingStatus(found, tuple(jobs.of_task(connection, task_id))) if found else None
+
+        status = self._ledger.read(look)
+        if status is None:
+            raise NoSuchChange(
+                f"There's no rolling change {task_id[:128]!a}.",
+                remedy="A command becomes one with --batch, and its message ends with the command id.",
+            )
+        return status
+
+    def move(
+        self, task_id: str, move: RollingMove, by: Issuer, door: str, now: datetime | None = None
+    ) -> RollingChange:
+        """Pause, continue or abort a rolling change; durable when this returns. `MoveRefused` if its state forbids it.
+        Repeated, it changes nothing."""
+        moment = now or datetime.now(UTC)
+        origins, to = MOVES[move]
+        while True:
+            change = self.status(task_id).change
+            if change.state is to:
+                return change
+            if change.state not in origins:
+                raise MoveRefused(f"The rolling change is already {change.state}. Nothing was changed.")
+            if self._ledger.step(rows.moved(change, move, by, door, moment), moment):
+                who = by.name or by.id
+                with command_context(task_id, None):
+                    about = LogEvent.ROLLING_DECIDED.extra(state=str(to), requested_by=who)
+                    log.info("rolling change %s is %s, by %s", task_id, to, who, extra=about)
+                return self.status(task_id).change
+
+    def undo_command(self, task_id: str) -> Command:
+        """The command that undoes a rolling change on the workers that it has changed; `MoveRefused` without any."""
+        status = self.status(task_id)
+        if any(job.state in (JobState.CLAIMED, JobState.STARTED) for job in status.jobs):
+            raise MoveRefused(
+                "The rolling change is still at work on a worker.", remedy="Try again once that has ended."
+            )
+        if status.change.state in (RollingState.RUNNING, RollingState.PAUSED):
+            raise MoveRefused(
+                f"The rolling change is still {status.change.state}.",
+                remedy=("Abort it first: ", CommandText(f"rolling abort {task_id}")),
+            )
+        undone = self._ledger.read(lambda connection: jobs.undoing(connection, task_id, len(status.jobs) * 2))
+        gone = {job.worker_id for job in undone if job.state not in FINAL or (job.outcome and job.outcome.success)}
+        left = tuple(job.worker_id for job in status.jobs if is_changed(job) and job.worker_id not in gone)
+        if not left:
+            raise MoveRefused("There's nothing to undo: no worker runs with the change.")
+        return Command("undo", ",".join(left), left, {"task_id": task_id})
+
+
+def _part(job: Job, change: RollingChange) -> Part:
+    if job.state not in FINAL:
+        return Part.WAITING if job.state is JobState.QUEUED else Part.AT_WORK
+    if not_begun(job):
+        return Part.NOT_STARTED
+    if job.worker_id in change.failures or job.outcome is None or not job.outcome.success:
+        return Part.FAILED
+    watched = change.state in OPEN and job.batch == change.released
+    return Part.WATCHED if watched else Part.DONE
+
+
+def is_changed(job: Job) -> bool:
+    """True if this job changed the code of its worker."""
+    return job.handler in CODE_HANDLERS and not not_begun(job) and change_of(job) is not None
+
+
+class RollingChore:
+    """A chore of the scheduler: decides about the current batch of each running change. The next time to look is kept
+    in memory alone; after a restart the first round looks at all."""
+
+    name = "rolling"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._due_at: datetime | None = None
+
+    def due_at(self) -> datetime | None:
+        """When a worker may have been healthy for long enough."""
+        return self._due_at
+
+    def work(self, now: datetime) -> bool:
+        """Decide about all running changes; True if a batch was released, so that its jobs start."""
+        released, due = False, list[datetime]()
+        for change in self._ledger.read(rows.running):
+            decision = self._decide(change, now)
+            if decision.verdict is BatchVerdict.WAIT:
+                due += [decision.due_at] if decision.due_at else []
+            released |= decision.verdict is BatchVerdict.RELEASE
+        self._due_at = min(due, default=None)
+        return released
+
+    def _decide(self, change: RollingChange, now: datetime) -> BatchDecision:
+        decision = decide(change, self._ledger.read(lambda connection: rows.current_batch(connection, change)), now)
+        step = rows.decided(change, decision, now)
+        if step is not None and self._ledger.step(step, now):
+            _log(change, decision)
+        return decision
+
+
+def _log(change: RollingChange, decision: BatchDecision) -> None:
+    with command_context(change.task_id, None):
+        if decision.verdict is BatchVerdict.RELEASE:
+            batch = change.released + 1
+            about = LogEvent.ROLLING_RELEASED.extra(batch=batch)
+            log.info("batch %d of %d of %s may start", batch, change.batches, change.task_id, extra=about)
+        elif decision.verdict is BatchVerdict.HALT:
+            about = LogEvent.ROLLING_HALTED.extra(reason=decision.reason)
+            log.warning("rolling change %s halted: %s", change.task_id, decision.reason, extra=about)
+        else:
+            log.info("rolling change %s is done", change.task_id, extra=LogEvent.ROLLING_DONE.extra())
