@@ -148,7 +148,8 @@ class AlertMonitor:
             gone = Reading(Condition.PAUSED, "no longer in the configuration", now)
             with self._lock:
                 for target, current in found.items():
-                    if target.kind == WORKER and target.id not in workers and not current.condition.fine:
+                    known_here = target.id in workers or "/" in target.id  # a host reports its own workers again
+                    if target.kind == WORKER and not known_here and not current.condition.fine:
                         self._observed.setdefault(target, TargetReading(target, gone))
         return self._known
 

@@ -34,8 +34,11 @@ from bot.views.text import ago, escape, first_lines, fit, inert, mention, phrase
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
+from supervisor_core.common.times import format_span
 from supervisor_core.config.slack_settings import DIRECT
+from supervisor_core.intake.approvals.observed_state import with_batches
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
+from supervisor_core.intake.rolling.rules import rolling_terms
 
 if TYPE_CHECKING:
     from bot.requests.request import Request
@@ -160,6 +163,7 @@ def _facts(details: ApprovalDetails) -> dict[str, str]:
     facts["Note"] = inert(command.note, REASON)
     if approval.state in OPEN:
         facts |= preview_facts(approval.previews)
+        facts["Batches"] = batches_text(with_batches(command, approval.previews))
     else:
         facts["Change"] = escape(summary(approval.previews))
     if approval.state is ApprovalState.PENDING:
@@ -168,6 +172,18 @@ def _facts(details: ApprovalDetails) -> dict[str, str]:
         facts["Votes"] = ": ".join(filter(None, [count_of(approval, details.votes), who]))
         facts["Expires"] = ago(approval.expires_at)
     return facts
+
+
+def batches_text(command: Command) -> str:
+    """The batches of a rolling change: `1 worker, then 5 at a time: 11 batches`; empty for any other command."""
+    terms, batches = rolling_terms(command.params), command.batches
+    if terms is None or not batches:
+        return ""
+    first, most = len(batches[0]), max(map(len, batches))
+    then = f", then up to {most:,} at a time: {len(batches):,} batches" if len(batches) > 1 else ""
+    wait = format_span(terms.healthy.total_seconds())
+    limits = f"each healthy for {wait}, halts after {count(terms.max_failures + 1, 'failure')}"
+    return f"{count(first, 'worker')}{then}, {limits}"
 
 
 def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.views.blocks import LONGEST, Content, Json, actions, card, code_block, context, fields, join_lines, section
 from bot.views.cards.changes import commit_lines, commit_ref, files_text, size_text, sizes
 from bot.views.cards.headlines import degraded_worker, headline, line_of, look
-from bot.views.cards.many import LOOKS, is_many, overview, rolling_buttons, rolling_headline
+from bot.views.cards.many import LOOKS, NAMED, is_many, overview, rolling_buttons, rolling_headline
 from bot.views.cards.next_steps import CardContext, is_degraded, is_undone, next_steps, undoable
 from bot.views.cards.outcome import (
     changed_code,
@@ -162,7 +162,10 @@ def _changes(job: Job, about: CardContext) -> list[Json]:
 def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
     """What else there is to know about a success."""
     notes = []
-    if len(jobs) > 1:
+    if is_many(jobs, about):
+        undone = [job.worker_id for job in jobs if is_undone(job, about)]
+        notes = [f":leftwards_arrow_with_hook: {len(undone):,} undone: {shorten(undone, NAMED)}"] if undone else []
+    elif len(jobs) > 1:
         notes = [
             f":leftwards_arrow_with_hook: {inert(name, LINE)} undone by {mention(undone.by.issuer)}"
             for name, undone in about.undone.items()

@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
-from supervisor_core.commands.addresses import Address, by_host, is_address
+from supervisor_core.commands.addresses import Address, address_of, by_host, is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import SupervisorError, UsageError
@@ -138,10 +138,12 @@ class Fleet:
         return None
 
     def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
-        """This host's configuration with the workers of all hosts, and their teams."""
+        """This host's configuration with the workers of all hosts, the hosts by name, and their teams."""
         workers = dict(own.workers)
         teams = dict(own.teams)
-        for address, said in self._hosts.announced().items():
+        announced = self._hosts.announced()
+        for address in sorted(announced, key=lambda each: address_of(each).host):
+            said = announced[address]
             team = str(said.get("team") or "")
             workers[address] = _settings(address, team, said)
             if team and team not in teams:

@@ -54,9 +54,7 @@ def test_killed_at_a_decision_it_takes_each_one_once_and_ends(home: Home, point:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("point", "aborted"), [("before", False), ("after", True)])
-def test_a_shell_killed_while_it_aborts_has_aborted_all_of_it_or_nothing(
-    home: Home, point: str, aborted: bool
-) -> None:
+def test_a_shell_killed_while_it_aborts_has_aborted_all_of_it_or_nothing(home: Home, point: str, aborted: bool) -> None:
     home.start_daemon()
     task_id = home.json("send", "restart all --batch 1 --healthy 1d")["task_id"]
     wait_until(lambda: len(home.audit(task_id)) == 2, 20, "the first worker is restarted")

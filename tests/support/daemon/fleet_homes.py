@@ -19,7 +19,7 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import free_port
-from tests.support.homes import Home, a_home, demo_command
+from tests.support.homes import SUPERVISOR, Daemon, Home, a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, started
 from tests.support.waiting import wait_until
 
@@ -36,12 +36,13 @@ class FleetHomes:
     server: NatsServer
     url: str
 
-    async def start(self, slack: Playground) -> None:
-        """Start everybody, and wait until the hub knows all workers."""
+    async def start(self, slack: Playground, program: Sequence[str] = SUPERVISOR) -> Daemon:
+        """Start everybody, the hub with this program, and wait until the hub knows all workers; the hub."""
         for host in self.hosts.values():
             await asyncio.to_thread(host.start_daemon)
-        await started(self.hub, slack)
+        hub = await started(self.hub, slack, program)
         await asyncio.to_thread(self.wait_known)
+        return hub
 
     def wait_known(self) -> None:
         """Wait until the hub has the status of all workers, and they run."""
@@ -66,9 +67,14 @@ def take_in(state_dir: Path, keys: Mapping[str, KeyPair]) -> None:
 
 @contextmanager
 def a_fleet(
-    folder: Path, hosts: Sequence[str] = ("web-1", "web-2"), workers: Mapping[str, Any] | None = None, **slack: Any
+    folder: Path,
+    hosts: Sequence[str] = ("web-1", "web-2"),
+    workers: Mapping[str, Any] | None = None,
+    workers_of: Mapping[str, Mapping[str, Any]] | None = None,
+    **slack: Any,
 ) -> Iterator[FleetHomes]:
-    """A hub without workers of its own, and hosts with one worker each, called `fetcher`."""
+    """A hub without workers of its own, and hosts with one worker each, called `fetcher`; or with these workers, the
+    same on each host or by host."""
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
     plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
@@ -97,7 +103,7 @@ def a_fleet(
             name: ending.enter_context(
                 a_home(
                     folder / name,
-                    workers or {"fetcher": WORKER},
+                    (workers_of or {}).get(name) or workers or {"fetcher": WORKER},
                     supervisor={"id": name, "state_dir": "var"},
                     slack={"enabled": False},
                     fleet={"role": "host", "hub_key": hub_key.public_key, **fleet},
