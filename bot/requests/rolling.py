@@ -9,7 +9,7 @@ from bot.outbound.messages import answer, failure, whisper
 from bot.pools import quick
 from bot.requests.commands import Query, QueryHandler
 from bot.views.blocks import Content, text_message
-from bot.views.text import inert
+from bot.views.text import inert, shorten
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.rolling.rules import RollingMove
 from supervisor_core.intake.rolling.service import PREFIX, RollingChanges, RollingStatus
@@ -17,6 +17,7 @@ from supervisor_core.intake.rolling.service import PREFIX, RollingChanges, Rolli
 DOOR = "slack"
 
 LINE = 300  # characters
+NAMED = 5  # workers
 
 
 class RollingCommands:
@@ -53,4 +54,10 @@ class RollingCommands:
 
 
 def _told(status: RollingStatus) -> Content:
-    return text_message("\n".join(inert(line, LINE) for line in status.lines()))
+    """The progress, with the first workers of each part."""
+    first, *failures = (inert(line, LINE) for line in status.lines())
+    parts = [
+        f"• {part}: {shorten([inert(worker, LINE) for worker in workers], NAMED)}"
+        for part, workers in status.parts().items()
+    ]
+    return text_message("\n".join([first, *parts, *failures]))

@@ -21,7 +21,7 @@ from bot.views.cards.changes import (
 )
 from bot.views.text import fit, in_span, inert, shorten
 from supervisor_core.code.change_plan import count
-from supervisor_core.common.text import capitalize, sentence
+from supervisor_core.common.text import canonical_json, capitalize, sentence
 from supervisor_core.intake.approvals.observed_state import does_nothing
 
 Document = Mapping[str, Any]
@@ -32,6 +32,9 @@ LINE = 200
 LONG_LINE = 400  # characters of a reason
 
 NAMED = 4  # workers
+
+NOT_ALIKE = frozenset({"checkout", "host", "state", "workers"})
+"""What differs between checkouts with the same effect."""
 
 CLEAN, NOTHING_NEW = "Applies cleanly", "No new commits"
 
@@ -88,19 +91,38 @@ def preview_blocks(previews: Sequence[Document]) -> list[Json]:
     problems = [line for each in previews for line in _problems(each)]
     problems += [line for each in previews for line in _busy(each["workers"])]
     blocks = [section("\n".join(problems[: ON_A_CARD.workers]))] if problems else []
-    alone = len(code) == 1
-    for each in code[: ON_A_CARD.checkouts]:
-        lines = [] if alone else [f"*{in_span(str(each['checkout']), LINE)}*: {size_text(*sizes(each)) or 'unchanged'}"]
-        most = ON_A_CARD.commits if alone else 2
+    alone, groups = len(code) == 1, alike(code)
+    for group in groups[: ON_A_CARD.checkouts]:
+        each = group[0]
+        lines = [] if alone else [f"{_name_of(group)}: {size_text(*sizes(each)) or 'unchanged'}"]
+        most = ON_A_CARD.commits if len(groups) == 1 else 2
         number, _ = sizes(each)
         lines += commit_lines(each.get("commits") or (), number, most, each.get("commit_page"))
         if lines:
             blocks.append(section(fit("\n".join(lines), ON_A_CARD.text)))
-    if len(code) > ON_A_CARD.checkouts:
-        blocks.append(context(f"… and {count(len(code) - ON_A_CARD.checkouts, 'more checkout')}"))
+    if left := sum(map(len, groups[ON_A_CARD.checkouts :])):
+        blocks.append(context(f"… and {count(left, 'more checkout')}"))
     if alone:
         blocks.append(context(_place(code[0])))
     return blocks
+
+
+def alike(code: Sequence[Document]) -> list[list[Document]]:
+    """The checkouts with the same effect together, the most first; those with a problem before all others."""
+    found: dict[str, list[Document]] = {}
+    for each in code:
+        workers = sorted((_worker_effect(str(each["command"]), one), str(one.get("rests"))) for one in each["workers"])
+        seen = {name: value for name, value in each.items() if name not in NOT_ALIKE}
+        found.setdefault(canonical_json({**seen, "workers": workers}), []).append(each)
+    return sorted(found.values(), key=lambda group: (not any(_problems(group[0])), -len(group)))
+
+
+def _name_of(group: Sequence[Document]) -> str:
+    """A checkout, or the workers of several with the same effect."""
+    if len(group) == 1:
+        return f"*{in_span(str(group[0]['checkout']), LINE)}*"
+    workers = [inert(str(worker["id"]), LINE) for each in group for worker in each["workers"]]
+    return f"*{len(group):,} checkouts, all the same* ({shorten(workers, NAMED)})"
 
 
 def _place(preview: Document) -> str:
@@ -184,18 +206,21 @@ def _untried(code: Sequence[Document]) -> bool:
 def previews_as_text(previews: Sequence[Document], shown: Sizes = ON_A_CARD) -> list[str]:
     """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
     code = [each for each in previews if each.get("checkout")]
-    texts = [fit("\n".join(_of_checkout(each, shown)), shown.text) for each in code[: shown.checkouts]]
-    if len(code) > shown.checkouts:
-        texts.append(f"… and {count(len(code) - shown.checkouts, 'more checkout')}")
+    groups = alike(code)
+    texts = [fit("\n".join(_of_checkouts(group, shown)), shown.text) for group in groups[: shown.checkouts]]
+    if left := sum(map(len, groups[shown.checkouts :])):
+        texts.append(f"… and {count(left, 'more checkout')}")
     rest = [each for each in previews if not each.get("checkout")]
     lines = [line for each in rest for line in _workers(str(each["command"]), each["workers"])]
     workers = [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
     return [*texts, fit("\n".join(workers), shown.text)] if workers else texts
 
 
-def _of_checkout(preview: Document, shown: Sizes) -> Iterator[str]:
+def _of_checkouts(group: Sequence[Document], shown: Sizes) -> Iterator[str]:
+    """A checkout, or several with the same effect: it's said once, and each worker is named."""
+    preview = group[0]
     page = preview.get("commit_page")
-    yield f"*{in_span(str(preview['checkout']), LINE)}*, branch {in_span(str(preview['branch']), LINE)}"
+    yield f"{_name_of(group)}, branch {in_span(str(preview['branch']), LINE)}"
     if head := preview.get("head"):
         yield f"Now at {commit_line(head, page).removeprefix('• ')}"
     yield from _problems(preview)
@@ -205,7 +230,7 @@ def _of_checkout(preview: Document, shown: Sizes) -> Iterator[str]:
     if does_nothing(preview):
         yield "Nothing to do. No worker is stopped."
     else:
-        lines = list(_workers(str(preview["command"]), preview["workers"]))
+        lines = [line for each in group for line in _workers(str(each["command"]), each["workers"])]
         yield from [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
 
 

@@ -11,6 +11,7 @@ from supervisor_core.cli.host import approvals_of, is_awake, load_config, shell_
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.command import follow
 from supervisor_core.cli.send.outcome import nothing_to_do, outcome, queued
+from supervisor_core.cli.send.rolling import completed
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
@@ -19,7 +20,6 @@ from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.filing import LocalCarrier
-from supervisor_core.intake.rolling.service import UNDO, RollingChanges
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
@@ -30,16 +30,13 @@ from supervisor_core.storage.store import Ledger
 def run(text: str, task_id: str, options: argparse.Namespace) -> int:
     """Parse the command, queue it under this id, wake the daemon, and wait if requested."""
     config = load_config(options.config)
-    command = parse(text, grammar_context(config))
+    command = completed(parse(text, grammar_context(config)), config)
     if options.preview:
         if options.if_state is not None:
             raise UsageError("Use --preview or --if-state, not both.")
         from supervisor_core.cli.send.waiting import show
 
         return show(config, command, as_json=options.json)
-    if command.name == UNDO:
-        with opened_ledger(config) as ledger:
-            command = RollingChanges(ledger).undo_command(str(command.params["task_id"]))
     if CATALOG[command.name].handler is None:
         return _inform(config, command, options)
     if options.if_state is not None:  # an empty one is a mistake, and never no condition

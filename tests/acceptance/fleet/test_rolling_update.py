@@ -13,7 +13,7 @@ from slack_playground import Playground
 from slack_playground.testing.cards import Card
 from tests.support.code.checkout_homes import HISTORY, code_worker, watcher
 from tests.support.code.repositories import Clones, origin_and_checkout
-from tests.support.fleet.fleet_homes import FleetHomes, a_fleet
+from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
 from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import started
 
