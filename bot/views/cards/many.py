@@ -23,6 +23,7 @@ from bot.views.cards.outcome import (
 )
 from bot.views.text import inert, shorten
 from supervisor_core.commands.command import Command
+from supervisor_core.common.times import format_span
 from supervisor_core.intake.rolling.rules import RollingChange
 from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
 
@@ -75,6 +76,7 @@ def overview(jobs: Sequence[Job], about: CardContext) -> list[str]:
     parts = by_state(jobs)
     change = about.rolling
     lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
+    lines += _watch(jobs, change)
     lines += [_state_line(state, some) for state, some in parts.items() if some and state != DONE]
     if parts[DONE]:
         lines.append(_state_line(DONE, parts[DONE]))
@@ -141,6 +143,18 @@ def _state(job: Job) -> str:
 def _goes_on(parts: dict[str, list[Job]], change: RollingChange | None) -> bool:
     open_ = change is not None and change.state in (RollingState.RUNNING, RollingState.PAUSED, RollingState.HALTED)
     return open_ or bool(parts[AT_WORK] or parts[WAITING])
+
+
+def _watch(jobs: Sequence[Job], change: RollingChange | None) -> list[str]:
+    """What a running change waits for once the jobs of its batch have ended."""
+    if change is None or change.state is not RollingState.RUNNING:
+        return []
+    batch = [job for job in jobs if job.batch == change.released]
+    span = change.terms.healthy.total_seconds()
+    if not batch or not span or not has_ended(batch):
+        return []
+    then = " before the next one" if change.released < change.batches else ""
+    return [f":eyes: Batch {change.released} must stay healthy for {format_span(span)}{then}"]
 
 
 def _bar(ended: int, total: int, change: RollingChange | None) -> str:
