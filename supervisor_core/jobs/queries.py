@@ -6,6 +6,7 @@ waits until its batch is released.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
@@ -37,6 +38,7 @@ def stops_others(job: Job) -> bool:
     return is_sequential(job) and job.batch is None and job.params.get(KEEP_GOING.name) is not True
 
 
+@cache
 def is_next() -> ColumnElement[bool]:
     """The condition of a row of `jobs_t` that may start: its earlier rows of the same command have all ended.
 
