@@ -44,7 +44,7 @@ from supervisor_core.common.text import nearest
 _CRON_FIELDS = 5
 _MOST_WORDS_OF_TIME = 4  # every day at 03:00
 _WHOLE_REST = (ParameterKind.COMMAND, ParameterKind.TOPIC)
-_ANY_WORD = (ParameterKind.NAME, ParameterKind.CRON)
+_ANY_KIND = (ParameterKind.NAME, ParameterKind.CRON, ParameterKind.CHOICE)
 
 Value = TypeVar("Value")
 
@@ -128,10 +128,8 @@ class Arguments:
             if parameter.option == said:
                 self._take_option(parameter)
                 return
-        several = len(self.context.workers) > 1
-        known = [
-            each.option for each in self.definition.options if several or each not in self.definition.spread_options
-        ]
+        left_out = () if len(self.context.workers) > 1 else self.definition.spread_options
+        known = [each.option for each in self.definition.options if each not in left_out]
         if name == "help":
             repair: str | None = f"help {self.definition.name}"
         else:
@@ -225,8 +223,7 @@ class Arguments:
 
     def _positional(self, word: Word) -> bool:
         for index, parameter in enumerate(self._pending):
-            any_word = parameter.required or parameter.kind in (*_ANY_WORD, ParameterKind.CHOICE)
-            if any_word or looks_like(parameter, word):
+            if parameter.required or parameter.kind in _ANY_KIND or looks_like(parameter, word):
                 self.values[parameter.name] = self._with_repair(self._read, parameter, word)
                 del self._pending[: index + 1]
                 return True
@@ -381,12 +378,7 @@ class Arguments:
         stays = self._at > self.start or self._task_id or self.definition.target is TargetRule.NONE
         return self._head(join_words(self._task_id)) if stays else None
 
-    def _with_repair(
-        self,
-        reader: Callable[..., Value],
-        *arguments: Any,  # noqa: ANN401 (passed on as they are)
-        length: int = 1,
-    ) -> Value:
+    def _with_repair(self, reader: Callable[..., Value], *arguments: Any, length: int = 1) -> Value:  # noqa: ANN401
         """Call a reader of the current words, and complete its error with the repaired text."""
         try:
             return reader(*arguments)

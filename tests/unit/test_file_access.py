@@ -35,6 +35,7 @@ LISTED = {
     "supervisor_core/host/logging/events.py": IN_STATE_DIR,
     "supervisor_core/host/files.py": "what all local files go through",
     "supervisor_core/workers/observation.py": IN_STATE_DIR,
+    "supervisor_core/web/routes.py": "two files of the package",
     "supervisor_core/fleet/keys.py": "keys on the local disk",
     "supervisor_core/cli/fleet.py": "keys and certificates beside the configuration",
     "supervisor_core/fleet/members/setup.py": OF_CONFIG,
