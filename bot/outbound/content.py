@@ -357,10 +357,14 @@ class MessageComposer:
     def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, UndoState]:
         """The state of undoing these jobs of one command, by worker."""
         task_id = found[0].task_id
-        tries = jobs.undoing(connection, task_id, UNDOS)
+        tries = jobs.undoing(connection, task_id, max(UNDOS, 2 * len(found)))
         asked = approvals.by_param(connection, "undo", "task_id", task_id, UNDOS)
         refused = [each for each in asked if each.state in FINAL and each.state not in CARRIED_OUT]
-        return {job.worker_id: _undo_state(job, tries, refused) for job in found if job.handler in UNDOABLE}
+        by_place: dict[str, list[Job]] = {}
+        for each in tries:
+            for place in _places(each):
+                by_place.setdefault(place, []).append(each)
+        return {job.worker_id: _undo_state(job, by_place, refused) for job in found if job.handler in UNDOABLE}
 
 
 def _own_jobs(found: Sequence[Job], details: ApprovalDetails | None) -> Sequence[Job]:
@@ -377,14 +381,17 @@ def _alert_words(alert: Alert) -> tuple[str, str]:
     return whose, condition_words(alert)
 
 
-def _undo_state(job: Job, tries: Sequence[Job], refused: Sequence[Approval]) -> UndoState:
-    mine = [each for each in tries if each.worker_id == job.worker_id or _checkout(each) == _checkout(job) != ""]
+def _undo_state(job: Job, tries: Mapping[str, Sequence[Job]], refused: Sequence[Approval]) -> UndoState:
+    found = {each.job_id: each for place in _places(job) for each in tries.get(place, ())}
+    mine = [found[job_id] for job_id in sorted(found, reverse=True)]
     not_begun = sum(1 for each in refused if job.worker_id in each.command.workers)
     ended = [each for each in mine if each.outcome is not None]
     by = next((each for each in ended if each.outcome and each.outcome.success), None)
     return UndoState(len(ended) + not_begun, by, len(ended) < len(mine))
 
 
-def _checkout(job: Job) -> str:
-    """The checkout that the job changed; several workers may share one."""
-    return str(job.outcome.details.get("checkout") or "") if job.outcome else ""
+def _places(job: Job) -> list[str]:
+    """The worker, and the checkout that the job changed on its host; several workers may share one."""
+    checkout = str(job.outcome.details.get("checkout") or "") if job.outcome else ""
+    host = job.worker_id.rpartition("/")[0]
+    return [job.worker_id, *([f"{host}:{checkout}"] if checkout else [])]

@@ -133,6 +133,15 @@ def count_steps(connection: Connection, task_id: str) -> tuple[bool, int]:
     return ended, sum(len(json.loads(row.progress_json or "[]")) for row in rows)
 
 
+def has_ended(connection: Connection, task_id: str) -> bool:
+    """True if all jobs of a command have ended. Cheap while one hasn't, however many there are."""
+    mine = jobs.c.task_id == task_id
+    left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
+    if connection.execute(left).first() is not None:
+        return False
+    return connection.execute(select(jobs.c.job_id).where(mine).limit(1)).first() is not None
+
+
 def first_worker(connection: Connection, task_id: str) -> str | None:
     """The worker of the first job of a command."""
     query = select(jobs.c.worker_id).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id).limit(1)

@@ -74,7 +74,13 @@ class CommandDispatcher(Service):
         self._hosts = hosts
         self._deadline = deadline
         self._woken = asyncio.Event()
+        self._knows_hosts = False
         self._problem = ""
+
+    def begin(self) -> None:
+        """Send from now on, because the hosts are known: before, every host would look like one that has left."""
+        self._knows_hosts = True
+        self.wake()
 
     def wake(self) -> None:
         """Look now; on the event loop."""
@@ -103,6 +109,8 @@ class CommandDispatcher(Service):
 
     async def _round(self) -> bool:
         """Send the jobs whose turn has come; True if more may wait."""
+        if not self._knows_hosts:
+            return False
         found = await self._blocking(self._ledger.read, lambda connection: remote.to_send(connection, AT_ONCE))
         groups: dict[tuple[str, str], list[Job]] = {}
         for job in found:

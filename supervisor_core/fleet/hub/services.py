@@ -130,4 +130,4 @@ class HubServices:
         """The server is prepared, and these hosts have joined."""
         self.ask.bind()
         self.hosts.follow_members(hosts)
-        self.dispatcher.wake()
+        self.dispatcher.begin()

@@ -34,7 +34,7 @@ from supervisor_core.intake.approvals.rights import SHELL, Rights, right_to_give
 from supervisor_core.intake.approvals.rules import NOT_FILED, Approval, ApprovalState, Choice, Move, Vote, tally
 from supervisor_core.intake.filing import file_jobs
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import FINAL, not_begun
+from supervisor_core.jobs.model import not_begun
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
 
@@ -92,9 +92,9 @@ class ApprovalExecution:
         """Close an approval as done or failed once all its jobs have ended."""
         if approval.state is not ApprovalState.EXECUTING:
             return False
-        ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
-        if not ended or any(job.state not in FINAL for job in ended):
+        if not self._ledger.read(lambda connection: jobs.has_ended(connection, approval.task_id)):
             return False
+        ended = self._ledger.read(lambda connection: jobs.of_task(connection, approval.task_id))
         left = [job.worker_id for job in ended if not_begun(job)]
         failed = [job.worker_id for job in ended if not (job.outcome and job.outcome.success) and not not_begun(job)]
         why = f"Failed on {', '.join(failed)}." if failed else ""

@@ -136,8 +136,11 @@ def _pass_over_rest(connection: Connection, supervisor_id: str, now: datetime, *
     rows = connection.execute(select(jobs_table).where(*mine).order_by(jobs_table.c.job_id)).mappings().all()
     words = f"Not started: {by.name or by.id} aborted the rolling change. Nothing was done."
     outcome = Outcome.failed(words, **{NOT_BEGUN: True})
-    for row in rows:
-        take(connection, supervisor_id, jobs.refuse(jobs.of_row(row), outcome, now), now)
+    steps = [jobs.refuse(jobs.of_row(row), outcome, now) for row in rows]
+    for step in steps[:-1]:
+        take(connection, supervisor_id, replace(step, follow=None), now)
+    for step in steps[-1:]:  # what follows from the end of a command follows once
+        take(connection, supervisor_id, step, now)
 
 
 _VERDICTS = {

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.code.watch.rules import change_of
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.commands.definitions import BATCH, CODE_HANDLERS, HEALTHY, MAX_FAILURES
 from supervisor_core.common.errors import CommandText, RefusedError, UsageError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
@@ -125,7 +125,10 @@ class RollingChanges:
                 return self.status(task_id).change
 
     def undo_command(self, task_id: str) -> Command:
-        """The command that undoes a rolling change on the workers that it has changed; `MoveRefused` without any."""
+        """The command that undoes a rolling change on the workers that it has changed; `MoveRefused` without any.
+
+        It takes one worker first and then all others, and no failure stops it: whoever rolls back is in a hurry.
+        """
         status = self.status(task_id)
         if any(job.state in (JobState.CLAIMED, JobState.STARTED) for job in status.jobs):
             raise MoveRefused(
@@ -141,7 +144,8 @@ class RollingChanges:
         left = tuple(job.worker_id for job in status.jobs if is_changed(job) and job.worker_id not in gone)
         if not left:
             raise MoveRefused("There's nothing to undo: no worker runs with the change.")
-        return Command("undo", ",".join(left), left, {"task_id": task_id})
+        hurry = {BATCH.name: "100%", HEALTHY.name: 0, MAX_FAILURES.name: len(left)} if len(left) > 1 else {}
+        return Command("undo", ",".join(left), left, {"task_id": task_id, **hurry})
 
 
 def _part(job: Job, change: RollingChange) -> Part:
