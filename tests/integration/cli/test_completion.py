@@ -49,7 +49,7 @@ def completed(home: Home, *words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["ro"], {"rollback"}),
+        (["rollb"], {"rollback"}),
         (["pause", ""], {"North", "South", "team:archive", "all"}),
         (["pause", "te"], {"team:archive"}),
         (["pause", "team:"], {"archive"}),
@@ -61,6 +61,7 @@ def completed(home: Home, *words: str) -> set[str]:
         (["once", "--worker-id", "N"], {"North"}),
         (["rollback", "--pre"], {"--preview"}),
         (["restart", "--k"], {"--keep-going"}),
+        (["update", "--b"], {"--batch"}),
         (["daemon", "st"], {"start", "stop"}),
         (["daemon", "stop", "--w"], {"--workers"}),
         (["audit", "ver"], {"verify"}),
