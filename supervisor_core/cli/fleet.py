@@ -5,30 +5,35 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.cli.host import load_config, shell_issuer
 from supervisor_core.cli.table import folded_table, terminal_width
-from supervisor_core.common.errors import SupervisorError, UsageError
-from supervisor_core.common.times import format_ago
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.common.errors import ConfigError, RefusedError, SupervisorError, UsageError
+from supervisor_core.common.times import format_ago, from_text
+from supervisor_core.config.load import SupervisorConfig, check_raw
 from supervisor_core.config.problems import HUB
-from supervisor_core.config.raw import read_raw
+from supervisor_core.config.raw import RawConfig, find_config, read_raw
+from supervisor_core.daemon.control.client import ask
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
+from supervisor_core.doctor.daemon import observe_daemon
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.checks import check_fleet
 from supervisor_core.fleet.members.joining import JoinToken, apply_members, remove_member, request_join
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers
-from supervisor_core.fleet.members.setup import add_section, host_section, hub_section
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState
+from supervisor_core.fleet.members.setup import PlannedConfig, host_section, hub_section, plan_host, plan_hub
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.server import (
     CA,
     ServerPlan,
+    find_program,
     make_certificates,
     own_authority,
     write_server,
@@ -39,6 +44,10 @@ from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import write_atomically
 
 CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 2.0
+MOST_WORKERS = 8
+"""Of a host, in the table."""
+
 HEAD = ("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS")
 
 
@@ -62,15 +71,16 @@ def run(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     """Make the hub's key, the server's configuration and its certificates; what exists is kept."""
     raw = read_raw(options.config)
-    if "fleet" not in raw.data:
-        if not options.url:
-            raise UsageError("Name the server: `supervisor fleet init --url tls://hub.example.org:4222`.")
-        add_section(Path(raw.path), hub_section(options.url))
-    config = load_supervisor_config(options.config)
+    planned = _planned_hub(raw, options.url)
+    config = check_raw(raw) if planned is None else planned.config
+    if config.fleet.server.run:
+        find_program()
+    if planned is not None:
+        planned.write()
     if config.fleet.role != HUB or config.fleet.credentials is None:
         raise UsageError(
             f"The section fleet in {config.path} isn't a hub's.",
-            remedy="Set fleet.role: hub, fleet.url and fleet.credentials.",
+            remedy="Remove it and run this again, or set fleet.role: hub, fleet.url and fleet.credentials.",
         )
     prepare_state_dir(config)
     plan = ServerPlan.of(config)
@@ -81,58 +91,106 @@ def _init(options: argparse.Namespace) -> int:
         make_certificates(plan.folder, str(urlsplit(config.fleet.url.get_secret_value().split(",")[0]).hostname))
     with opened_ledger(config) as ledger:
         write_users(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
-    print(f"This host is the hub {config.supervisor.id}. Its public key is {keys.public_key}.")
-    print(f"Server configuration: {configuration}")
-    runs = "The daemon starts it." if config.fleet.server.run else f"Start it with `nats-server -c {configuration}`."
-    print(f"Next: restart the daemon. {runs}" if config.fleet.server.run else f"Next: {runs} Then restart the daemon.")
+    print(f"{config.supervisor.id} is the hub of a fleet.")
+    if planned is not None:
+        print(f"Changed in {config.path}: {', '.join(planned.changes)}.")
+    print(f"Its key is in {config.fleet.credentials}. Keep it secret, and back it up.")
+    if not config.fleet.server.run:
+        print(f"Start the NATS server: `nats-server -c {configuration}`.")
+    print(f"Next: {_restart_remedy(config)}{' The daemon runs the NATS server.' if config.fleet.server.run else ''}")
     print("Then let a host join: `supervisor fleet invite NAME`.")
     return SUCCESS
 
 
+def _planned_hub(raw: RawConfig, url: str | None) -> PlannedConfig | None:
+    """The new configuration; None if the file has a section `fleet`, which stays as it is."""
+    section = raw.data.get("fleet")
+    if not section:
+        if not url:
+            raise UsageError("Name the server: `supervisor fleet init --url tls://hub.example.org:4222`.")
+        return plan_hub(Path(raw.path), hub_section(url))
+    known = section.get("url") if isinstance(section, dict) else None
+    if url and known != url:
+        raise UsageError(
+            f"The section fleet in {raw.path} has another url.", remedy="Change it there, and run this without --url."
+        )
+    return None
+
+
+def _restart_remedy(config: SupervisorConfig) -> str:
+    stopped = observe_daemon(config).state in ("stopped", "stale")
+    return f"Run `supervisor daemon {'start' if stopped else 'restart'}`."
+
+
 def _invite(options: argparse.Namespace) -> int:
     with _members_of_hub(options) as (config, members, keys):
+        if observe_daemon(config).state != "running":
+            raise RefusedError(
+                "The hub's daemon isn't running, and it lets hosts join.", remedy=_restart_remedy(config)
+            )
         ca = config.fleet.ca or own_authority(config.fleet_folder)
         invite = members.invite(checked_name(options.name), shell_issuer(), datetime.now(UTC))
         asyncio.run(_apply(config, members, keys))
         certificate = ca.read_text() if ca else ""
         token = JoinToken.of(invite, config.fleet.url.get_secret_value(), certificate, keys.public_key)
-    print(f"On {options.name}, run this within 60 minutes. Keep it secret: it works once, for anyone who has it.")
+    print(f"On {options.name}, in the folder of its config.yaml, run this within 60 minutes.")
+    print("Keep it secret: it works once, for anyone who has it.\n")
     print(f"supervisor fleet join {token.as_text()}")
     return SUCCESS
 
 
 def _join(options: argparse.Namespace) -> int:
+    """Join with a token. The configuration is checked first, so that a mistake in it doesn't use the token up."""
     token = JoinToken.from_text(options.name)
-    path = Path(options.config or "config.yaml").absolute()
+    path = _config_path(options.config)
     folder = path.parent / "fleet"
+    planned = plan_host(path, token.host, host_section(token.url, token.hub_key, ca=bool(token.ca)))
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     seed, ca = folder / "host.seed", folder / CA if token.ca else None
     if ca is not None:
         write_atomically(ca, token.ca)
     keys = KeyPair.read(seed) if seed.exists() else KeyPair.create(seed)
     asyncio.run(request_join(token, keys, ca))
-    section = host_section(token.url, token.hub_key, ca=ca is not None)
+    planned.write()
     print(f"{token.host} has joined the fleet.")
-    if add_section(path, section, name=token.host):
-        print(f"Added to {path}:\n\n{section}")
-        print("Next: `supervisor config check`, then restart the daemon.")
-    else:
-        print(f"{path} has settings of its own for these. Change it to this:\n")
-        print(f"supervisor:\n  id: {token.host}\nslack:\n  enabled: false\n{section}")
+    if planned.changes:
+        print(f"Changed in {path}: {', '.join(planned.changes)}.")
+    if not planned.config.workers:
+        print("It has no workers yet: add them to this file, under `workers`.")
+    print(f"Next: {_restart_remedy(planned.config)} `supervisor fleet list` on the hub then shows {token.host}.")
     return SUCCESS
+
+
+def _config_path(named: str | None) -> Path:
+    """The configuration as everywhere else; without one, the file to write."""
+    try:
+        return Path(find_config(named)).absolute()
+    except ConfigError:
+        return Path("config.yaml").absolute()
 
 
 def _list(options: argparse.Namespace) -> int:
     config = load_config(options.config)
+    if config.fleet.role != HUB:
+        where = f"{config.supervisor.id} is a host of a fleet" if config.fleet.role else "This host isn't in a fleet"
+        remedy = "Run this on the hub." if config.fleet.role else "Make it the hub: `supervisor fleet init`."
+        raise UsageError(f"{where}.", remedy=remedy)
     with opened_ledger(config) as ledger:
-        hosts = FleetMembers(ledger).hosts()
+        known = FleetMembers(ledger).hosts()
+    try:
+        live, answered = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)["hosts"], True
+    except SupervisorError:
+        live, answered = {}, False
+    hosts = [LiveHost(each, live.get(each.host_id, {})) for each in known]
     if options.json:
-        print(json.dumps([_document(each) for each in hosts], indent=2))
-        return SUCCESS
-    if not hosts:
+        print(json.dumps([each.as_json() for each in hosts], indent=2))
+    elif not hosts:
         print("No host has joined. Let one join: `supervisor fleet invite NAME`.")
-        return SUCCESS
-    print(folded_table(HEAD, [_row(each) for each in hosts], terminal_width()))
+    else:
+        now = datetime.now(UTC)
+        print(folded_table(HEAD, [each.row(now) for each in hosts], terminal_width()))
+        if not answered:
+            print("\nNo answer from the hub's daemon: this is what it knew last.")
     return SUCCESS
 
 
@@ -174,9 +232,11 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
     async with FleetConnection(url, keys, name="shell", inbox=HUB_INBOX, ca=ca) as connection:
         try:
             await connection.wait_connected(CONNECT_SECONDS)
-        except SupervisorError:
+        except SupervisorError as error:
             hosts, invites = members.users(datetime.now(UTC))
             write_users(folder, keys.public_key, hosts, invites)
+            if config.fleet.server.run and not error.remedy:
+                error.remedy = f"The hub's daemon runs this server. {_restart_remedy(config)}"
             raise
         if removed:
             await remove_member(connection, members, folder, keys.public_key, removed)
@@ -184,19 +244,47 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             await apply_members(connection, members, folder, keys.public_key)
 
 
-def _row(host: FleetHost) -> list[str]:
-    seen = format_ago(host.last_seen_at, datetime.now(UTC)) if host.last_seen_at else "never"
-    return [host.host_id, str(host.state), seen, host.version or "-", ", ".join(host.workers) or "-"]
+@dataclass(frozen=True, slots=True)
+class LiveHost:
+    """A host on record, and what the hub's daemon knows of it now."""
 
+    host: FleetHost
+    live: Mapping[str, Any]
 
-def _document(host: FleetHost) -> dict[str, object]:
-    return {
-        "host": host.host_id,
-        "state": str(host.state),
-        "last_seen_at": host.last_seen_at and host.last_seen_at.isoformat(),
-        "joined_at": host.joined_at.isoformat(),
-        "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
-        "version": host.version,
-        "workers": list(host.workers),
-        "public_key": host.public_key,
-    }
+    @property
+    def state(self) -> str:
+        """The state in a word."""
+        if self.host.state is HostState.REVOKED or not self.live:
+            return str(self.host.state)
+        if self.live["trouble"]:
+            return "stuck"
+        return "unresponsive" if self.live["silent"] else "connected" if self.live["seen_at"] else "joined"
+
+    @property
+    def seen_at(self) -> datetime | None:
+        """The time of its last message."""
+        live = self.live.get("seen_at")
+        return from_text(live) if live else self.host.last_seen_at
+
+    def row(self, now: datetime) -> list[str]:
+        """For the table."""
+        seen, workers = self.seen_at, self.host.workers
+        named = ", ".join(workers[:MOST_WORKERS])
+        more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
+        words = self.live.get("trouble") or f"{named}{more}" or "-"
+        return [self.host.host_id, self.state, format_ago(seen, now) if seen else "never", self.host.version, words]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        host = self.host
+        return {
+            "host": host.host_id,
+            "state": self.state,
+            "last_seen_at": self.seen_at and self.seen_at.isoformat(),
+            "joined_at": host.joined_at.isoformat(),
+            "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
+            "version": host.version,
+            "workers": list(host.workers),
+            "public_key": host.public_key,
+            "trouble": self.live.get("trouble", ""),
+        }

@@ -316,6 +316,9 @@ class DaemonServices:
         """The failures of services that `status` doesn't list."""
         broken = [each for each in self.background.reports() if each.late or each.state is ServiceState.ERROR]
         broken += [each for each in self.outbound.reports() if each.trouble]
+        broken += [each for each in self.fleet_services.reports() if each.trouble][
+            :1
+        ]  # the link's, which explains the rest
         return [f"{each.name}: {each.trouble}" for each in broken]
 
     async def look_in_detail(self) -> list[dict[str, Any]]:

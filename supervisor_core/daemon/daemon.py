@@ -59,6 +59,7 @@ class Daemon:
             "stop": self._stop,
             "config": services.configuration.answer,
             "monitoring": services.monitoring.answer,
+            "fleet": self._fleet,
         }
         self._control = ControlServer(context.host.config.state_dir, answers)
 
@@ -152,6 +153,10 @@ class Daemon:
     async def _wake(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._services.wake()
         return {"ok": True}
+
+    async def _fleet(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        hub = self._services.hub
+        return {"hosts": hub.hosts.links() if hub else {}}
 
     async def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         workers = await self._services.view.documents()

@@ -1,4 +1,4 @@
-"""The checks of the way out: proxies and certificates, and the hosts that receive alerts and pings.
+"""The checks of the way out: proxies and certificates, and the hosts that receive alerts and pings, and the fleet.
 
 Nothing is sent to a receiver's address: a document might call somebody, and a ping would say that all is well. Its host
 is asked for its front page over the same route, and any answer will do.
@@ -6,7 +6,8 @@ is asked for its front page over the same route, and any answer will do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from supervisor_core.host import web
 from supervisor_core.host.network import NetworkError, without_password
 from supervisor_core.host.web import NoHttpResponse
 
-NETWORK, WEBHOOK, DEADMAN = "network", "webhook", "deadman"
+NETWORK, WEBHOOK, DEADMAN, FLEET = "network", "webhook", "deadman", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
 UNSIGNED = "Set alerts.webhook.secret on both sides, so the receiver can verify where an alert comes from."
 MOST_HOSTS = 5
@@ -84,3 +85,14 @@ def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> C
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
     return CheckResult(name, True, f"{shown} is reachable; no request was sent")
+
+
+def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:
+    """The checks of `supervisor fleet doctor`, each as `fleet_…`."""
+    if not config.fleet.role:
+        return [CheckResult(FLEET, True, "this host isn't in a fleet")]
+    from supervisor_core.fleet.members.checks import check_fleet as check  # imports nkeys
+
+    return [
+        CheckResult(f"{FLEET}_{each.name}", each.ok, each.message, each.remedy) for each in asyncio.run(check(config))
+    ]

@@ -32,6 +32,7 @@ CORE_CHECKS = (
     Check(network.NETWORK, network.check_network),
     Check(network.WEBHOOK, network.check_webhook),
     Check(network.DEADMAN, network.check_deadman),
+    Check(network.FLEET, network.check_fleet),
 )
 
 

@@ -13,7 +13,7 @@ from supervisor_core.commands.addresses import Address
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.times import format_span
+from supervisor_core.common.times import format_span, to_text
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState
@@ -138,6 +138,17 @@ class FleetHosts(Service):
         now = datetime.now(UTC)
         return {host.name: _silence(host, now) for host in self.hosts.values() if host.silent}
 
+    def links(self) -> dict[str, dict[str, Any]]:
+        """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
+        return {
+            host.name: {
+                "seen_at": to_text(host.heard_at) if host.heard_at else None,
+                "silent": host.silent,
+                "trouble": host.trouble,
+            }
+            for host in self.hosts.values()
+        }
+
     def announced(self) -> dict[str, Mapping[str, Any]]:
         """The workers of all hosts by their addresses, as their hosts announce them."""
         return {worker["id"]: worker for host in self.hosts.values() for worker in host.workers}
@@ -223,12 +234,14 @@ class FleetHosts(Service):
         if presence is None or host.snapshot == (presence.life, presence.snapshot):
             return
         found = await self._ask(host.name, Question.SNAPSHOT, {})
-        before = [_identity(each) for each in host.workers]
+        first, before = host.snapshot is None, [_identity(each) for each in host.workers]
         host.workers = [_addressed(host.name, each) for each in found["workers"]]
         host.snapshot = str(found["life"]), int(found["number"])
-        if [_identity(each) for each in host.workers] != before:
+        changed = [_identity(each) for each in host.workers] != before
+        if changed or first:
             announced = [_announced(each) for each in found["workers"]]
             await self._blocking(self._members.seen, host.name, presence.version, announced, datetime.now(UTC))
+        if changed:
             self._hooks.workers_changed()
         self._hooks.observe([_of_host(host.name, read_reading(each)) for each in found["readings"]])
 

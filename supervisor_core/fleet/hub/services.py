@@ -22,7 +22,7 @@ from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.durability import require_durability
 from supervisor_core.fleet.transport.messages import FleetMessage
-from supervisor_core.fleet.transport.server import NatsServer, own_authority
+from supervisor_core.fleet.transport.server import NatsServer, ServerError, own_authority
 from supervisor_core.fleet.transport.subjects import HUB_INBOX
 from supervisor_core.storage.store import Ledger
 
@@ -68,6 +68,7 @@ class HubLink(Service):
         self._connection.start()
         while not stopping.is_set():
             self.pulse.beat(within=BEAT_SECONDS)
+            self._joins.joined.clear()
             try:
                 if self._server is not None:
                     await self._blocking(self._server.start)  # it finds the one that runs
@@ -78,14 +79,19 @@ class HubLink(Service):
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
                 self._unprepared = str(error)
-            await wait_until(None, stopping, RETRY_SECONDS if self._unprepared else BEAT_SECONDS)
+            await wait_until(self._joins.joined, stopping, RETRY_SECONDS if self._unprepared else BEAT_SECONDS)
 
     async def shut_down(self) -> None:
         """Disconnect. The server goes on, so that no host is cut off by a restart of the hub."""
         await self._connection.close()
 
     async def _prepare(self) -> None:
-        await self._connection.wait_connected(CONNECT_SECONDS)
+        try:
+            await self._connection.wait_connected(CONNECT_SECONDS)
+        except SupervisorError:
+            if self._server is not None and self._server.identity is None:
+                raise ServerError(f"The NATS server exited: {self._server.last_words()}") from None
+            raise
         await require_durability(self._connection)
         await self._joins.start()
         self._unprepared = ""

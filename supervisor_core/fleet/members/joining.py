@@ -93,6 +93,8 @@ class JoinService:
         self._folder = folder
         self._keys = keys
         self._turn = asyncio.Lock()
+        self.joined = asyncio.Event()
+        """Set when a host has joined."""
 
     async def start(self) -> None:
         """Prepare the server for the members, and listen."""
@@ -119,6 +121,7 @@ class JoinService:
             await asyncio.to_thread(self._members.refuse, invite_id, host, reason, now)
         await asyncio.to_thread(self._members.join, invite_id, host, key, request["version"], now)
         await apply_members(self._connection, self._members, self._folder, self._keys.public_key)
+        self.joined.set()
         return {"host": host, "signature": self._keys.sign(_confirmed(invite_id, host, key))}
 
 

@@ -1,26 +1,34 @@
-"""The section `fleet` of a configuration, added at the end of the file so that everything else stays as it is."""
+"""The section `fleet` of a configuration, written so that everything else in the file stays as it is."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.load import check_raw
+import yaml
+
+from supervisor_core.common.errors import ConfigError, UsageError
+from supervisor_core.config.load import SupervisorConfig, check_raw
+from supervisor_core.config.problems import HUB
 from supervisor_core.config.raw import MAX_BYTES, parse_raw
 from supervisor_core.host.descriptors import set_mode
 from supervisor_core.host.files import read_limited, write_atomically
+
+LOCAL = ("127.0.0.1", "localhost")
 
 
 def hub_section(url: str) -> str:
     """The section of a hub. Its server listens on the port of its URL, on all addresses unless the URL is local."""
     parts = urlsplit(url)
-    address = parts.hostname if parts.hostname in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104 (for hosts)
+    address = parts.hostname if parts.hostname in LOCAL else "0.0.0.0"  # noqa: S104 (for hosts)
     return (
         f"fleet:\n  role: hub\n  url: {json.dumps(url)}\n  credentials: fleet/hub.seed\n"
-        f'  server:\n    run: true\n    listen: "{address}:{parts.port or 4222}"\n'
+        f'  server:\n    run: true  # the daemon runs nats-server\n    listen: "{address}:{parts.port or 4222}"\n'
     )
 
 
@@ -33,30 +41,126 @@ def host_section(url: str, hub_key: str, *, ca: bool) -> str:
     )
 
 
-def new_host(name: str) -> str:
-    """A configuration without workers, for a host that has none yet."""
-    return f"supervisor:\n  id: {name}\nslack:\n  enabled: false  # the hub runs the bot\n"
+@dataclass(frozen=True, slots=True)
+class PlannedConfig:
+    """The content that a configuration file will have, which is valid, and the changes in words."""
+
+    path: Path
+    text: str
+    config: SupervisorConfig
+    changes: tuple[str, ...]
+
+    def write(self) -> None:
+        """Replace the file durably; its mode stays. Without a change, nothing is written."""
+        if not self.changes:
+            return
+        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
+        write_atomically(self.path, self.text)
+        with self.path.open("rb") as written:
+            set_mode(written.fileno(), mode)
+            os.fsync(written.fileno())
 
 
-def add_section(path: Path, section: str, name: str = "") -> bool:
-    """Add the section to the configuration, or make one for the host `name`.
+def plan_hub(path: Path, section: str) -> PlannedConfig:
+    """The configuration with the section of a hub; `ConfigError` if it would have mistakes."""
+    return _checked(path, f"{_read(path).rstrip()}\n\n{section}", ("the new section fleet",))
 
-    False, with nothing changed, if the file has such a section, is another host's, or would have mistakes then.
+
+def plan_host(path: Path, name: str, section: str) -> PlannedConfig:
+    """The configuration as the host `name` of a fleet; without a file, a new one without workers.
+
+    `UsageError` if the file is another host's or has another fleet, `ConfigError` if it would have mistakes.
     """
-    there = path.exists()
-    text = read_limited(path, MAX_BYTES).decode() if there else new_host(name)
+    text = _read(path) if path.exists() else ""
+    data: Mapping[str, Any] = parse_raw(text, str(path)).data if text.strip() else {}
+    changes: list[str] = []
+    fleet = _section(data, "fleet")
+    if fleet and not _has(fleet, section):
+        what = "the hub of a fleet" if fleet.get("role") == HUB else "in another fleet"
+        raise UsageError(
+            f"This host is {what}: see the section fleet in {path}.", remedy="Remove that section, and join again."
+        )
+    known = _section(data, "supervisor").get("id")
+    if known not in (None, "", name):
+        raise UsageError(
+            f"This host's supervisor.id in {path} is {known}, and the token is for {name}.",
+            remedy=f"On the hub, run `supervisor fleet invite {known}`. Or change supervisor.id to {name}.",
+        )
+    if known != name:
+        text = set_value(text, "supervisor", "id", name)
+        changes.append(f"supervisor.id: {name}")
+    if str(_section(data, "slack").get("enabled", True)).casefold() != "false":
+        text = set_value(text, "slack", "enabled", value=False)
+        changes.append("slack.enabled: false (the hub runs the bot)")
+    if not fleet:
+        text = f"{text.rstrip()}\n\n{section}"
+        changes.append("the new section fleet")
+    return _checked(path, text, tuple(changes))
+
+
+def _checked(path: Path, text: str, changes: tuple[str, ...]) -> PlannedConfig:
+    return PlannedConfig(path, text, check_raw(parse_raw(text, str(path))), changes)
+
+
+def _read(path: Path) -> str:
     try:
-        if "fleet" in parse_raw(text, str(path)).data:
-            return False
-        extended = f"{text.rstrip()}\n\n{section}"
-        config = check_raw(parse_raw(extended, str(path)))
-    except ConfigError:
-        return False
-    if name and config.supervisor.id != name:
-        return False
-    mode = path.stat().st_mode & 0o777 if there else 0o600
-    write_atomically(path, extended)
-    with path.open("rb") as written:
-        set_mode(written.fileno(), mode)
-        os.fsync(written.fileno())
-    return True
+        return read_limited(path, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{path} can't be read.") from None
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _has(known: Mapping[str, Any], section: str) -> bool:
+    """True if the section has all of these settings."""
+    wanted = yaml.safe_load(section)["fleet"]
+    return all(str(known.get(name)) == str(value) for name, value in wanted.items())
+
+
+Scalar = str | bool
+"""What an edit writes."""
+
+
+def set_value(text: str, section: str, name: str, value: Scalar) -> str:
+    """The text with `section.name` set to this value, in the style that the section is written in."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if root is None:
+        return f"{text}{_new_section(section, name, value)}"
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError("The configuration isn't a mapping of sections.")
+    found = _value(root, section)
+    if found is None and root.flow_style:
+        return _inserted(text, root, section, f"{{{name}: {_written(value)}}}")
+    if found is None:
+        return f"{text.rstrip()}\n\n{_new_section(section, name, value)}"
+    if not isinstance(found, yaml.MappingNode):  # `slack:` with nothing behind it
+        return f"{text[: found.start_mark.index]} {{{name}: {_written(value)}}}{text[found.end_mark.index :]}"
+    old = _value(found, name)
+    if old is None:
+        return _inserted(text, found, name, _written(value))
+    return f"{text[: old.start_mark.index]}{_written(value)}{text[old.end_mark.index :]}"
+
+
+def _inserted(text: str, mapping: yaml.MappingNode, name: str, value: str) -> str:
+    """The text with a first entry in a mapping that doesn't have it."""
+    at = mapping.start_mark.index
+    if mapping.flow_style:
+        return f"{text[: at + 1]}{name}: {value}{', ' if mapping.value else ''}{text[at + 1 :]}"
+    return f"{text[:at]}{name}: {value}\n{' ' * mapping.start_mark.column}{text[at:]}"
+
+
+def _value(mapping: yaml.MappingNode, name: str) -> yaml.Node | None:
+    return next((value for key, value in mapping.value if key.value == name), None)
+
+
+def _new_section(section: str, name: str, value: Scalar) -> str:
+    return f"{section}:\n  {name}: {_written(value)}\n"
+
+
+def _written(value: Scalar) -> str:
+    """The value as YAML. A name is quoted only if it would be read as something else."""
+    plain = isinstance(value, str) and value and value.replace("-", "").replace("_", "").isalnum()
+    return value if plain and yaml.safe_load(str(value)) == value else json.dumps(value)  # type: ignore[return-value]
