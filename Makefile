@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.demo-installed
+FLEET  := $(VENV)/.fleet-installed
 CORES  := $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 # Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
 JOBS   ?= $(shell expr 2 \* $(CORES) + 1)
@@ -29,16 +30,21 @@ $(BIN)/python:
 
 $(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) editables hatchling setuptools
-	$(INSTALL) '.[mysql,postgres,fleet,charts,demo,dev]'
-	@touch $(DEMO) $@
+	$(INSTALL) '.[mysql,postgres,fleet,nats-server,charts,demo,dev]'
+	@touch $(DEMO) $(FLEET) $@
 
 $(DEMO): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) editables hatchling
 	$(INSTALL) '.[demo]' --no-compile  # Python compiles the modules that the demo imports
 	@touch $@
 
+$(FLEET): $(DEMO)
+	$(PIP) setuptools  # nkeys has no wheel
+	$(INSTALL) '.[demo,fleet,nats-server]' --no-compile
+	@touch $@
+
 # Ctrl-C is how it ends: no failure, and with the trap the shell waits until everything is taken away.
-demo: $(DEMO)  ## a supervisor, a worker and a local Slack to try in the browser; ARGS=--tour for the terminal
+demo: $(if $(findstring --fleet,$(ARGS)),$(FLEET),$(DEMO))  ## a local Slack to try in the browser; ARGS=--fleet for many hosts, ARGS=--tour for the terminal
 	@trap : INT; $(BIN)/supervisor demo $(ARGS) || [ $$? -eq 130 ]
 
 check: $(STAMP)  ## format, lint, types, and the arrows between the layers

@@ -40,8 +40,8 @@ class SlackPlugin:
 
         return SLACK_CHECKS
 
-    def run_demo(self, port: int, *, tour: bool) -> int:
+    def run_demo(self, port: int, *, tour: bool, fleet: bool) -> int:
         """Run `supervisor demo`; returns its exit code."""
         from bot.demo.command import run
 
-        return run(port=port, guided=tour)
+        return run(port=port, guided=tour, fleet=fleet)

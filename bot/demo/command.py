@@ -8,14 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from bot.demo.fleet import HOSTS
+from bot.demo.fleet_tour import FLEET_SCENES
 from bot.demo.home import WORKER, DemoError
 from bot.demo.stage import APPROVER, CHANNEL, Stage, StoppedError, set_up
-from bot.demo.tour import tour
+from bot.demo.tour import SCENES, tour
 from slack_playground.values import Json
 
 STARTING = "Starting a supervisor, its worker and a local Slack…"
+STARTING_FLEET = "Starting a hub, three hosts, their workers, a NATS server and a local Slack…"
 WORDS = """\
 The demo is running: a supervisor, its worker {worker}, and a local Slack.
 
@@ -24,7 +26,7 @@ The demo is running: a supervisor, its worker {worker}, and a local Slack.
 You're the operator there. The channel #{channel} lists five things to try.
 To read the audit trail, run this in a second terminal:
 
-  {audit}
+  {line}
 
 Press Ctrl-C to stop everything.
 """
@@ -45,22 +47,57 @@ TO_TRY = (
 MORE = "*Traffic*, at the top right, shows every request between the bot and Slack."
 
 
-def greeting(empty_file: Path) -> Json:
-    """The demo's message in the channel; `empty_file` crashes the worker."""
+FLEET_WORDS = """\
+The demo is running: a hub, three hosts with a worker each, and a local Slack.
+
+  Open  {address}
+
+You're the operator there. The channel #{channel} lists five things to try.
+To see the hosts, run this in a second terminal:
+
+  {line}
+
+Press Ctrl-C to stop everything.
+"""
+FLEET_GREETING = "👋 *Welcome to the demo of a fleet.* One bot, three hosts with one worker each. Five things to try:"
+FLEET_TO_TRY = (
+    ("`/supervisor status`", "Check all hosts. A worker of another host is named `HOST/WORKER`."),
+    ("`/supervisor restart all hotfix`", "One command, one message: each host reports to it. Or try `host:web-1`."),
+    (
+        "`/supervisor rollback all 1 slow since noon`",
+        "A code change, host by host. Choose *{approver}* in *Act as*, at the top, and approve it.",
+    ),
+    (
+        "`kill -9 {pid}`",
+        "Run this in a terminal. One alert tells that web-3 is unresponsive. Its worker keeps running.",
+    ),
+    ("*supervisor*, under *Apps*", "The Home tab shows all hosts and has a form for each command."),
+)
+
+
+def greeting(stage: Stage) -> Json:
+    """The demo's message in the channel."""
+    words: dict[str, object] = {"file": stage.home.incoming / "empty.txt", "approver": APPROVER}
+    if stage.hosts:
+        words["pid"] = stage.hosts[HOSTS[-1]].daemon.pid
     blocks: list[Json] = []
-    for number, (task, result) in enumerate(TO_TRY, start=1):
-        text = f"{number}.  {task}\n{result}".format(file=empty_file, approver=APPROVER)
+    for number, (task, result) in enumerate(FLEET_TO_TRY if stage.hosts else TO_TRY, start=1):
+        text = f"{number}.  {task}\n{result}".format_map(words)
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text}})
     blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": MORE}]})
     author = {"user": "U0DEMO", "bot_id": "B0DEMO", "username": "Demo", "icon_emoji": ":seedling:"}
-    return author | {"text": GREETING, "attachments": [{"color": "#2f6fb0", "blocks": blocks}]}
+    said = FLEET_GREETING if stage.hosts else GREETING
+    return author | {"text": said, "attachments": [{"color": "#2f6fb0", "blocks": blocks}]}
 
 
 async def run_stage(stage: Stage) -> None:
     """Greet in the channel and print the address, then wait forever."""
     channel = stage.slack.channel(CHANNEL).channel
-    stage.slack.server.world.post(channel, greeting(stage.home.incoming / "empty.txt"))
-    words = WORDS.format(worker=WORKER, address=stage.address, channel=CHANNEL, audit=stage.home.line("audit"))
+    stage.slack.server.world.post(channel, greeting(stage))
+    line = stage.home.line("fleet", "list") if stage.hosts else stage.home.line("audit")
+    words = (FLEET_WORDS if stage.hosts else WORDS).format(
+        worker=WORKER, address=stage.address, channel=CHANNEL, line=line
+    )
     sys.stdout.write(f"\n{words}")
     sys.stdout.flush()
     await asyncio.Event().wait()
@@ -103,20 +140,21 @@ def _later(loop: asyncio.AbstractEventLoop, call: Callable[[int], None], number:
 SUCCESS, FAILURE, INTERRUPTED = 0, 1, 130
 
 
-def run(*, port: int, guided: bool) -> int:
+def run(*, port: int, guided: bool, fleet: bool = False) -> int:
     """Run the demo to its end; returns the exit code."""
-    return asyncio.run(_run(port, guided=guided))
+    return asyncio.run(_run(port, guided=guided, fleet=fleet))
 
 
-async def _run(port: int, *, guided: bool) -> int:
+async def _run(port: int, *, guided: bool, fleet: bool) -> int:
     stop = StopSignals(lambda: _say(CLEANING_UP))
     stop.listen()
     code, trouble, left = SUCCESS, "", list[str]()
-    _say(STARTING)
+    _say(STARTING_FLEET if fleet else STARTING)
+    scenes = FLEET_SCENES if fleet else SCENES
     try:
-        async with set_up(port, stop.stopping, left) as stage:
+        async with set_up(port, stop.stopping, left, fleet=fleet) as stage:
             if guided:
-                code = SUCCESS if await stage.during(tour(stage)) else FAILURE
+                code = SUCCESS if await stage.during(tour(stage, scenes)) else FAILURE
             else:
                 await stage.during(run_stage(stage))
     except StoppedError:

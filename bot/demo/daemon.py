@@ -42,6 +42,18 @@ class DemoDaemon:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """The pid of the daemon, which was started."""
+        assert self._process is not None  # noqa: S101 (it was started)
+        return self._process.pid
+
+    async def kill(self) -> None:
+        """Kill it as a power cut would; its worker keeps running."""
+        assert self._process is not None  # noqa: S101 (it was started)
+        self._process.kill()
+        await self._process.wait()
+
     async def up(self) -> None:
         """Return once its services and its worker are running."""
         while not await asyncio.to_thread(self._is_up):  # noqa: ASYNC110 (another process sets no event of ours)

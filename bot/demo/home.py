@@ -142,7 +142,19 @@ def furnish(home: Home, rights: Rights) -> None:
         make_repository(code)
     except RepositoryError as error:
         raise DemoError(str(error)) from error
-    text = yaml.safe_dump(_configuration(rights), sort_keys=False, width=1000)
+    write_configuration(home, rights, CODE)
+
+
+def write_configuration(
+    home: Home, rights: Rights, workers: Mapping[str, Any] | None = None, **sections: Mapping[str, Any]
+) -> None:
+    """Write the configuration with these workers. `sections` adds settings to the usual ones."""
+    document = {"workers": workers or {}, **_usual(rights)}
+    for name, settings in sections.items():
+        document[name] = {**document.get(name, {}), **settings}
+    if not workers:
+        del document["teams"]
+    text = yaml.safe_dump(document, sort_keys=False, width=1000)
     home.config.write_text(HEAD + text, encoding="utf-8")
 
 
@@ -152,24 +164,27 @@ def remove(home: Home) -> None:
         shutil.rmtree(home.folder)
 
 
-def _configuration(rights: Rights) -> dict[str, Any]:
-    # Relative to the checkout, in which the worker runs: a brace in the folder's name would mean something there.
-    places = {"--state-dir": "var/state", "--incoming": INCOMING, "--outgoing": OUTGOING}
-    options = [word for option, place in places.items() for word in (option, f"../../{place}")]
+# Relative to the checkout, in which the worker runs: a brace in the folder's name would mean something there.
+PLACES = {"--state-dir": "var/state", "--incoming": INCOMING, "--outgoing": OUTGOING}
+OPTIONS = [word for option, place in PLACES.items() for word in (option, f"../../{place}")]
+CODE: Mapping[str, Any] = {
+    WORKER: {
+        "command": ["{python}", "watcher.py", "--worker-id", "{worker_id}", *OPTIONS],
+        "cwd": "code/checkout",
+        "team": "archive",
+        "start_grace_seconds": 1,
+        "stop_timeout_seconds": STOP_SECONDS,
+        "heartbeat_max_age_seconds": 15,
+        "restart": {"backoff_seconds": 1},
+        "code": {"path": "code/checkout"},
+    }
+}
+"""The worker, which runs code of its repository."""
+
+
+def _usual(rights: Rights) -> dict[str, Any]:
     return {
         "supervisor": {"id": "demo-host", "state_dir": "var", "inbox_poll_seconds": 1},
-        "workers": {
-            WORKER: {
-                "command": ["{python}", "watcher.py", "--worker-id", "{worker_id}", *options],
-                "cwd": "code/checkout",
-                "team": "archive",
-                "start_grace_seconds": 1,
-                "stop_timeout_seconds": STOP_SECONDS,
-                "heartbeat_max_age_seconds": 15,
-                "restart": {"backoff_seconds": 1},
-                "code": {"path": "code/checkout"},
-            }
-        },
         "teams": {"archive": {"objective": "keep the archive flowing"}},
         "slack": {
             "alert_channel": rights.alert_channel,

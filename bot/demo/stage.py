@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import bot
 from bot.demo.daemon import DemoDaemon
+from bot.demo.fleet import HUB, DemoHost, all_known, end_fleet, furnish_fleet, require_server
 from bot.demo.home import DemoError, Home, Rights, furnish, make_folder, remove
 from slack_playground.testing.playground import Playground
 from slack_playground.values import PlaygroundError
@@ -41,6 +42,8 @@ class Stage:
     home: Home
     daemon: DemoDaemon
     stopping: asyncio.Event
+    hosts: Mapping[str, DemoHost] = field(default_factory=dict)
+    """The hosts of a fleet, whose hub `home` and `daemon` are."""
 
     @property
     def address(self) -> str:
@@ -66,8 +69,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> AsyncIterator[Stage]:
+async def set_up(
+    port: int, stopping: asyncio.Event, problems: list[str], *, fleet: bool = False
+) -> AsyncIterator[Stage]:
     """Start everything and connect it; problems of the cleanup are added to `problems`."""
+    if fleet:
+        require_server()
     slack = Playground(next((path for path in PLACES if path.exists()), None), port=port, patience=PATIENCE_SECONDS)
     async with AsyncExitStack() as ending:  # in reverse, each part even if another fails
         home = make_folder()
@@ -79,12 +86,21 @@ async def set_up(port: int, stopping: asyncio.Event, problems: list[str]) -> Asy
         world = slack.server.world
         world.settle = partial(_settle, world)
         world.settle()
-        await asyncio.to_thread(furnish, home, _rights(world))
+        hosts: Mapping[str, DemoHost] = {}
+        if fleet:
+            home = Home(home.folder / HUB)
+            home.folder.mkdir()
+            hosts = await asyncio.to_thread(furnish_fleet, home, _rights(world))
+            ending.push_async_callback(end_fleet, home, hosts, problems)
+        else:
+            await asyncio.to_thread(furnish, home, _rights(world))
         if stopping.is_set():
             raise StoppedError
-        stage = Stage(slack, home, DemoDaemon(home), stopping)
+        stage = Stage(slack, home, DemoDaemon(home), stopping, hosts)
         ending.push_async_callback(_end, stage.daemon, problems)
         await stage.daemon.start(slack.environment)
+        for host in hosts.values():
+            await host.daemon.start({})
         await stage.during(_connected(stage))
         yield stage
 
@@ -96,6 +112,8 @@ async def _connected(stage: Stage) -> None:
             await stage.daemon.up()
             while not await world.feed.until(world.connections, START_SECONDS):
                 pass
+            if stage.hosts:
+                await all_known(stage.home)
     except TimeoutError:
         words = f"The daemon wasn't running and connected within {START_SECONDS:g} s. {stage.daemon.last_words()}"
         raise DemoError(words) from None

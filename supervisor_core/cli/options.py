@@ -199,6 +199,7 @@ def completion(parser: ArgumentParser) -> None:
 def demo(parser: ArgumentParser) -> None:
     """The options of `demo`."""
     parser.add_argument("--port", type=port, default=0, metavar="P", help="the page's port (default: any free port)")
+    parser.add_argument("--fleet", action="store_true", help="a hub and three hosts instead of one host")
     parser.add_argument("--tour", action="store_true", help="play a session in the terminal, check it, and exit")
 
 

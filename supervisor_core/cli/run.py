@@ -108,4 +108,4 @@ def run_demo(options: argparse.Namespace) -> int:
     from supervisor_core.daemon.wiring import installed_chat
 
     with _playground_needed("supervisor demo"):
-        return installed_chat().run_demo(options.port, tour=options.tour)
+        return installed_chat().run_demo(options.port, tour=options.tour, fleet=options.fleet)

@@ -208,7 +208,7 @@ class ChatPlugin(Protocol):
     def checks(self) -> Sequence[Check]:
         """The rows for the table of `supervisor doctor`."""
 
-    def run_demo(self, port: int, *, tour: bool) -> int:
+    def run_demo(self, port: int, *, tour: bool, fleet: bool) -> int:
         """Run `supervisor demo`; returns its exit code."""
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from bot.demo.fleet_tour import FLEET_SCENES
 from bot.demo.guide import Guide
 from bot.demo.stage import set_up
 from bot.demo.tour import SCENES, Scene, tour
@@ -174,6 +175,21 @@ def test_the_tour_prints_the_conversation_and_exits_0(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+def test_the_tour_of_a_fleet_restarts_and_pauses_on_all_hosts_and_tells_of_a_dead_one(temporary: Path) -> None:
+    done = run(temporary, "--fleet", "--tour")
+    assert done.returncode == 0, done.stdout + done.stderr
+    story = done.stdout
+    assert "✓ each host has a new process of its worker" in story
+    assert "✓ one message in #ops for 3 hosts" in story
+    assert re.search(r"🔴.*web-3", story)
+    assert re.search(r"✅.*web-3 recovered", story)
+    assert f"{len(FLEET_SCENES)} scenes in " in story
+    assert max(map(len, story.split("\n"))) <= 80
+    assert done.stderr == ""
+    assert running_in(temporary) == []
+    assert list(temporary.iterdir()) == []
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("signals", "code"),
@@ -325,5 +341,10 @@ def test_everything_that_is_needed_is_in_the_makefile() -> None:
         [make, "-n", "demo", "ARGS=--tour", "VENV=/nowhere"], cwd=ROOT, capture_output=True, text=True
     ).stdout
     assert planned.index("-m venv /nowhere") < planned.index("/nowhere/bin/supervisor demo --tour")
+    assert "[demo,fleet" not in planned
+    fleet = subprocess.run(
+        [make, "-n", "demo", "ARGS=--fleet", "VENV=/nowhere"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    assert fleet.index("[demo,fleet,nats-server]") < fleet.index("/nowhere/bin/supervisor demo --fleet")
     listed = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True).stdout
     assert "make demo" in listed
