@@ -9,6 +9,7 @@ from typing import Any
 from bot.views.blocks import Color
 from bot.views.text import ago, escape, in_code, inert, minute
 from supervisor_core.code.change_plan import count, short
+from supervisor_core.commands.addresses import SEPARATOR, SILENT, is_address
 from supervisor_core.common.text import one_line
 
 Worker = Mapping[str, Any]
@@ -44,6 +45,20 @@ def status_sign(worker: Worker) -> str:
     return ":large_green_circle:" if worker["pid"] else ":white_circle:"
 
 
+def by_host(workers: Sequence[Worker]) -> list[Worker]:
+    """The workers of each host together, those that need attention first among the hosts and on each."""
+    hosts: dict[str, list[Worker]] = {}
+    for worker in unhealthy_first(workers):
+        hosts.setdefault(host_of(worker), []).append(worker)
+    return [worker for there in hosts.values() for worker in there]
+
+
+def host_of(worker: Worker) -> str:
+    """The name of the worker's host; empty for the bot's own."""
+    name = str(worker["id"])
+    return name if worker.get(SILENT) else name.partition(SEPARATOR)[0] if is_address(name) else ""
+
+
 def unhealthy_first(workers: Iterable[Worker]) -> list[Worker]:
     """The workers that need attention before the others."""
     return sorted(workers, key=lambda worker: bool(worker["fine"]))
@@ -75,7 +90,9 @@ def headline(host: str, workers: Sequence[Worker], *, monitoring_paused: bool = 
     """The state of all workers of a host in a line, and its color."""
     words, color = summary(workers, monitoring_paused=monitoring_paused)
     sign, _, rest = words.partition(" ")
-    return f"{sign} *{escape(host)}*: {rest}", color
+    hosts = {str(each["id"]).partition(SEPARATOR)[0] if is_address(each["id"]) else "" for each in workers}
+    across = f" on {len(hosts)} hosts" if len(hosts) > 1 else ""
+    return f"{sign} *{escape(host)}*: {rest}{across}", color
 
 
 def summary(workers: Sequence[Worker], *, monitoring_paused: bool = False) -> tuple[str, Color]:

@@ -6,7 +6,7 @@ A worker id has no slash, so an address is never the id of a worker of this host
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SEPARATOR = "/"
 
@@ -61,3 +61,54 @@ def by_address(workers: Iterable[str], hosts: Mapping[str, Sequence[str]]) -> di
     """The workers by their addresses, in their order. Those of this host have one too, where its name is known."""
     own = next((host for host, there in hosts.items() if not all(map(is_address, there))), "")
     return {each if is_address(each) else str(Address(own, each)): each for each in workers}
+
+
+SILENT = "host_silent"
+"""The key of a worker's status that says since when its host is unresponsive."""
+
+NAMED = 5
+"""Workers of an unresponsive host that are named."""
+
+
+def fold_silent(workers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The workers, with those of each unresponsive host as one entry with the host's name."""
+    folded: list[Mapping[str, Any]] = []
+    silent: dict[str, list[Mapping[str, Any]]] = {}
+    for worker in workers:
+        if not worker.get(SILENT):
+            folded.append(worker)
+            continue
+        host = address_of(worker["id"]).host
+        if host not in silent:
+            silent[host] = []
+            folded.append({SILENT: host})  # its place
+        silent[host].append(worker)
+    return [_host_entry(each[SILENT], silent[each[SILENT]]) if "id" not in each else each for each in folded]
+
+
+def _host_entry(host: str, workers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The status of a host in the form of a worker's."""
+    names = [address_of(each["id"]).worker_id for each in workers]
+    named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    teams = {each.get("team") for each in workers}
+    many = "1 worker" if len(names) == 1 else f"{len(names)} workers"
+    return {
+        **workers[0],
+        "id": host,
+        "team": (teams.pop() or "") if len(teams) == 1 else "",
+        "state": "unresponsive",
+        "health": "unknown",
+        "fine": False,
+        "pid": None,
+        "paused": False,
+        "quarantined": False,
+        "muted_until": None,
+        "last_error": None,
+        "due_at": None,
+        "restarts_last_hour": 0,
+        "commit": None,
+        "memory_bytes": None,
+        "cpu_percent": None,
+        "cpu_seconds": None,
+        "reason": f"{workers[0][SILENT]}; {many}: {named}",
+    }

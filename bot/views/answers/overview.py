@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ from bot.views.blocks import Color, Content, Json, actions, button, card, contex
 from bot.views.buttons import ACTION, command_button, list_page, page_buttons
 from bot.views.forms import OPEN
 from bot.views.text import escape, inert, mention
-from bot.views.workers import Worker, headline, unhealthy_first, worker_line
+from bot.views.workers import Worker, by_host, counts, headline, host_of, unhealthy_first, worker_line
+from supervisor_core.commands.addresses import SILENT, fold_silent
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.workers.teams.manager import TeamPicture
 
@@ -50,17 +52,18 @@ def overview(
     blocks = [section(monitoring_paused(rests))] if rests else []
     if not workers:
         blocks.append(section("Add the first one to the configuration, under `workers`."))
-    ordered = unhealthy_first(workers)[:SHOWN]
+    entries = fold_silent(workers)
+    ordered = unhealthy_first(entries)[:SHOWN]
     for worker in ordered:
-        fitting = [name for name in _fitting(worker) if name in allowed[worker["id"]]]
-        if len(workers) > FEW and worker["fine"]:
+        fitting = [name for name in _fitting(worker) if name in allowed.get(worker["id"], ())]
+        if len(entries) > FEW and worker["fine"]:
             fitting = []
         commands = [Command.for_worker(name, worker["id"]) for name in fitting]
         buttons = [command_button(each, nonce, TEXTS.get(each.name, ""), asks=each.name in asking) for each in commands]
         _add_line(blocks, worker_line(worker))
         if buttons:
             blocks.append(actions(f"worker:{worker['id']}", buttons))
-    hints = [f"… and {len(workers) - SHOWN} more: `/supervisor status`"] if len(workers) > SHOWN else []
+    hints = [f"… and {len(entries) - SHOWN} more: `/supervisor status`"] if len(entries) > SHOWN else []
     if more:
         blocks.append(actions("more", [button(OPEN, "More…", nonce)]))
     blocks.append(context(" · ".join([*hints, "`/supervisor help` lists all commands"])))
@@ -123,13 +126,28 @@ def status(
     host: str,
 ) -> Content:
     """One page of workers. `rests`: the reason for a pause of monitoring."""
-    part = list_page(unhealthy_first(workers), PAGE, page)
-    lines = [f"{worker_line(worker)}{role_of(team, worker['id'])}" for worker in part.items]
+    entries = by_host(fold_silent(workers))
+    part = list_page(entries, PAGE, page)
+    lines = _lines(part.items, workers, team)
     heads = [*([monitoring_paused(rests)] if rests else []), *(team_heading(team, workers) if team else [])]
     text, color = headline(host, workers, monitoring_paused=bool(rests))
     blocks = [section(each) for each in join_lines([*heads, *lines], TOGETHER)]
     blocks += page_buttons(part, command, nonce)
     if part.pages > 1:
         last = part.first + len(part.items) - 1
-        blocks.append(context(f"{part.first} to {last} of {len(workers)} · page {part.number + 1} of {part.pages}"))
+        blocks.append(context(f"{part.first} to {last} of {len(entries)} · page {part.number + 1} of {part.pages}"))
     return card(text, color if workers else Color.QUIET, blocks)
+
+
+def _lines(shown: Sequence[Worker], workers: Sequence[Worker], team: TeamPicture | None) -> list[str]:
+    """A line for each worker. A host with several has a heading, if there are several hosts."""
+    hosts = Counter(host_of(worker) for worker in workers)
+    lines, last = [], ""
+    for worker in shown:
+        host = host_of(worker)
+        if host != last and len(hosts) > 1 and hosts[host] > 1 and not worker.get(SILENT):
+            there = [each for each in workers if host_of(each) == host]
+            lines.append(f"*{escape(host)}* · {counts(there)}" if host else f"*This host* · {counts(there)}")
+        last = host
+        lines.append(f"{worker_line(worker)}{role_of(team, worker['id'])}")
+    return lines

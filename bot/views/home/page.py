@@ -26,6 +26,7 @@ from bot.views.home.sections import (
 )
 from bot.views.text import escape, fit, minute
 from bot.views.workers import counts, summary, unhealthy_first
+from supervisor_core.commands.addresses import fold_silent
 from supervisor_core.common.text import capitalize
 
 SHOW, PAGE, REFRESH = "home:show", "home:page", "home:refresh"
@@ -66,7 +67,7 @@ class _TeamPart:
 def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePosition()) -> Json:  # noqa: B008 (frozen)
     """The view."""
     shown = _wanted(picture.workers, place.only)
-    pages = _pages(shown)
+    pages = _pages(fold_silent(shown))
     page = max(0, min(place.page, len(pages) - 1))
     blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
     blocks += [section(monitoring_paused(picture.rests))] if picture.rests else []

@@ -13,6 +13,7 @@ from bot.views.cards.approval import ApprovalDetails, command_text
 from bot.views.forms import submit_text
 from bot.views.text import UNSTYLED, ago, escape, fit, mention, requester, shorten
 from bot.views.workers import counts, worker_line
+from supervisor_core.commands.addresses import SILENT
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.jobs.model import CommandSummary
@@ -99,7 +100,7 @@ def worker_blocks(worker: Mapping[str, Any], picture: HomeData, reader: HomeRead
     line = section(worker_line(worker, picture.versions.get(worker["id"], "")))
     names = [name for name in _fitting(worker) if reader.may(name, worker["id"])][:MENU]
     line["block_id"] = f"worker:{worker['id']}"
-    if not names:
+    if not names or worker.get(SILENT):
         return [line]
     if worker["fine"]:
         options = [option(f"{submit_text(CATALOG[name])}…", f"{name}:{worker['id']}") for name in names]

@@ -23,7 +23,7 @@ MARK = "! "
 _COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
 """In a reason: the time until the next start, as it was when the reason was written."""
 
-_UNWELL = ("stuck", "quarantined", "missing", "frozen", "down")
+_UNWELL = ("stuck", "unresponsive", "quarantined", "missing", "frozen", "down")
 _NOTES = {
     "SPAWNING": ("Starting", ""),
     "PAUSED": (
@@ -49,7 +49,9 @@ class StatusText:
         if "team" in status:
             blocks.append(self._team(status))
         elif status["workers"]:
-            blocks.append(self._table(("STATE", "WORKER"), [self._worker(each) for each in status["workers"]]))
+            blocks.append(
+                self._table(("STATE", "WORKER"), [self._worker(each) for each in _folded_hosts(status["workers"])])
+            )
         else:
             blocks.append("No workers are configured. Add one under `workers` in the configuration.")
         running = status["supervisor"]["state"] == "running"
@@ -231,9 +233,18 @@ def _counts(workers: list[dict[str, Any]]) -> str:
     return ", ".join([words, *(f"{many} {word}" for word, many in resting)])
 
 
+def _folded_hosts(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The workers, with those of an unresponsive host of a fleet as one row."""
+    if not any(each.get("host_silent") for each in workers):
+        return workers
+    from supervisor_core.commands.addresses import fold_silent
+
+    return [dict(each) for each in fold_silent(workers)]
+
+
 def _unwell(workers: list[dict[str, Any]]) -> list[str]:
     """The unhealthy workers by name: among hundreds a row is easily missed."""
-    ill = [worker["id"] for worker in workers if not worker["fine"]]
+    ill = [worker["id"] for worker in _folded_hosts(workers) if not worker["fine"]]
     if not ill or len(workers) == 1:
         return []
     more = f" and {len(ill) - NAMED} more" if len(ill) > NAMED else ""

@@ -115,4 +115,6 @@ class LifeRecorder(Service):
         for words in silent:
             if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
                 log.warning("%s", words)
-        self.silent, self.silent_by_id = silent, {each.row.supervisor_id: each.in_words() for each in found}
+        names = [each.row.supervisor_id for each in found]
+        self.silent = silent
+        self.silent_by_id = {name: said.removeprefix(f"{name}: ") for name, said in zip(names, silent, strict=True)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
@@ -263,9 +263,9 @@ class FleetHosts(Service):
         """The status of a worker; of a silent host's, nobody knows whether it runs."""
         if not host.silent:
             return worker
-        heard = f", last seen {host.heard_at:%H:%M} UTC" if host.heard_at else ""
-        words = f"{host.name} is unresponsive{heard}"
-        return {**worker, "health": "unknown", "fine": False, "reason": words}
+        seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
+        words = f"{host.name} is unresponsive, {seen}"
+        return {**worker, "health": "unknown", "fine": False, "reason": words, SILENT: seen}
 
 
 def _addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,8 +285,8 @@ def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _silence(host: KnownHost, now: datetime) -> str:
     if host.heard_at is None:
-        return f"{host.name}: not connected since the hub's start"
-    return f"{host.name}: no message for {format_span((now - host.heard_at).total_seconds())}"
+        return "not connected since the hub's start"
+    return f"no message for {format_span((now - host.heard_at).total_seconds())}"
 
 
 def _of_host(name: str, seen: TargetReading) -> TargetReading:
