@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 from bot.demo.daemon import DemoDaemon
 from bot.demo.home import CODE, WORKER, DemoError, Home, Rights, furnish, write_configuration
@@ -39,15 +40,14 @@ class DemoHost:
 
 def require_server() -> None:
     """Raise `DemoError` if a fleet can't run here."""
+    from supervisor_core.fleet.transport.server import find_program
+
     try:
-        import nats  # noqa: F401 (only whether it's there)
-        import nkeys  # noqa: F401
-
-        from supervisor_core.fleet.transport.server import find_program
-
         find_program()
-    except (ImportError, SupervisorError):
+    except SupervisorError:
         raise DemoError(NEEDED) from None
+    if not all(map(find_spec, ("nats", "nkeys"))):
+        raise DemoError(NEEDED)
 
 
 def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:

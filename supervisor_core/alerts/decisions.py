@@ -23,6 +23,7 @@ from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import ALERT, Suppression, holding
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line, random_id
@@ -223,11 +224,17 @@ Keep = Callable[[str, Sequence[str]], object]
 log = logging.getLogger(__name__)
 
 
+ReadElsewhere = Callable[[str, int], Sequence[str]]
+"""The newest lines of a worker of another host, so many. It blocks."""
+
+
 class EvidenceCollector:
     """Looks in a thread of its own, one alert after the other."""
 
-    def __init__(self, host: Callable[[], HostContext]) -> None:
+    def __init__(self, host: Callable[[], HostContext], elsewhere: ReadElsewhere | None = None) -> None:
+        """`elsewhere` reads the newest lines of a worker of another host."""
         self._host = host
+        self._elsewhere = elsewhere
         self._threads = DaemonThreads("evidence", 1)
 
     def gather(self, wanted: Sequence[tuple[str, str]], keep: Keep) -> None:
@@ -238,7 +245,10 @@ class EvidenceCollector:
     def _gather(self, alert_id: str, worker_id: str, keep: Keep) -> None:
         """The edge: what can't be found is left out."""
         try:
-            lines = last_words(self._host(), worker_id)
+            if self._elsewhere is not None and is_address(worker_id):
+                lines = _cut(self._elsewhere(worker_id, READ_LINES))
+            else:
+                lines = last_words(self._host(), worker_id)
             if lines:
                 keep(alert_id, lines)
         except (DriveUnavailable, SupervisorError, OSError) as error:
@@ -255,4 +265,8 @@ def last_words(host: HostContext, worker_id: str) -> list[str]:
     except FileNotFoundError:
         return []
     found = last_lines(end, READ_LINES, Masking(host.config.secrets())).lines
-    return [one_line(line, LINE) for line in found if line.strip()][-LINES:]
+    return _cut(found)
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    return [one_line(line, LINE) for line in lines if line.strip()][-LINES:]

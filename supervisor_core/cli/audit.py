@@ -12,19 +12,21 @@ from supervisor_core.cli import audit_files
 from supervisor_core.cli.host import load_config, since_option
 from supervisor_core.cli.table import AMBER, GREEN, RED, folded_table, terminal_width, wants_colour
 from supervisor_core.code import change_plan as code
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import affected_in_words
 from supervisor_core.commands.targets import resolve
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.config.problems import HUB
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
-from supervisor_core.storage.audit.search import AFFECTED, DAMAGED, audit_filter
+from supervisor_core.storage.audit.search import ADDRESS, AFFECTED, DAMAGED, audit_filter
 from supervisor_core.storage.audit.trail import cause_of, command_in_words, note_in
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ def show(config: SupervisorConfig, command: Command, form: str = "", *, shared: 
 def _command(config: SupervisorConfig, options: argparse.Namespace) -> Command:
     """The command that these options mean. A worker that is gone is still in the trail."""
     target = options.worker or ""
-    workers = (target,) if target in config.workers else resolve(target, grammar_context(config)) if target else ()
+    is_known = target in config.workers or (is_address(target) and config.fleet.role == HUB)  # it may be revoked
+    workers = (target,) if is_known else resolve(target, grammar_context(config)) if target else ()
     params = {
         "by": (options.issuer or "").removeprefix("@") or None,
         "command": options.command,
@@ -173,7 +176,9 @@ def _for_people(rows: list[dict[str, Any]], about: Sequence[str]) -> str:
         if row["task_id"]:
             words = f"{words} ({row['task_id']})".lstrip()
         what = command_in_words(row, details)
-        lines.append([outcome, _time(row["created_at"], today), row["actor"], what, row["target_id"], words])
+        lines.append(
+            [outcome, _time(row["created_at"], today), row["actor"], what, row.get(ADDRESS, row["target_id"]), words]
+        )
         colours.append(_COLOURS.get(outcome, AMBER))
     head = ("OUTCOME", "TIME (UTC)", "BY", "COMMAND", "TARGET", "DETAILS")
     return folded_table(head, lines, terminal_width(), colours if wants_colour() else ())

@@ -97,7 +97,7 @@ def _init(options: argparse.Namespace) -> int:
     print(f"Its key is in {config.fleet.credentials}. Keep it secret, and back it up.")
     if not config.fleet.server.run:
         print(f"Start the NATS server: `nats-server -c {configuration}`.")
-    print(f"Next: {_restart_remedy(config)}{' The daemon runs the NATS server.' if config.fleet.server.run else ''}")
+    print(f"Next: {_restart_command(config)}.{' The daemon runs the NATS server.' if config.fleet.server.run else ''}")
     print("Then let a host join: `supervisor fleet invite NAME`.")
     return SUCCESS
 
@@ -117,17 +117,16 @@ def _planned_hub(raw: RawConfig, url: str | None) -> PlannedConfig | None:
     return None
 
 
-def _restart_remedy(config: SupervisorConfig) -> str:
+def _restart_command(config: SupervisorConfig) -> str:
     stopped = observe_daemon(config).state in ("stopped", "stale")
-    return f"Run `supervisor daemon {'start' if stopped else 'restart'}`."
+    return f"`supervisor daemon {'start' if stopped else 'restart'}`"
 
 
 def _invite(options: argparse.Namespace) -> int:
     with _members_of_hub(options) as (config, members, keys):
         if observe_daemon(config).state != "running":
-            raise RefusedError(
-                "The hub's daemon isn't running, and it lets hosts join.", remedy=_restart_remedy(config)
-            )
+            remedy = f"Run {_restart_command(config)}."
+            raise RefusedError("The hub's daemon isn't running, and it lets hosts join.", remedy=remedy)
         ca = config.fleet.ca or own_authority(config.fleet_folder)
         invite = members.invite(checked_name(options.name), shell_issuer(), datetime.now(UTC))
         asyncio.run(_apply(config, members, keys))
@@ -157,7 +156,7 @@ def _join(options: argparse.Namespace) -> int:
         print(f"Changed in {path}: {', '.join(planned.changes)}.")
     if not planned.config.workers:
         print("It has no workers yet: add them to this file, under `workers`.")
-    print(f"Next: {_restart_remedy(planned.config)} `supervisor fleet list` on the hub then shows {token.host}.")
+    print(f"Next: {_restart_command(planned.config)}. `supervisor fleet list` on the hub then shows {token.host}.")
     return SUCCESS
 
 
@@ -236,7 +235,7 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             hosts, invites = members.users(datetime.now(UTC))
             write_users(folder, keys.public_key, hosts, invites)
             if config.fleet.server.run and not error.remedy:
-                error.remedy = f"The hub's daemon runs this server. {_restart_remedy(config)}"
+                error.remedy = f"The hub's daemon runs this server. Run {_restart_command(config)}."
             raise
         if removed:
             await remove_member(connection, members, folder, keys.public_key, removed)

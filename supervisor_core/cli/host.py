@@ -13,12 +13,17 @@ from supervisor_core.common.times import parse_since
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from supervisor_core.commands.command import Command
     from supervisor_core.config.load import SupervisorConfig
     from supervisor_core.config.raw import RawConfig
     from supervisor_core.intake.approvals.observed_state import Previews
     from supervisor_core.intake.approvals.service import Approvals
     from supervisor_core.storage.store import Ledger
+
+RELAY_SECONDS = 25.0
 
 _warned: set[str] = set()
 
@@ -30,6 +35,35 @@ def load_config(path: str | None) -> SupervisorConfig:
     config, problem = last_good.load_or_last_good(path)
     warn_of_config(problem)
     return config
+
+
+def load_fleet_config(path: str | None) -> SupervisorConfig:
+    """The same; on a hub, with the workers of all hosts as they announced them last."""
+    config = load_config(path)
+    if config.fleet.role != "hub":
+        return config
+    from supervisor_core.commands.addresses import Address
+    from supervisor_core.daemon.environment import opened_ledger
+    from supervisor_core.fleet.hub.fleet import fleet_configuration
+    from supervisor_core.fleet.members.membership import FleetMembers, HostState
+
+    with opened_ledger(config) as ledger:
+        hosts = [each for each in FleetMembers(ledger).hosts() if each.state is HostState.JOINED]
+    said = {str(Address(host.host_id, str(each["id"]))): each for host in hosts for each in host.announced}
+    return fleet_configuration(config, said)
+
+
+def relayed(config: SupervisorConfig, question: str, workers: Sequence[str], count: int = 0) -> list[dict[str, Any]]:
+    """The answers of other hosts through the hub's daemon: each with its `host`, and an `answer` or an `error`."""
+    request = {"do": "relay", "question": question, "workers": list(workers), "count": count}
+    try:
+        answers: list[dict[str, Any]] = ask(str(config.state_dir), request, RELAY_SECONDS)["answers"]
+    except NotRunningError:
+        raise UsageError(
+            "Other hosts are asked through the hub's daemon, which isn't running.",
+            remedy="Run `supervisor daemon start`.",
+        ) from None
+    return answers
 
 
 def read_config(path: str | None) -> RawConfig:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from supervisor_core.cli.host import load_config
+from supervisor_core.cli.host import load_fleet_config
 from supervisor_core.cli.logs import still_read
 from supervisor_core.cli.send.answers import logs
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.words import quote
 from supervisor_core.common.errors import SupervisorError, UsageError
@@ -30,11 +31,13 @@ def run(options: argparse.Namespace) -> int:
     if options.worker or options.level or options.since or options.event:
         chosen = "--worker, --level, --since and --event"
         raise UsageError(f"{chosen} search the supervisor's events, not a worker's output.")
-    config = load_config(options.config)
+    config = load_fleet_config(options.config)
     lines = options.count if options.count is not None else options.lines
     command = parse(f"logs {quote(options.target)[1:-1]} {max(lines, 1)}", grammar_context(config))
     if not options.follow:
         return logs(command, config, as_json=options.json)
+    if any(map(is_address, command.workers)):
+        raise UsageError("-f follows a worker of this host.", remedy="Run it on the worker's host.")
     if len(command.workers) != 1 or options.json:
         raise UsageError("-f follows the output of one worker, as text.")
     output = OutputFollower(open_drive(config), config, config.worker(command.workers[0]))

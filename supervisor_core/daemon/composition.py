@@ -245,6 +245,7 @@ class DaemonServices:
             resting=lambda: self.agent.rests,
             look_again=self.reconciler.look_again,
             facts=self._facts,
+            lines_elsewhere=self.hub.fleet.last_lines if self.hub else None,
         )
         return self._scheduler_factory(doors)
 

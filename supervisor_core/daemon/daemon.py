@@ -60,6 +60,7 @@ class Daemon:
             "config": services.configuration.answer,
             "monitoring": services.monitoring.answer,
             "fleet": self._fleet,
+            "relay": self._relay,
         }
         self._control = ControlServer(context.host.config.state_dir, answers)
 
@@ -157,6 +158,14 @@ class Daemon:
     async def _fleet(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         hub = self._services.hub
         return {"hosts": hub.hosts.links() if hub else {}}
+
+    async def _relay(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the hosts of these workers for the shell."""
+        hub = self._services.hub
+        if hub is None:
+            return {"answers": []}
+        question, workers = str(request.get("question", "")), [str(each) for each in request.get("workers", ())]
+        return {"answers": await hub.fleet.relay(question, workers, int(request.get("count", 0)))}
 
     async def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         workers = await self._services.view.documents()

@@ -128,7 +128,9 @@ def build_scheduler(
     def config() -> SupervisorConfig:
         return parts.host.config
 
-    alerting = AlertMonitor(parts.ledger, config, doors.resting, EvidenceCollector(lambda: parts.host))
+    alerting = AlertMonitor(
+        parts.ledger, config, doors.resting, EvidenceCollector(lambda: parts.host, doors.lines_elsewhere)
+    )
     baking = BakingChore(parts.ledger, config, doors.look)
     schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering, doors.facts)
     weekly = WeeklyChore(parts.ledger, config)

@@ -16,11 +16,13 @@ from sqlalchemy import Connection
 from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans, uptime
 from supervisor_core.code.change_plan import count
+from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.times import format_span
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.diagnosis.why.explanation import describe_command, describe_outcome
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -224,7 +226,7 @@ def histories(
 
 
 def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since: datetime, until: datetime) -> History:
-    found = flips.flips_of_target(connection, Target(WORKER, worker_id), since, until)
+    found = _flips_of(connection, config, worker_id, since, until)
     held = tuple(condition_spans(found, since, until))
     done = [job for job in jobs.recent_for(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
     limit = config.workers[worker_id].heartbeat_max_age_seconds
@@ -245,6 +247,19 @@ def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since:
         tuple(marks[-MARKS:]),
         max(len(marks) - MARKS, 0),
     )
+
+
+def _flips_of(
+    connection: Connection, config: SupervisorConfig, worker_id: str, since: datetime, until: datetime
+) -> list[flips.Flip]:
+    """The worker's condition changes. A hub has those of other hosts as copies, also of the time that it was away."""
+    host, target = None, Target(WORKER, worker_id)
+    if is_address(worker_id):
+        address = address_of(worker_id)
+        host, target = address.host, Target(WORKER, address.worker_id)
+    elif config.fleet.role == HUB:
+        host = config.supervisor.id
+    return flips.flips_of_target(connection, target, since, until, host)
 
 
 def _changes(job: Job, since: datetime, until: datetime) -> bool:

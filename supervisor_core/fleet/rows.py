@@ -21,7 +21,7 @@ from supervisor_core.jobs import remote
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS
-from supervisor_core.storage.audit.names import affected_between
+from supervisor_core.storage.audit.names import TARGET, affected_between
 from supervisor_core.storage.engine import UtcDateTime
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
@@ -112,8 +112,7 @@ def take_rows(
     _check_chain(connection, host, trail)
     if trail:
         connection.execute(insert(audit_log), trail)
-    affected = [{**_from_json(audit_workers, row), "supervisor_id": host} for row in found[audit_workers.name]]
-    if affected:
+    if affected := _affected(host, trail, found[audit_workers.name]):
         connection.execute(insert(audit_workers), affected)
     if turns := [_from_json(flips, row) for row in found[flips.name]]:
         known = _newest_flip(connection, host)
@@ -131,6 +130,25 @@ def take_rows(
     rows = _newest_audit(connection, host)
     replication_progress.write(connection, origin, replace(marks, jobs_changed=changed, audit_rows=rows))
     return position_of(connection, origin)
+
+
+def _affected(host: str, trail: Sequence[Row], rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The index of a host's rows by the addresses of its workers; the rows themselves hold its own ids."""
+    found = [{**_from_json(audit_workers, row), "supervisor_id": host} for row in rows]
+    found += [
+        {
+            "supervisor_id": host,
+            "audit_id": row["audit_id"],
+            "worker_id": row["target_id"],
+            "role": TARGET,
+            "created_at": row["created_at"],
+        }
+        for row in trail
+        if row["target_type"] == "worker"
+    ]
+    known = [row for row in found if WORKER_ID.fullmatch(str(row["worker_id"]))]
+    index = {(row["audit_id"], row["worker_id"]): row for row in reversed(known)}
+    return [{**row, "worker_id": str(Address(host, row["worker_id"]))} for row in index.values()]
 
 
 def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> None:

@@ -132,7 +132,7 @@ def _dump_part(part: Part) -> Any:  # noqa: ANN401 (JSON)
 
 def _load_part(part: Any, worker_id: str, address: str) -> Part:  # noqa: ANN401 (JSON)
     if isinstance(part, str):
-        return part
+        return address + part.removeprefix(worker_id) if part.startswith(f"{worker_id} ") else part
     ((kind, value),) = part.items()
     if kind == "at":
         return from_text(value)

@@ -59,9 +59,9 @@ class SchedulerDoors:
     """Observes these workers now; it blocks."""
     resting: Callable[[], bool] = lambda: False
     """True while monitoring is paused."""
-    look_again: Callable[[], None] = lambda: None
-    """Observe unhealthy workers: called on the event loop, at each check."""
+    look_again: Callable[[], None] = lambda: None  # at unhealthy workers: called on the event loop, at each check
     facts: FactSource | None = None  # for the conditions of a target; it blocks
+    lines_elsewhere: Callable[[str, int], Sequence[str]] | None = None  # of another host's worker; it blocks
 
 
 MakeScheduler = Callable[[SchedulerDoors], SchedulerService]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from supervisor_core.cli.host import relayed
 from supervisor_core.cli.status import command as status
 from supervisor_core.cli.table import MAX_WIDTH, folded_table, terminal_width
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
@@ -98,12 +101,30 @@ def teams(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 
 def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Print the newest lines of each worker; exit code 1 if some can't be read."""
-    found = NewestLines()(open_drive(config), config, command.workers, int(command.params["lines"]))
+    count, own = int(command.params["lines"]), [each for each in command.workers if not is_address(each)]
+    found = NewestLines()(open_drive(config), config, own, count) if own else []
+    found += _logs_elsewhere(config, [each for each in command.workers if is_address(each)], count)
     if as_json:
         print(json.dumps([asdict(written) for written in found], indent=2))
     else:
         print("\n\n".join(_lines(written, named=len(found) > 1) for written in found))
     return 1 if any(written.problem for written in found) else 0
+
+
+def _logs_elsewhere(config: SupervisorConfig, workers: Sequence[str], count: int) -> list[WorkerLog]:
+    if not workers:
+        return []
+    from supervisor_core.fleet.values import load_log
+
+    found: list[WorkerLog] = []
+    for each in relayed(config, "logs", workers, count):
+        if "error" in each:
+            found += [
+                WorkerLog(name, "", problem=each["error"]) for name in workers if name.startswith(f"{each['host']}/")
+            ]
+        else:
+            found += [load_log(each["host"], log) for log in each["answer"]]
+    return found
 
 
 def _lines(written: WorkerLog, *, named: bool) -> str:
@@ -152,16 +173,33 @@ ANSWER_SECONDS = 2.0
 
 def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Explain each worker, unhealthy ones first; exit code 1 if one is unhealthy."""
-    host = open_doors(config)
-    looked = observe_workers(host, [config.workers[each] for each in command.workers], search=Search.ALWAYS)
-    documents = _told_by_the_daemon(str(config.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
-    with opened_ledger(config) as ledger:
-        found = Explainer(ledger)(host, looked, list(documents.values()), command.workers)
+    own = [each for each in command.workers if not is_address(each)]
+    found, problems = _explained_elsewhere(config, [each for each in command.workers if is_address(each)])
+    if own:
+        host = open_doors(config)
+        looked = observe_workers(host, [config.workers[each] for each in own], search=Search.ALWAYS)
+        documents = _told_by_the_daemon(str(config.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
+        with opened_ledger(config) as ledger:
+            found += Explainer(ledger)(host, looked, list(documents.values()), own)
+        found.sort(key=lambda each: each.fine)
+    for problem in problems:
+        print(f"supervisor: {problem}", file=sys.stderr)
     if as_json:
         print(json.dumps([explanation_document(each) for each in found], indent=2))
     else:
         print("\n\n".join(explanation_text(each, alone=len(found) == 1) for each in found))
-    return 0 if all(each.fine for each in found) else 1
+    return 0 if not problems and all(each.fine for each in found) else 1
+
+
+def _explained_elsewhere(config: SupervisorConfig, workers: Sequence[str]) -> tuple[list[Explanation], list[str]]:
+    """The explanations of other hosts, and the problems of those that don't answer."""
+    if not workers:
+        return [], []
+    from supervisor_core.fleet.values import load_explanation
+
+    answers = relayed(config, "why", workers)
+    told = [load_explanation(each["host"], one) for each in answers if "answer" in each for one in each["answer"]]
+    return told, [f"{each['host']}: {each['error']}" for each in answers if "error" in each]
 
 
 def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:

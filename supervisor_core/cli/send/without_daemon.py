@@ -7,15 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import approvals_of, is_awake, load_config, shell_issuer
+from supervisor_core.cli.host import approvals_of, is_awake, load_config, load_fleet_config, shell_issuer
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.command import follow
 from supervisor_core.cli.send.outcome import nothing_to_do, outcome, queued
 from supervisor_core.cli.send.rolling import completed
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.common.errors import UsageError
+from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
@@ -29,8 +30,13 @@ from supervisor_core.storage.store import Ledger
 
 def run(text: str, task_id: str, options: argparse.Namespace) -> int:
     """Parse the command, queue it under this id, wake the daemon, and wait if requested."""
-    config = load_config(options.config)
+    config = load_fleet_config(options.config)
     command = completed(parse(text, grammar_context(config)), config)
+    if CATALOG[command.name].handler is not None and any(map(is_address, command.workers)):
+        raise RefusedError(
+            "Only the hub's daemon can send a command to another host.",
+            remedy="Start it, and send the command without --preview and --if-state. In Slack, it has a preview.",
+        )
     if options.preview:
         if options.if_state is not None:
             raise UsageError("Use --preview or --if-state, not both.")

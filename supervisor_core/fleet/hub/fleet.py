@@ -138,18 +138,27 @@ class Fleet:
         return None
 
     def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
-        """This host's configuration with the workers of all hosts, the hosts by name, and their teams."""
-        workers = dict(own.workers)
-        teams = dict(own.teams)
-        announced = self._hosts.announced()
-        for address in sorted(announced, key=lambda each: address_of(each).host):
-            said = announced[address]
-            team = str(said.get("team") or "")
-            workers[address] = _settings(address, team, said)
-            if team and team not in teams:
-                teams[team] = TeamSettings()
-                teams[team]._name = team  # noqa: SLF001 (a key only its parent knows)
-        return own.with_workers(workers, teams)
+        """This host's configuration with the workers of all hosts, and their teams."""
+        return fleet_configuration(own, self._hosts.announced())
+
+    async def relay(self, question: str, workers: Sequence[str], count: int) -> Documents:
+        """The answers of the hosts of these workers as they come, for `supervisor why` and `supervisor logs`."""
+        if question not in (Question.WHY, Question.LOGS):
+            raise UsageError("Only why and logs are relayed.")
+
+        async def ask(host: str, ids: list[str]) -> dict[str, Any]:
+            try:
+                about = {"workers": ids, "count": count}
+                return {"host": host, "answer": await self._ask(host, Question(question), about, LOG_SECONDS)}
+            except SupervisorError as error:
+                return {"host": host, "error": str(error)}
+
+        return list(await asyncio.gather(*(ask(*each) for each in by_host(workers).items())))
+
+    def last_lines(self, address: str, count: int) -> Sequence[str]:
+        """The newest lines that a worker of another host wrote. It blocks."""
+        (log,) = self._ask.wait(self.written([address], count), LOG_SECONDS + MARGIN_SECONDS)
+        return log.lines
 
     async def _preview_elsewhere(self, command: Command, elsewhere: Mapping[str, list[str]]) -> Documents:
         async def ask(host: str, ids: list[str]) -> Documents:
@@ -166,6 +175,20 @@ class Fleet:
 
         parts = await asyncio.gather(*(ask(*each) for each in elsewhere.items()))
         return [each for part in parts for each in part]
+
+
+def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[str, Any]]) -> SupervisorConfig:
+    """The configuration of a hub with the workers of its hosts, the hosts by name, and their teams."""
+    workers = dict(own.workers)
+    teams = dict(own.teams)
+    for address in sorted(announced, key=lambda each: address_of(each).host):
+        said = announced[address]
+        team = str(said.get("team") or "")
+        workers[address] = _settings(address, team, said)
+        if team and team not in teams:
+            teams[team] = TeamSettings()
+            teams[team]._name = team  # noqa: SLF001 (a key only its parent knows)
+    return own.with_workers(workers, teams)
 
 
 def _settings(address: str, team: str, said: Mapping[str, Any]) -> WorkerSettings:

@@ -19,6 +19,9 @@ LARGEST_ID = 2**53 - 1
 MOST = 1000
 """Workers of one row. A larger fleet on one checkout is found by the named worker alone."""
 
+TARGET = "target"
+"""The role of the target of a row that was copied from another host, under its address."""
+
 _AT_ONCE = 200
 
 
@@ -54,6 +57,12 @@ def affected_workers(
             for number, worker, role in connection.execute(query, asked):
                 found.setdefault((host, number), {})[worker] = role
     return found
+
+
+def parted(affected: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The address of a copied row's target, empty for another row, and the other workers that the row affected."""
+    address = next((worker for worker, role in affected.items() if role == TARGET), "")
+    return address, {worker: role for worker, role in affected.items() if role != TARGET}
 
 
 def _is_whole(place: tuple[Any, Any]) -> bool:

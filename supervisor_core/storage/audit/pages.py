@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers
+from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, parted
 from supervisor_core.storage.audit.search import (
     AuditFilter,
     Row,
@@ -106,9 +106,13 @@ def _entry(shown: _Shown, affected: Mapping[tuple[str, int], Mapping[str, str]],
     row, siblings, damaged = shown
     if damaged:
         return _damaged_entry(row)
-    places = map(_key, (*siblings, row))
-    merged = {worker: role for place in places for worker, role in affected.get(place, {}).items()}
-    return entry_of(row, details_of(row), siblings, merged, wanted.about)
+    merged: dict[str, str] = {}
+    named = []
+    for each in (*siblings, row):
+        address, others = parted(affected.get(_key(each), {}))
+        merged |= others
+        named.append({**each, "target_id": address} if address else each)
+    return entry_of(named[-1], details_of(row), named[:-1], merged, wanted.about)
 
 
 def details_of(row: Row) -> Mapping[str, Any]:

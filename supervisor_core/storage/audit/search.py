@@ -34,7 +34,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.common.text import is_plain
 from supervisor_core.common.times import since_moment, to_text
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, find_actors, newest_by_worker
+from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, find_actors, newest_by_worker, parted
 from supervisor_core.storage.audit.trail import TELLING, action_of
 from supervisor_core.storage.tables import audit_log, audit_workers
 
@@ -89,6 +89,9 @@ def _cell_text(name: str, value: object) -> Any:  # noqa: ANN401
 
 Columns = ReadOnlyColumnCollection[str, Column[Any]]
 """The columns of the trail, or of the workers that its rows affected. Both have the time, the host and the row."""
+
+ADDRESS = "address"
+"""The key of the target's address. A hub has the rows of its hosts, whose own ids they hold."""
 
 AFFECTED = "affected"
 """The key of the workers that a row affected besides its target, with their roles."""
@@ -151,13 +154,17 @@ def search(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
     """The newest matching rows, newest first, by column name, with times as text. `damaged` describes an alteration,
-    `affected` the workers that the row affected besides its target.
+    `affected` the workers that the row affected besides its target, `address` the target of a row of another host.
 
     With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
     """
     rows = find_rows(connection, wanted, beside, newer=newer)
     others = affected_workers(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
-    return [{**format_row(row), AFFECTED: others.get((row["supervisor_id"], row["audit_id"]), {})} for row in rows]
+    found = []
+    for row in rows:
+        address, affected = parted(others.get((row["supervisor_id"], row["audit_id"]), {}))
+        found.append({**format_row(row), AFFECTED: affected, **({ADDRESS: address} if address else {})})
+    return found
 
 
 def find_rows(

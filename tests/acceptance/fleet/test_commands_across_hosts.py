@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
-from tests.support.slack.slack_home import asked
+from tests.support.slack.slack_home import asked, started
 
 
 @pytest.fixture
@@ -37,3 +38,42 @@ async def test_a_command_in_slack_stops_a_worker_of_another_host_and_its_card_sa
     await operator.sees("web-1/fetcher")
     await operator.sees("web-2/fetcher")
     assert status is not None
+
+
+@pytest.mark.playground(patience=20)
+async def test_what_a_host_knows_of_its_worker_is_found_on_the_hub_by_its_address(
+    fleet: FleetHomes, slack: Playground
+) -> None:
+    await fleet.start(slack)
+    operator, hub = slack.user("operator"), fleet.hub
+    card = await operator.slash("/supervisor pause web-1/fetcher hotfix")
+    await card.becomes("web-1/fetcher paused")
+    audit = await operator.slash("/supervisor audit web-1/fetcher")
+    await audit.shows("pause web-1/fetcher: succeeded")
+    assert await asked(hub, "audit", "--worker", "web-2/fetcher") == []
+    (row,) = await asked(hub, "audit", "--worker", "web-1/fetcher")
+    assert (row["action"], row["target_id"], row["address"]) == ("PAUSE", "fetcher", "web-1/fetcher")
+    (told,) = await asked(hub, "why", "web-1/fetcher")
+    assert told["worker_id"] == "web-1/fetcher"
+    assert "paused" in told["sentence"]
+    (log,) = await asked(hub, "logs", "web-2/fetcher")
+    assert log["worker_id"] == "web-2/fetcher"
+    assert not log["problem"]
+    (history,) = await asked(hub, "history", "web-1/fetcher")
+    (there,) = await asked(fleet.hosts["web-1"], "history", "fetcher")
+    assert [each["condition"] for each in history["stretches"]] == [each["condition"] for each in there["stretches"]]
+    assert [each["since"] for each in history["stretches"][1:]] == [each["since"] for each in there["stretches"][1:]]
+
+
+@pytest.mark.playground(patience=30)
+async def test_a_crashed_worker_of_another_host_is_alerted_with_the_last_lines_that_it_wrote_there(
+    tmp_path: Path, slack: Playground
+) -> None:
+    last_words = "print('out of paper', flush=True); raise SystemExit(3)"
+    worker = {"command": ["{python}", "-c", last_words], "restart": {"policy": "never"}, "start_grace_seconds": 0.2}
+    with a_fleet(
+        tmp_path, ("web-1",), {"printer": {**worker, "heartbeat_max_age_seconds": 0}}, alert_channel="C0OPS"
+    ) as fleet:
+        await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
+        await started(fleet.hub, slack)
+        await slack.channel("ops").shows("out of paper")
