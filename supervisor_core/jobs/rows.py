@@ -22,6 +22,7 @@ from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, add_progress, not_begun_after
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.engine import JsonText
 from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
 
@@ -244,7 +245,7 @@ def as_sibling(connection: Connection, worker_id: str, since: datetime, most: in
 def undoing(connection: Connection, task_id: str, most: int) -> list[Job]:
     """The newest undo jobs of this command, newest first."""
     asked, did = (
-        func.json_extract(column, f"$.{name}")
+        JsonText(column, name)
         for column, name in ((jobs.c.params_json, "task_id"), (jobs.c.details_json, "undone_task_id"))
     )
     query = (

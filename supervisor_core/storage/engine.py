@@ -24,6 +24,10 @@ from sqlalchemy import (
     event,
     make_url,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 from supervisor_core.common.times import from_text, require_aware, to_text
@@ -31,6 +35,8 @@ from supervisor_core.host.descriptors import PRIVATE_FILE, PRIVATE_FOLDER
 from supervisor_core.storage.ledger_file import WRITER_SECONDS
 
 CONNECT_SECONDS = 5
+IDLE_SECONDS = 3
+"""The longest pause of a program inside a write transaction on a server; ours last milliseconds."""
 READING = "supervisor_reading"
 
 
@@ -63,6 +69,27 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
         "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     }
     return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+
+
+def server_ledger_engines(url: str, query_timeout_seconds: float) -> tuple[Engine, Engine]:
+    """A writer and a reader of a ledger in a database server.
+
+    A write transaction locks the ledger, so the server ends one whose program says nothing more: it may be frozen, or
+    its machine gone. A reader sees one picture in each transaction.
+    """
+    writer, reader = shared_engine(url, query_timeout_seconds), shared_engine(url, query_timeout_seconds)
+    event.listen(writer, "connect", _end_idle_transactions)
+    return writer, reader.execution_options(isolation_level="REPEATABLE READ", **{READING: True})
+
+
+def _end_idle_transactions(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+    cursor = dbapi.cursor()
+    if not hasattr(dbapi, "get_server_info"):
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
+        dbapi.commit()  # else a rollback would undo it
+    elif "MariaDB" in dbapi.get_server_info():  # MySQL has no such limit
+        cursor.execute(f"SET SESSION idle_transaction_timeout = {IDLE_SECONDS}")
+    cursor.close()
 
 
 def reader_of(engine: Engine) -> Engine:
@@ -197,3 +224,52 @@ class StoredMoment(UtcDateTime):
         except ValueError:
             return value
         return moment if dialect.name != "sqlite" or to_text(moment) == value else value
+
+
+class JsonText(FunctionElement[str]):
+    """The text at a path in a column of JSON; NULL where there is none."""
+
+    name = "json_text"
+    inherit_cache = False  # the path is part of the statement
+    type = String()
+
+    def __init__(self, column: ColumnElement[Any], *path: str) -> None:
+        super().__init__(column)
+        self.path = path
+
+
+@compiles(JsonText)
+def _json_text(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
+    text = compiler.process(element.clauses, **kwargs)  # damaged text mustn't fail the whole query
+    return f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.{'.'.join(element.path)}') END"
+
+
+@compiles(JsonText, "postgresql")
+def _json_text_postgresql(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
+    # `jsonb` would refuse a NUL in any of its texts.
+    return f"(CAST({compiler.process(element.clauses, **kwargs)} AS json) #>> '{{{','.join(element.path)}}}')"
+
+
+@compiles(JsonText, "mysql")
+@compiles(JsonText, "mariadb")
+def _json_text_mysql(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
+    found = f"JSON_EXTRACT({compiler.process(element.clauses, **kwargs)}, '$.{'.'.join(element.path)}')"
+    return f"NULLIF(JSON_UNQUOTE({found}), 'null')"
+
+
+class in_bytes(FunctionElement[str]):  # noqa: N801 (used as a function)
+    """A column of text that is compared byte by byte; PostgreSQL compares as its locale sorts."""
+
+    name = "in_bytes"
+    inherit_cache = True
+    type = String()
+
+
+@compiles(in_bytes)
+def _in_bytes(element: in_bytes, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
+    return compiler.process(element.clauses, **kwargs)
+
+
+@compiles(in_bytes, "postgresql")
+def _in_bytes_postgresql(element: in_bytes, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
+    return f'({compiler.process(element.clauses, **kwargs)} COLLATE "C")'

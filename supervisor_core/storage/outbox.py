@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, exists, func, select, update
+from sqlalchemy import Connection, RowMapping, delete, exists, select, update
 
 from supervisor_core.common.text import canonical_json
+from supervisor_core.storage.engine import JsonText
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message, Step, record
 from supervisor_core.storage.tables import outbox
 
@@ -60,13 +61,13 @@ def pending_messages(
     Left out are messages that wait for their retry, messages to a channel in `shut` that aren't for one person (they
     can't be sent now, and may be more than `limit`), and replies to a message that is itself pending.
     """
-    channel, person = (func.json_extract(outbox.c.payload_json, f"$.{name}") for name in ("channel", "user"))
+    channel, person = (JsonText(outbox.c.payload_json, name) for name in ("channel", "user"))
     mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
     mine &= (outbox.c.due_at <= now) | (outbox.c.attempts == 0)
     if shut:
         mine &= channel.is_(None) | channel.not_in(tuple(shut)) | person.is_not(None)
     above = outbox.alias("above")
-    kind, subject = (func.json_extract(outbox.c.payload_json, f"$.below.{name}") for name in ("kind", "subject"))
+    kind, subject = (JsonText(outbox.c.payload_json, "below", name) for name in ("kind", "subject"))
     mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)
     query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
     return [_message(row) for row in connection.execute(query).mappings()]

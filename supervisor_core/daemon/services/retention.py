@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, delete, literal_column, select
+from sqlalchemy import Connection, delete, select, tuple_
 
 from supervisor_core.code.git.changes import delete_kept_ref, kept_refs, task_ids_of_ref
 from supervisor_core.code.git.history import top_of
@@ -56,12 +56,12 @@ def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) ->
     """Delete the next rows that are old; how many that were."""
     table = retention.table
     old = retention.rows(scope, scope.now - retention.kept)
-    row_id: ColumnElement[int] = literal_column(f"{table.name}.rowid")
-    query = select(row_id).select_from(table).where(old).limit(retention.batch)
-    found = ledger.read(lambda local: local.scalars(query).all())
+    key = tuple_(*table.primary_key.columns)
+    query = select(*table.primary_key.columns).where(old).limit(retention.batch)
+    found = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
     if not found:
         return 0
-    return ledger.write(lambda local: local.execute(delete(table).where(row_id.in_(found), old)).rowcount)
+    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(found), old)).rowcount)
 
 
 def commands_with_jobs(connection: Connection, task_ids: Collection[str]) -> set[str]:

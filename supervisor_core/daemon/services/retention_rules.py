@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Table,
-    case,
     exists,
     false,
     func,
@@ -40,6 +39,7 @@ from supervisor_core.intake.schedules.rules import ScheduleState
 from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
 from supervisor_core.storage import envelopes, replication_progress, tables
+from supervisor_core.storage.engine import JsonText, in_bytes
 from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
 from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import PENDING
@@ -109,8 +109,8 @@ def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     open_approval = exists().where(approvals.c.task_id == j.task_id, approvals.c.state.not_in(DECIDED))
     result_waits = exists().where(
         outbox.c.kind == RESULT_FILE,
-        outbox.c.subject > j.task_id + "/",
-        outbox.c.subject < j.task_id + "0",  # the character after the slash
+        in_bytes(outbox.c.subject) > j.task_id + "/",
+        in_bytes(outbox.c.subject) < j.task_id + "0",  # the character after the slash
         outbox.c.state == PENDING,
     )
     watched = exists().where(bakes.c.task_id == j.task_id, bakes.c.state == BakeState.WATCHING)
@@ -125,9 +125,9 @@ def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
 
 def _newest_changes() -> ColumnElement[str]:
     """The commands that last changed the code of each worker."""
-    details = case((func.json_valid(jobs.c.details_json), jobs.c.details_json))
-    before, after = func.json_extract(details, "$.before"), func.json_extract(details, "$.after")
-    changed = or_(before != after, func.json_array_length(details, "$.packages") > 0)
+    details = jobs.c.details_json
+    before, after = JsonText(details, "before"), JsonText(details, "after")
+    changed = or_(before != after, JsonText(details, "packages") != "[]")
     newest_first = jobs.c.finished_at.desc(), jobs.c.job_id.desc()
     place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("place")
     ranked = select(jobs.c.task_id, place).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")

@@ -28,6 +28,7 @@ from supervisor_core.intake.approvals.rules import (
 from supervisor_core.jobs.rows import CARD, ISSUER_NAME, refresh_undone
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.engine import JsonText, in_bytes
 from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import approvals, votes
 
@@ -106,7 +107,7 @@ def of_task(connection: Connection, task_id: str) -> Approval | None:
 
 def of_button(connection: Connection, button: str) -> Approval | None:
     """The first approval that a press of this button requested. In earlier versions all presses had one id."""
-    of_one_press = and_(approvals.c.task_id > f"{button}_", approvals.c.task_id < f"{button}`")
+    of_one_press = and_(in_bytes(approvals.c.task_id) > f"{button}_", in_bytes(approvals.c.task_id) < f"{button}`")
     query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
     row = connection.execute(query.order_by(approvals.c.requested_at).limit(1)).mappings().first()
     return _approval(row) if row else None
@@ -116,7 +117,7 @@ def by_param(connection: Connection, command: str, name: str, value: str, most: 
     """The newest approvals of a command with this value of a parameter, newest first."""
     query = (
         select(approvals)
-        .where(approvals.c.command == command, func.json_extract(approvals.c.params_json, f"$.{name}") == value)
+        .where(approvals.c.command == command, JsonText(approvals.c.params_json, name) == value)
         .order_by(approvals.c.requested_at.desc())
         .limit(most)
     )
