@@ -117,7 +117,8 @@ class HubServices:
         url = settings.url.get_secret_value()
         ca = settings.ca or own_authority(config.fleet_folder)
         connection = FleetConnection(url, key, name=ledger.supervisor_id, inbox=HUB_INBOX, ca=ca)
-        members = FleetMembers(ledger)
+        self._members = members = FleetMembers(ledger)
+        self._blocking = blocking
         self.ask = Asker(connection, key)
         self.hosts = FleetHosts(ledger, blocking, self.ask, members, hooks)
         self.fleet = Fleet(self.hosts, self.ask, view, code)
@@ -126,6 +127,10 @@ class HubServices:
         joins = JoinService(connection, members, config.fleet_folder, key)
         server = NatsServer(config.fleet_folder) if settings.server.run else None
         self.link = HubLink(connection, joins, members, blocking, server, self.hosts.hear, self._follow)
+
+    async def recall(self) -> None:
+        """Know the workers that the hosts announced last, before requests from before the start are handled."""
+        self.hosts.follow_members(await self._blocking(self._members.hosts))
 
     @property
     def services(self) -> tuple[Service, ...]:
