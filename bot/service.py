@@ -164,7 +164,9 @@ class SlackService(Chat):
     async def _last_heard(self) -> datetime | None:
         """The last sign of Slack in an earlier run. After a crash, Slack may still count that run's connection."""
         before, closed = await self._notices.load()
-        if not (self._came_up or before is None or closed):
+        if self._ledger.is_shared and not self._came_up:  # another machine may have been connected until now
+            self._ghosts.append(time.monotonic())
+        elif not (self._came_up or before is None or closed):
             age = (datetime.now(UTC) - before).total_seconds()
             self._ghosts.append(time.monotonic() - max(age, 0.0))
         self._came_up = True

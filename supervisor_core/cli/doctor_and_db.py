@@ -28,6 +28,9 @@ LOOK_SECONDS = 0.0
 def run_db(options: argparse.Namespace) -> int:
     """Upgrade the ledger first, so that it's done even when the shared database is away."""
     config = load_supervisor_config(options.config)
+    if config.ledger_url:
+        _upgrade_shared(config, "Ledger")
+        return SUCCESS
     path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
@@ -41,14 +44,14 @@ def run_db(options: argparse.Namespace) -> int:
     return SUCCESS
 
 
-def _upgrade_shared(config: SupervisorConfig) -> None:
+def _upgrade_shared(config: SupervisorConfig, what: str = "Shared database") -> None:
     """Upgrade the shared database. Another program's tables raise an error and are left alone."""
     database = SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
     with database:
         before = None if database.is_missing() else database.check_ours()
         with database.asking():
             schema.ensure(database.engine)
-    print(f"Shared database {database.address}: {_in_words(before)}")
+    print(f"{what} {database.address}: {_in_words(before)}")
 
 
 def _in_words(before: str | None) -> str:

@@ -6,7 +6,8 @@ Each imports what it needs when it's called: a pass with nothing to do must be q
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -18,7 +19,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.slack_settings import slack_credentials
 
 if TYPE_CHECKING:
-    from supervisor_core.workers.context import DaemonContext
+    from supervisor_core.workers.context import DaemonContext, HostContext
 
 
 def run_run(options: argparse.Namespace) -> int:
@@ -39,7 +40,27 @@ def run_run(options: argparse.Namespace) -> int:
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
-        with logging_as_configured(config, host.drive, to_stderr=not options.quiet), opened_ledger(config) as ledger:
+        with logging_as_configured(config, host.drive, to_stderr=not options.quiet):
+            if config.ledger_url:
+                return _run_hub(config, host, ["--quiet"] if options.quiet else [])
+            with opened_ledger(config) as ledger:
+                return asyncio.run(_serve(config, DaemonContext(host, ledger)))
+
+
+def _run_hub(config: SupervisorConfig, host: HostContext, words: Sequence[str]) -> int:
+    """Wait until this machine is the hub, and then be it."""
+    import asyncio
+
+    from supervisor_core.daemon.environment import hub_lease, opened_ledger
+    from supervisor_core.daemon.services.standby import Standby, stand_by_again
+    from supervisor_core.workers.context import DaemonContext
+
+    program = [sys.executable, "-m", "supervisor_core.cli", "run", "--config", str(config.path), *words]
+    with hub_lease(config) as lease:
+        code = asyncio.run(Standby(config, lease).wait())
+        if code is not None:
+            return code
+        with lease.kept(partial(stand_by_again, program)), opened_ledger(config, lease) as ledger:
             return asyncio.run(_serve(config, DaemonContext(host, ledger)))
 
 

@@ -24,7 +24,7 @@ from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.document import Problem
 from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders
 from supervisor_core.config.models import Settings
-from supervisor_core.config.problems import cross_check, is_of_cornerstone, problems_of
+from supervisor_core.config.problems import HUB, SQLITE, cross_check, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings, fill_placeholders, safe_environment
 from supervisor_core.host.network import Network
@@ -93,6 +93,12 @@ class SupervisorConfig(Settings):
         """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
         names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
         return {name: self.drive_root / folder for name, folder in names if folder}
+
+    @property
+    def ledger_url(self) -> str:
+        """The URL of the database server that has this hub's ledger; empty where the ledger is a file."""
+        url = self.database.url.get_secret_value()
+        return url if self.fleet.role == HUB and not url.startswith(SQLITE) else ""
 
     @property
     def fleet_folder(self) -> Path:

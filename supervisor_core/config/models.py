@@ -102,13 +102,15 @@ class GitSettings(Section):
 
 
 class DatabaseSettings(Section):
-    """A database that several hosts share. Each host writes to its own ledger and copies from there."""
+    """A database that several hosts share. Each host writes to its own ledger and copies from there. On the hub of a
+    fleet, a database server is the ledger itself."""
 
     url: DatabaseUrl = Field(
         default=SecretUrl(""),
         description="URL of the shared database: `sqlite://`, `mysql+pymysql://` or `postgresql+psycopg://`. Empty: "
-        "none. For a local socket, leave out the host and add `?host=/run/postgresql` (PostgreSQL) or "
-        "`?unix_socket=…` (MariaDB).",
+        "none. With `fleet.role: hub` and a server, it's the hub's ledger, and [another machine can take "
+        "over](../how-to/second-hub.md). For a local socket, leave out the host and add `?host=/run/postgresql` "
+        "(PostgreSQL) or `?unix_socket=…` (MariaDB).",
         examples=["${DATABASE_URL:}"],
     )
     query_timeout_seconds: Pause = Field(default=10.0, description="Maximum duration of a query.")

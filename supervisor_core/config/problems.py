@@ -24,6 +24,9 @@ from supervisor_core.config.worker_settings import EXAMPLE
 HUB, HOST = "hub", "host"
 """The roles in a fleet."""
 
+SQLITE = "sqlite"
+"""The beginning of a URL that names a file, not a server."""
+
 _CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
 
 
@@ -209,5 +212,8 @@ def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:
     name = as_mapping(data.get("supervisor")).get("id") or host_id()
     if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
         yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
+    url = str(as_mapping(data.get("database")).get("url") or "")
+    if role == HUB and url and not url.startswith(SQLITE) and as_mapping(data.get("workers")):
+        yield ("workers",), "must be empty on a hub with a database server (database.url); run a host on this machine"
     if role == HOST and str(as_mapping(data.get("slack")).get("enabled", True)).casefold() != "false":
         yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"

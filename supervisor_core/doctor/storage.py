@@ -28,6 +28,8 @@ LEDGER_SECONDS = 10.0
 
 def check_ledger(config: SupervisorConfig) -> CheckResult:
     """The SQLite file in the state folder, looked at without changing it."""
+    if config.ledger_url:
+        return CheckResult(LEDGER, True, f"it's the hub's database {config.database.url}")
     path = config.state_dir / LEDGER_FILE
     if not path.exists():
         return CheckResult(LEDGER, True, f"{path} doesn't exist yet; the first run creates it")
@@ -112,7 +114,25 @@ def check_database(config: SupervisorConfig) -> CheckResult:
     if version is None:
         remedy = "Run: supervisor db upgrade. The first forwarding does it, too."
         return CheckResult(DATABASE, True, f"{shown} responds, but doesn't have the supervisor's tables yet", remedy)
-    return CheckResult(DATABASE, True, f"{shown} responds: {found.asked[1].message}; tables at version {version}")
+    told = f"{shown} responds: {found.asked[1].message}; tables at version {version}"
+    return CheckResult(DATABASE, True, f"{told}{_hub_now(config)}")
+
+
+def _hub_now(config: SupervisorConfig) -> str:
+    """The machine that is the hub, where this database is the ledger of one."""
+    if not config.ledger_url:
+        return ""
+    from supervisor_core.fleet.hub.lease import find_holder
+
+    engine = open_session(config.ledger_url, QUERY_SECONDS)
+    try:
+        with engine.connect() as connection:
+            holder = find_holder(connection, config.supervisor.id)
+    except SQLAlchemyError:  # an older version of the tables
+        return ""
+    finally:
+        engine.dispose()
+    return f"; the hub is {holder.in_words()}" if holder else "; no machine is the hub now"
 
 
 def _not_there_yet(url: str) -> bool:

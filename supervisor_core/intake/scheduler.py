@@ -256,7 +256,7 @@ class Scheduler(SchedulerService):
     async def check(self) -> None:
         """The APScheduler job: run the chores that may have something to do, and observe unhealthy workers."""
         self.pulse.beat(self.ticker.seconds, CHECK)
-        before, self._ledger_at_check = self._ledger_at_check, self._ledger.files_state()
+        before, self._ledger_at_check = self._ledger_at_check, await self._blocking(self._ledger.files_state)
         for lane in self._lanes:
             if lane.each_check or lane.problem or before != self._ledger_at_check:
                 self._begin(lane)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
@@ -21,12 +20,12 @@ from sqlalchemy.pool import SingletonThreadPool
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, UsageError
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.storage import ledger_file, schema, steps
+from supervisor_core.storage import schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
-from supervisor_core.storage.engine import ledger_engine, reader_of, shared_engine
-from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
-from supervisor_core.storage.writer import Writer
+from supervisor_core.storage.engine import reader_of, shared_engine
+from supervisor_core.storage.ledger_errors import LedgerDamaged
+from supervisor_core.storage.writer import LedgerFile, LedgerPlace, Writer
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session  # 6 MB, which only who calls with one needs
@@ -55,25 +54,36 @@ class _Listener:
 
 
 class Ledger:
-    """One host's SQLite file. Any number of processes may have it open; each writes through one thread of its own."""
+    """The ledger of one supervisor. Any number of processes may have it open; each writes through one thread of its
+    own."""
 
-    def __init__(self, path: Path, supervisor_id: str, heads: HeadKeeper) -> None:
-        self.path = path
+    def __init__(self, place: Path | LedgerPlace, supervisor_id: str, heads: HeadKeeper) -> None:
         self.supervisor_id = supervisor_id
+        self._place: LedgerPlace = LedgerFile(place) if isinstance(place, Path) else place
         self._heads = heads
-        self._engine = ledger_engine(path)
-        self._reader = reader_of(self._engine)
+        self._engine, self._reader = self._place.engines()
         try:
             schema.ensure(self._engine)
+            self._place.prepare(self._engine)
             self._begin_chain()
         except BaseException as error:
-            self._engine.dispose()
-            if trouble := ledger_error(path, error):
+            self._dispose()
+            if trouble := self._place.error(error, "used"):
                 raise trouble from error
             raise
         self._listeners: tuple[_Listener, ...] = ()
         self._damage: LedgerDamaged | None = None
-        self._writer = Writer(self._engine, path, self._before_commit, self._after_commit)
+        self._writer = Writer(self._engine, self._place, self._before_commit, self._after_commit)
+
+    @property
+    def name(self) -> str:
+        """The name for messages: the path of its file, or the URL of its database."""
+        return self._place.name
+
+    @property
+    def is_shared(self) -> bool:
+        """True if another machine may have used it before."""
+        return self._place.is_shared
 
     @contextmanager
     def listening(self, ordered: Callable[[], object], kinds: Collection[str] = ()) -> Iterator[None]:
@@ -88,7 +98,11 @@ class Ledger:
 
     def files_state(self) -> object:
         """Differs after a commit, whichever program made it."""
-        return [_state_of(self.path.with_name(self.path.name + end)) for end in ("", "-wal")]
+        return self._place.state(self._reader)
+
+    def require(self) -> None:
+        """Raise `LedgerUnavailable` where another machine may have taken over: right before something is sent."""
+        self._place.require()
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Write without waiting; the future is set once it is on disk."""
@@ -104,7 +118,7 @@ class Ledger:
             with self._reader.connect() as connection:
                 return look(connection)
         except DBAPIError as error:
-            trouble = ledger_error(self.path, error, "read")
+            trouble = self._place.error(error, "read")
             if trouble is None:
                 raise
             if isinstance(trouble, LedgerDamaged):
@@ -119,14 +133,8 @@ class Ledger:
         return self._damage or self._writer.trouble
 
     def check(self, seconds: float) -> None:
-        """Check the file for damage within a time limit; a finding becomes `trouble`."""
-        try:
-            damage = ledger_file.file_state(self.path, seconds).damage
-        except sqlite3.Error as error:
-            trouble = ledger_error(self.path, error, "read")
-            self._damage = trouble if isinstance(trouble, LedgerDamaged) else self._damage
-        else:
-            self._damage = LedgerDamaged(self.path, " ".join(damage.split())) if damage else self._damage
+        """Check a file for damage within a time limit; a finding becomes `trouble`."""
+        self._damage = self._place.damage(seconds) or self._damage
 
     def step(self, step: steps.Step, now: datetime | None = None) -> bool:
         """Change one row's state with its effects; False if another process was first."""
@@ -159,9 +167,13 @@ class Ledger:
         self.write(lambda connection: steps.record(connection, self.supervisor_id, None, messages, moment))
 
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write what waits and close the ledger."""
         self._writer.close()
+        self._dispose()
+
+    def _dispose(self) -> None:
         self._engine.dispose()
+        self._reader.dispose()
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +198,7 @@ class Ledger:
             words = "the head of the audit trail is missing: run `supervisor audit verify`"
             log.error(words, extra=LogEvent.AUDIT_UNVERIFIED.extra())
             return None
-        if kept.audit_id and audit.hash_of(connection, self.supervisor_id, kept.audit_id) != kept.hash:
+        if kept.audit_id and not self._contains(connection, kept):
             log.error(
                 "the audit trail was altered at or before row %d: run `supervisor audit verify`",
                 kept.audit_id,
@@ -195,12 +207,22 @@ class Ledger:
             return None
         return audit.newest_row(connection, self.supervisor_id)
 
+    def _contains(self, connection: Connection, kept: ChainHead) -> bool:
+        """True if the chain has this row. Where another machine went on and archived it, the anchor is the proof."""
+        found = audit.hash_of(connection, self.supervisor_id, kept.audit_id)
+        if found is None:
+            anchor = audit.anchor_of(connection, self.supervisor_id)
+            return anchor is not None and kept.audit_id < anchor.audit_id
+        return found == kept.hash
+
     def _begin_chain(self) -> None:
-        """Note the head of a chain that has no row yet, so that from then on a missing head means something."""
-        if self.read(lambda connection: audit.newest_row(connection, self.supervisor_id)) is None:
+        """Note the head of a chain that has no row yet, so that from then on a missing head means something. A machine
+        that is new to the chain of another one follows it from the newest row on."""
+        newest = self.read(lambda connection: audit.newest_row(connection, self.supervisor_id))
+        if newest is None or self._place.is_shared:
             try:
                 if self._heads.read(self.supervisor_id) is None:
-                    self._heads.keep(ChainHead(self.supervisor_id, 0, GENESIS))
+                    self._heads.keep(newest or ChainHead(self.supervisor_id, 0, GENESIS))
             except Exception:  # whatever it is, the trail itself can be written
                 log.exception("the head of the audit trail can't be saved")
 
@@ -216,14 +238,6 @@ class Ledger:
             for listener in self._listeners if ordered else ():
                 if not listener.kinds or listener.kinds & ordered:
                     listener.ordered()
-
-
-def _state_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Transactions(Protocol):

@@ -4,23 +4,115 @@ from __future__ import annotations
 
 import logging
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.common.errors import LedgerUnavailable
-from supervisor_core.storage.ledger_errors import ledger_error
+from supervisor_core.storage import ledger_file
+from supervisor_core.storage.engine import ledger_engine, reader_of
+from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 
 MOST_PER_TRANSACTION = 200
 """Bounds how long others wait for the write lock; at 200 small writes a transaction lasts some milliseconds."""
 
 log = logging.getLogger(__name__)
+
+
+class LedgerPlace(Protocol):
+    """The place of a ledger: a file of its own, or a database server."""
+
+    @property
+    def name(self) -> str:
+        """The name for messages, such as its path."""
+
+    def begin(self, connection: Connection) -> None:
+        """Begin a write transaction: nobody else writes until its end. An error refuses it."""
+
+    def error(self, problem: BaseException, verb: str) -> LedgerUnavailable | None:
+        """The ledger's error for a driver's; None for one that isn't about the ledger itself."""
+
+    def engines(self) -> tuple[Engine, Engine]:
+        """The engines of the writer and of readers."""
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other machines write to it, too."""
+
+    def prepare(self, writer: Engine) -> None:
+        """Get ready for write transactions."""
+
+    def state(self, reader: Engine) -> object:
+        """Differs after a commit, whichever program made it."""
+
+    def damage(self, seconds: float) -> LedgerDamaged | None:
+        """Look for damage within a time limit."""
+
+    def require(self) -> None:
+        """Raise `LedgerUnavailable` where another machine may be acting by this ledger."""
+
+
+class LedgerFile:
+    """A ledger in a SQLite file of this host."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return str(self._path)
+
+    def engines(self) -> tuple[Engine, Engine]:
+        """One engine for both; readers don't wait for the writer."""
+        engine = ledger_engine(self._path)
+        return engine, reader_of(engine)
+
+    @property
+    def is_shared(self) -> bool:
+        """It's this host's alone."""
+        return False
+
+    def prepare(self, writer: Engine) -> None:
+        """The file is ready as it is."""
+
+    def begin(self, connection: Connection) -> None:
+        """The transaction has begun with the write lock."""
+
+    def error(self, problem: BaseException, verb: str) -> LedgerUnavailable | None:
+        """An error of the file or its disk."""
+        return ledger_error(self._path, problem, verb)
+
+    def state(self, reader: Engine) -> object:  # noqa: ARG002
+        """The sizes and times of the files."""
+        return [_state_of(self._path.with_name(self._path.name + end)) for end in ("", "-wal")]
+
+    def damage(self, seconds: float) -> LedgerDamaged | None:
+        """Check the file. One that can't be read now says nothing of its damage."""
+        try:
+            damage = ledger_file.file_state(self._path, seconds).damage
+        except sqlite3.Error as error:
+            trouble = ledger_error(self._path, error, "read")
+            return trouble if isinstance(trouble, LedgerDamaged) else None
+        return LedgerDamaged(self._path, " ".join(damage.split())) if damage else None
+
+    def require(self) -> None:
+        """The lock of the state folder excludes others."""
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +132,12 @@ class Writer:
     def __init__(
         self,
         engine: Engine,
-        path: Path,
+        place: LedgerPlace,
         before_commit: Callable[[Connection], Any],
         after_commit: Callable[[Any], None],
     ) -> None:
         self._engine = engine
-        self._path = path
+        self._place = place
         self.trouble: LedgerUnavailable | None = None
         """The error of the newest change; None if it was written."""
         self._before_commit = before_commit
@@ -89,13 +181,16 @@ class Writer:
         changed = False
         try:
             with self._engine.begin() as connection:
+                self._place.begin(connection)
                 changes = _changes(connection)
                 for job in jobs:
                     results.append(_attempt(connection, job))
                     if not _is_open(connection):  # a commit would say nothing
-                        raise results[-1][2] or LedgerUnavailable(f"The ledger {self._path} lost its transaction.")
+                        raise results[-1][2] or LedgerUnavailable(
+                            f"The ledger {self._place.name} lost its transaction."
+                        )
                 note = self._before_commit(connection)
-                changed = _changes(connection) > changes
+                changed = changes is None or (_changes(connection) or 0) > changes
             self._follow_up(note)
         except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
             results = [(job, None, error) for job in jobs]
@@ -111,10 +206,11 @@ class Writer:
 
     def _in_our_words(self, problem: BaseException) -> BaseException:
         """Turn errors of a full or broken disk into the ledger's; leave all others."""
-        trouble = ledger_error(self._path, problem, "written")
+        trouble = self._place.error(problem, "written")
         if trouble is None and isinstance(problem, OSError):
             trouble = LedgerUnavailable(
-                f"The ledger {self._path} can't be written: {problem}.", remedy="Check that the state folder exists."
+                f"The ledger {self._place.name} can't be written: {problem}.",
+                remedy="Check that the state folder exists.",
             )
         if trouble is None:
             return problem
@@ -145,10 +241,10 @@ def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseExceptio
 
 
 def _is_open(connection: Connection) -> bool:
-    """False where a full or broken disk made SQLite undo the whole transaction."""
-    return getattr(connection.connection.dbapi_connection, "in_transaction", True)
+    """False where a full or broken disk made SQLite undo the whole transaction, or the server is gone."""
+    return not connection.invalidated and getattr(connection.connection.dbapi_connection, "in_transaction", True)
 
 
-def _changes(connection: Connection) -> int:
-    """The number of rows that this connection has changed."""
-    return getattr(connection.connection.dbapi_connection, "total_changes", 0)
+def _changes(connection: Connection) -> int | None:
+    """The number of rows that this connection has changed; None where only a transaction that succeeds says so."""
+    return getattr(connection.connection.dbapi_connection, "total_changes", None)

@@ -198,7 +198,7 @@ def test_looking_at_folders_leaves_nothing_behind(bare: Home, doctor: Doctor) ->
 
 def made_ledger(home: Home) -> Path:
     with opened_ledger(load_supervisor_config(home.config)) as ledger:
-        return ledger.path
+        return Path(ledger.name)
 
 
 def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor) -> None:

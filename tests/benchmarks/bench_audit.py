@@ -98,7 +98,7 @@ def measure() -> list[Row]:
     workers = {f"Worker{number:03}": {"command": demo_command(), "enabled": False} for number in range(WORKERS)}
     with tempfile.TemporaryDirectory() as name, a_home(Path(name) / "home", workers) as home:
         config = load_supervisor_config(home.config, environ={})
-        with a_long_trail(home.state_dir, ROWS) as ledger, closing(sqlite3.connect(ledger.path)) as connection:
+        with a_long_trail(home.state_dir, ROWS) as ledger, closing(sqlite3.connect(Path(ledger.name))) as connection:
             rows: list[Row] = []
             for search in SEARCHES:
                 wanted = audit_filter(parse(search.text.partition(",")[0], grammar_context(config)), datetime.now(UTC))

@@ -150,6 +150,7 @@ class Webhook(Service):
         delivery = delivery_id(self._ledger.supervisor_id, message.subject)
         body = body_of({**message.payload, "delivery": delivery, "card": card})
         crashpoints.reach("webhook.post:before")
+        self._ledger.require()
         judged = await self._asked(body, delivery)
         crashpoints.reach("webhook.post:after")
         now = datetime.now(UTC)

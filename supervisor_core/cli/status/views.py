@@ -201,7 +201,8 @@ def _notes(supervisor: dict[str, Any]) -> list[str]:
     words, more = _NOTES.get(supervisor.get("status") or "", ("", ""))
     headline = ": ".join(filter(None, [words, reason]))
     notes = [f"{headline}. {more}".rstrip() if words else reason] if headline else []
-    if supervisor["state"] in ("stale", "unresponsive"):
+    unwell = supervisor["state"] == "standby" and supervisor["problem"]
+    if supervisor["state"] in ("stale", "unresponsive") or unwell:
         notes = [f"{MARK}{reason}"]
     if problem := (supervisor.get("ledger") or {}).get("problem"):
         notes.append(f"{MARK}{_words(problem)}")

@@ -58,6 +58,8 @@ def disabled_reason(config: SupervisorConfig) -> str:
     url = config.database.url.get_secret_value()
     if not url:
         return NOT_CONFIGURED
+    if config.ledger_url:
+        return IS_THE_LEDGER
     parts = urlsplit(url)
     if parts.scheme != "sqlite":
         return ""

@@ -151,6 +151,7 @@ class CommandDispatcher(Service):
         )
         message_id = f"{first.task_id}/{host}/{first.job_id}"
         crashpoints.reach("fleet.send:before")
+        self._ledger.require()
         await self._connection.publish_durably(subjects.command_subject(host), message.encode(self._key), message_id)
         crashpoints.reach("fleet.send:after")
 

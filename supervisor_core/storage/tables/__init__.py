@@ -16,6 +16,7 @@ from supervisor_core.storage.tables.definition import (
 from supervisor_core.storage.tables.host_tables import (
     fleet_hosts,
     fleet_invites,
+    leases,
     supervisors,
     team_members,
     teams,
@@ -41,6 +42,7 @@ __all__ = [
     "flips",
     "forwarding",
     "jobs",
+    "leases",
     "metadata",
     "outbox",
     "rolling_changes",

@@ -134,7 +134,7 @@ def test_the_daemon_looks_for_damage_every_hour(tmp_path: Path) -> None:
         chore = RetentionChore(lambda: place.host, place.ledger, started)
         chore.work(started + timedelta(minutes=2))
         assert place.ledger.trouble is None
-        overwrite(place.ledger.path, "jobs_t")
+        overwrite(Path(place.ledger.name), "jobs_t")
         chore.work(started + timedelta(minutes=30))
         assert place.ledger.trouble is None, "not yet"
         chore.work(started + timedelta(minutes=63))

@@ -359,7 +359,7 @@ async def test_what_another_process_did_is_known_by_the_card_that_tells_of_it(ho
     await host.open(OPERATORS[0])
     await host.deliver()
     assert host.cards_told == []
-    with Ledger(host.ledger.path, "TestHost", HeadFile(host.ledger.path.parent)) as another:
+    with Ledger(Path(host.ledger.name), "TestHost", HeadFile(Path(host.ledger.name).parent)) as another:
         place = {"channel": slack.channel("ops").id}
         new = jobs.NewJob(
             "t1", "W000", "pause", {}, None, Issuer("cli:anna", "anna"), "cli", datetime.now(UTC), card=place

@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> SupervisorConfig:
 @pytest.fixture
 def path(config: SupervisorConfig) -> Path:
     with opened_ledger(config) as ledger:
-        return ledger.path
+        return Path(ledger.name)
 
 
 def report(execute: Execute) -> None:

@@ -44,7 +44,7 @@ def a_long_trail(folder: Path, rows: int) -> Ledger:
     """The ledger, to be closed by the caller. Its indexes are made once all rows are there, in a third of the time."""
     folder.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(folder / LEDGER_FILE, HOST, NoHeads())
-    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(Path(ledger.name), isolation_level=None)) as connection:
         for pragma in ("synchronous = OFF", "cache_size = -500000", "temp_store = MEMORY", "threads = 2"):
             connection.execute(f"PRAGMA {pragma}")
         made = connection.execute(
