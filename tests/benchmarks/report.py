@@ -74,6 +74,12 @@ TOPICS: Mapping[str, Topic] = {
         " Slack and stored the job, and its worker's actor has begun it. Goal: 1.5 times bare Bolt.",
         ("slack_bolt", "aiohttp"),
     ),
+    "fleet_memory": Topic(
+        "The trail of a fleet",
+        "Ten million rows of 10,000 workers on 1,000 hosts, in the hub's PostgreSQL. The floor is one query by hand for"
+        " the newest 50 rows. Goal: a second.",
+        ("SQLAlchemy", "psycopg"),
+    ),
     "audit": Topic(
         "Searching the audit trail",
         "10,000,000 rows. The peer reads the rows of the same page with SQL written by hand for each search, through"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from slack_playground import Playground
-from tests.support.fleet.hub_pairs import TAKEOVER_SECONDS, HubPair, a_hub_pair
+from tests.support.daemon.hub_pairs import TAKEOVER_SECONDS, HubPair, a_hub_pair
 from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
