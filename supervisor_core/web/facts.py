@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -149,7 +150,8 @@ def _history(
 
 
 def _size(ledger: Ledger, end: str) -> int:
+    """The size of the ledger's file; 0 for a ledger in a database."""
     try:
-        return ledger.path.with_name(ledger.path.name + end).stat().st_size
+        return Path(ledger.name + end).stat().st_size
     except OSError:
         return 0

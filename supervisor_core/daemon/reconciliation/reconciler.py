@@ -347,7 +347,9 @@ class Reconciler(Service):
         found = (self.managed[each].current_status() for each in worker_ids)
         statuses = [status for status in found if status is not None]
         for status in statuses:
-            self._schedule.note(status.worker_id, changes_at(status.observation, status.at))
+            self._schedule.note(
+                status.worker_id, changes_at(status.observation, status.at, status.worker.start_grace_seconds)
+            )
         self._publish_statuses(statuses)
 
     def _ended(self, ended: WorkerEnded) -> None:

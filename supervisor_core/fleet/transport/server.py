@@ -207,6 +207,8 @@ class NatsServer:
         if not wait_exit(running, STOP_SECONDS):
             send(running, signal.SIGKILL)
             wait_exit(running, STOP_SECONDS)
+        if self._child is not None:
+            self._child.poll()
 
     def last_words(self) -> str:
         """The last line that the server wrote."""

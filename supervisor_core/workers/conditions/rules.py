@@ -150,7 +150,7 @@ class TargetReading(NamedTuple):
 
 def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None if the observation says nothing new. For `grace` after its start, a running
-    worker isn't reported."""
+    worker isn't reported. Within its own start grace it isn't well yet, so that a crash loop is one problem."""
     if status.rests:
         return Reading(Condition.PAUSED, status.rests, status.at)
     seen = status.observation
@@ -164,12 +164,15 @@ def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Rea
     return _not_running(status)
 
 
-def changes_at(seen: Observation, at: datetime) -> datetime | None:
+def changes_at(seen: Observation, at: datetime, start_grace_seconds: float = 0.0) -> datetime | None:
     """The time at which this worker must be observed again, because its condition may change without an event: its
-    heartbeat becomes stale, its last progress is too long ago, or its stop by a signal counts as frozen."""
+    start grace ends, its heartbeat becomes stale, its last progress is too long ago, or its stop by a signal counts as
+    frozen."""
     if seen.state is not WorkerState.RUNNING:
         return None
     moments = []
+    if seen.started_at is not None and seen.started_at <= LATEST:
+        moments.append(seen.started_at + timedelta(seconds=start_grace_seconds))
     if seen.frozen_seconds is not None and seen.frozen_seconds < FROZEN_SECONDS:
         moments.append(at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
     if seen.max_age_seconds > 0 and seen.heartbeat_known:
@@ -191,10 +194,10 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
     condition = _by_health(status)
     if condition is None:
         return None
-    since = min(_since(condition, seen, at), at)
+    since, begun = min(_since(condition, seen, at), at), seen.started_at
     if condition is Condition.WELL:
-        return Reading(condition, verdict.reason, since)
-    begun = seen.started_at
+        starting = begun is not None and begun + timedelta(seconds=status.worker.start_grace_seconds) > at
+        return None if starting else Reading(condition, verdict.reason, since)
     young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
     return Reading(condition, _in_words(condition, status), since, begun + grace if young and begun else None)
 

@@ -22,7 +22,8 @@ from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
-from tests.support.daemon.fleet_homes import KEY, WORKER, free_port
+from tests.support.daemon.fleet_homes import KEY, WORKER
+from tests.support.daemon.fleets import free_port
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
 from tests.support.slack.slack_home import ACCESS, WAITING, SlackHome
 from tests.support.waiting import wait_until

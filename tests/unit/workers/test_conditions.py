@@ -165,6 +165,15 @@ def test_the_next_moment_at_which_anything_can_change_is_computed(seen: Observat
         assert not after.fine
 
 
+def test_a_worker_is_not_well_before_its_start_grace_is_over() -> None:
+    young = Observation(RUNNING, max_age_seconds=0, started_at=ago(1))
+    assert changes_at(young, NOW, 2.0) == NOW + timedelta(seconds=1)
+    assert read_condition(status(max_age_seconds=0, started_at=ago(1))) is None
+    known = read_condition(status(max_age_seconds=0, started_at=ago(3)))
+    assert known is not None
+    assert known.condition is Condition.WELL
+
+
 def test_each_condition_has_its_severity_and_another_rank() -> None:
     assert len({each.rank for each in Condition}) == len(Condition)
     assert Condition.WELL.fine
