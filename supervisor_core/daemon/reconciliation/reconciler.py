@@ -344,12 +344,10 @@ class Reconciler(Service):
 
     def _show(self, worker_ids: Iterable[str]) -> None:
         """Publish the newest statuses of these workers."""
-        found = (self.managed[each].current_status() for each in worker_ids)
-        statuses = [status for status in found if status is not None]
-        for status in statuses:
-            self._schedule.note(
-                status.worker_id, changes_at(status.observation, status.at, status.worker.start_grace_seconds)
-            )
+        statuses = [seen for each in worker_ids if (seen := self.managed[each].current_status()) is not None]
+        for seen in statuses:
+            grace = seen.worker.start_grace_seconds
+            self._schedule.note(seen.worker_id, changes_at(seen.observation, seen.at, grace))
         self._publish_statuses(statuses)
 
     def _ended(self, ended: WorkerEnded) -> None:
