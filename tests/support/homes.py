@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,29 +153,21 @@ class Home:
 
     def running_copies(self, worker_id: str) -> list[int]:
         """The PIDs of all processes on this machine that are this home's worker."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                here = (entry / "cwd").resolve() == self.folder.resolve()
-            except OSError:
-                continue
-            if entry.name.isdigit() and here and b"--worker-id" in words and worker_id.encode() in words:
-                found.append(int(entry.name))
-        return found
+        named = self._processes_with("cmdline", b"--worker-id")
+        return [pid for pid, words in named if worker_id.encode() in words.split(b"\0")]
 
     def everybody(self) -> list[int]:
         """The PIDs of all that a supervisor started in this home, with their descendants, whatever their names are."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                here = (entry / "cwd").resolve() == self.folder.resolve()
-                environ = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if here and b"SUPERVISOR_GENERATION=" in environ:
-                found.append(int(entry.name))
-        return found
+        return [pid for pid, _ in self._processes_with("environ", b"SUPERVISOR_GENERATION=")]
+
+    def _processes_with(self, name: str, words: bytes) -> Iterator[tuple[int, bytes]]:
+        """All in this folder whose file of this name has these words, with its content; few are looked at further."""
+        folder = str(self.folder.resolve())
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 (pathlib takes much longer)
+                content = file.read()
+                if words in content and os.readlink(f"/proc/{pid}/cwd") == folder:  # noqa: PTH115 (see above)
+                    yield int(pid), content
 
     def end(self) -> None:
         """End what was started: the daemons first, so that none starts a worker anew."""
