@@ -6,23 +6,19 @@ packages into a folder; with `offline(folder)` among its arguments pip takes the
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import fcntl
-import functools
 import io
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import IO
+
+from tests.support.storage import run_folder
 
 BIN = "Scripts" if os.name == "nt" else "bin"
 BACKEND = "def build_wheel(*_, **__):\n    raise RuntimeError('nothing can be built of this')\n"
@@ -84,29 +80,9 @@ def _share(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-@functools.cache
 def _first() -> Path:
-    """The one that the others are copied from; all processes of a run share it, since pip's installation is slow."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
-    shared = Path(tempfile.gettempdir()) / f"venv-{run}"
-    shared.mkdir(mode=0o700, exist_ok=True)
-    users = (shared / "users").open("a")
-    with (shared / "making").open("a") as making:
-        fcntl.flock(making, fcntl.LOCK_EX)
-        fcntl.flock(users, fcntl.LOCK_SH)
-        if not (shared / "made").exists():
-            _make(shared / "first")
-            (shared / "made").touch()
-    atexit.register(_leave, shared, users)
-    return shared / "first"
-
-
-def _leave(shared: Path, users: IO[str]) -> None:
-    """Remove it if no other process uses it. One that begins to meanwhile makes it anew."""
-    with contextlib.suppress(OSError), (shared / "making").open("a") as making:
-        fcntl.flock(making, fcntl.LOCK_EX)
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(shared, ignore_errors=True)
+    """The one that the others are copied from, since pip's installation is slow."""
+    return run_folder.made_once("venv", _make)
 
 
 def _make(folder: Path) -> None:

