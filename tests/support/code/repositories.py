@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tests.support.code.commits import (
     entry,
     straight,
 )
+from tests.support.storage import run_folder
 
 BRANCH = "main"
 GIT_SECONDS = 60.0
@@ -219,11 +221,27 @@ def make(history: History, folder: Path) -> Repository:
 
 
 def origin_and_checkout(folder: Path, history: History = STRAIGHT) -> Clones:
-    """`origin.git`, `checkout` and `colleague` with this history, below this folder."""
+    """`origin.git`, `checkout` and `colleague` with this history, below this folder: copies of the first ones in this
+    run, since git takes longer."""
+    stream = b"".join(history.stream(BRANCH))
+    name = f"code-{hashlib.sha256(stream).hexdigest()[:20]}"
+    first = run_folder.made_once(name, lambda made: _make_origin_and_clones(made, stream))
+    shutil.copytree(first, folder, symlinks=True, dirs_exist_ok=True)
     clock = Clock(history.head.at)
-    origin = new_repository(folder / "origin.git", clock, bare=True)
-    _load(origin, history.stream(BRANCH))
-    return Clones(origin, clone(origin, folder / "checkout"), clone(origin, folder / "colleague"))
+    made = Clones(*(Repository(folder / name, clock) for name in ("origin.git", "checkout", "colleague")))
+    for each in (made.checkout, made.colleague):
+        config = each.folder / ".git" / "config"
+        url = str(made.origin.folder).replace("\\", "\\\\").replace('"', '\\"')
+        config.write_text(config.read_text().replace(f"url = {first / 'origin.git'}\n", f'url = "{url}"\n'))
+        each.git("update-index", "-q", "--refresh")  # git knows its files by their inodes
+    return made
+
+
+def _make_origin_and_clones(folder: Path, stream: bytes) -> None:
+    origin = new_repository(folder / "origin.git", bare=True)
+    _load(origin, [stream])
+    for name in ("checkout", "colleague"):
+        clone(origin, folder / name)
 
 
 def clone(origin: Repository, folder: Path, *words: str, url: str = "") -> Repository:
