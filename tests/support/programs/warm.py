@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tests.support.processes import process_backends
+from tests.support.programs import exercise
 from tests.support.slack import short_pace
 
 REQUEST_BYTES = 256 * 1024
@@ -364,7 +365,7 @@ def _forked(state_dir: Path, words: Sequence[str]) -> _Forked:
 
 
 def _import_all() -> None:
-    """What a daemon with everything and any command may import. No thread may be started by it."""
+    """What a daemon with everything and any command may import. No thread may be left of it."""
     for package in PACKAGES:
         path = import_module(package).__path__
         for module in pkgutil.walk_packages(path, f"{package}.", onerror=lambda _: None):
@@ -372,6 +373,7 @@ def _import_all() -> None:
                 import_module(module.name)
     for name in BESIDE:
         import_module(name)
+    exercise.live_once()
     assert threading.active_count() == 1, "a process with threads can't be forked safely"
     sys.modules.pop(ARMED)  # it is run as the program
     gc.collect()

@@ -1,8 +1,8 @@
 """Compiled statements that the SQLite engines of a test process share.
 
 SQLAlchemy compiles a statement once for each engine, since their dialects may have options. Ours have none, and a test
-with a ledger of its own would compile the same statements as the tests before it. Only the process that runs the tests
-shares them: a program that a test starts compiles its own.
+with a ledger of its own would compile the same statements as the tests before it. Programs that are forked share those
+of the process that they are forked from; one that is started from nothing compiles its own.
 """
 
 from __future__ import annotations
