@@ -57,7 +57,7 @@ def works(home: Home) -> None:
         told = home.json("send", command, "--wait")
         assert told["success"], told
         expected = 0 if command == "pause" else 1
-        assert len(home.running_copies("Local")) == expected, command
+        wait_until(lambda: len(home.running_copies("Local")) == expected, 10, f"{command} is seen")  # noqa: B023
     assert again not in home.running_copies("Local")
 
 
