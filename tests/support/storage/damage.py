@@ -16,7 +16,7 @@ def overwrite(path: Path, what: str) -> None:
         query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
         (page,) = connection.execute(query, (what,)).fetchone() or (0,)
     size = path.stat().st_size
-    places = {"header": (0, PAGE), "middle": (size // 2 // PAGE * PAGE, 8 * PAGE), "everything": (0, size)}
+    places = {"header": (0, PAGE), "middle": (size // 4 // PAGE * PAGE, size // 2), "everything": (0, size)}
     start, length = places.get(what, ((page - 1) * PAGE, PAGE))
     with path.open("r+b") as file:
         file.seek(start)
