@@ -95,8 +95,6 @@ class Daemon:
         await self._control.start()  # first, so that `status` is answered while the workers start
         await services.config_record.resume()
         await services.life.spawn()
-        if services.hub is not None:
-            await services.hub.recall()
         await services.background.start(stopping)
         await services.listed.start(stopping)
         services.conditions.wake()  # by now the reconciler has reported what was interrupted

@@ -7,19 +7,20 @@ the truth, and its outcome is in the host's audit trail.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
 
 from supervisor_core.commands.command import Outcome
+from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress
-from supervisor_core.storage.steps import Message, record
+from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.storage.tables import jobs
 
 ANNOUNCED_FOR = timedelta(minutes=10)
@@ -28,7 +29,6 @@ ANNOUNCED_FOR = timedelta(minutes=10)
 _ORDER = {state: place for place, state in enumerate(JobState)}
 _REPORTED = (
     "state",
-    "approvals_json",
     "started_at",
     "finished_at",
     "success",
@@ -36,7 +36,18 @@ _REPORTED = (
     "details_json",
     "progress_json",
 )
-"""The columns that follow the host's row."""
+"""The columns that follow the host's row. Its requester and approvals don't: what the hub has filed counts."""
+
+
+class SentJob(NamedTuple):
+    """A job that was sent to its host."""
+
+    job: Job
+    sent_at: datetime
+
+
+class InvalidReport(SupervisorError):
+    """A host's row that isn't a job."""
 
 
 def is_elsewhere() -> ColumnElement[bool]:
@@ -51,6 +62,16 @@ def to_send(connection: Connection, limit: int) -> list[Job]:
     return [rows.of_row(row) for row in connection.execute(query).mappings()]
 
 
+def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, datetime]:
+    """The end of the last job of each command that runs on one worker after the other, by its id."""
+    in_turn = [job.task_id for job in some if turns.is_sequential(job)]
+    if not in_turn:
+        return {}
+    mine = (jobs.c.task_id.in_(in_turn), jobs.c.finished_at.is_not(None))
+    query = select(jobs.c.task_id, func.max(jobs.c.finished_at)).where(*mine).group_by(jobs.c.task_id)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def take_report(
     connection: Connection,
     hub_id: str,
@@ -63,13 +84,15 @@ def take_report(
     A command that the host got by itself (a shell, a flag, a schedule there) becomes a row here, too, and is announced
     at this place if it's recent.
     """
+    _check(report)
     mine = and_(jobs.c.task_id == report["task_id"], jobs.c.worker_id == report["worker_id"])
     row = connection.execute(select(jobs).where(mine)).mappings().first()
     if row is None:
         return _take_new(connection, hub_id, report, now, place)
     before, after = JobState(row["state"]), JobState(report["state"])
     values = {name: report[name] for name in _REPORTED if row[name] != report[name]}
-    if _ORDER[after] < _ORDER[before] or not values:
+    older = after not in FINAL and _ORDER[after] < _ORDER[before]  # an end counts, also after one that the hub assumed
+    if older or not values:
         return False
     connection.execute(update(jobs).where(mine).values(values))
     record(connection, hub_id, None, (rows.refresh_card(str(report["task_id"])),), now)
@@ -96,15 +119,31 @@ def _take_new(
     return True
 
 
+def _check(report: Mapping[str, Any]) -> None:
+    """Raise `InvalidReport` for a row that couldn't be read again: a host may have been taken over."""
+    try:
+        job = rows.of_row({**report, "job_id": 0, "supervisor_id": ""})  # type: ignore[arg-type]
+        rows.tier_of(job.handler)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidReport(f"{report.get('worker_id')} has a job that isn't valid: {error!a}.") from None
+
+
 def note(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:
     """Say on the command's card what a job waits for, until its host reports."""
     steps = canonical_json([*(step.as_json() for step in job.progress), Progress(now, words).as_json()])
-    mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.CLAIMED)
+    mine = (jobs.c.job_id == job.job_id, jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED)))
     if connection.execute(update(jobs).where(*mine).values(progress_json=steps)).rowcount:
         record(connection, hub_id, None, (rows.refresh_card(job.task_id),), now)
 
 
-def unanswered(connection: Connection, since: datetime) -> list[Job]:
-    """The jobs that were sent before this time and of which their hosts have reported nothing."""
-    query = select(jobs).where(is_elsewhere(), jobs.c.state == JobState.CLAIMED, jobs.c.claimed_at < since)
-    return [rows.of_row(row) for row in connection.execute(query.order_by(jobs.c.job_id)).mappings()]
+def under_way(connection: Connection) -> list[SentJob]:
+    """The jobs that were sent and haven't ended."""
+    query = select(jobs).where(is_elsewhere(), jobs.c.state.in_((JobState.CLAIMED, JobState.STARTED)))
+    found = connection.execute(query.order_by(jobs.c.job_id)).mappings()
+    return [SentJob(rows.of_row(row), row["claimed_at"] or row["filed_at"]) for row in found]
+
+
+def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:
+    """End a job whose host won't report any more; should it do so after all, its report counts."""
+    step = rows.interrupt(job, Outcome.failed(words), now)
+    take(connection, hub_id, replace(step, expected=(JobState.CLAIMED, JobState.STARTED)), now)

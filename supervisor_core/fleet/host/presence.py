@@ -24,10 +24,7 @@ from supervisor_core.storage import replication_progress
 from supervisor_core.storage.store import Ledger
 from supervisor_core.version import __version__
 from supervisor_core.workers.conditions.rules import (
-    CLOCK,
-    DATABASE,
-    DISK,
-    DRIVE,
+    HOST_PARTS,
     WORKER,
     Reading,
     Target,
@@ -44,9 +41,6 @@ SETTLE_SECONDS = 0.02
 
 VOLATILE = ("last_health_at",)
 """What differs in each look at a worker and is no change."""
-
-OWN_PARTS = (DRIVE, DISK, DATABASE, CLOCK)
-"""The parts of a host that only the host can see. The rest the hub sees itself."""
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +162,7 @@ class PresenceSpeaker(Service):
         return [
             TargetReading(target, Reading(each.condition, each.reason, each.since))
             for target, each in found.items()
-            if target.kind in OWN_PARTS
+            if target.kind in HOST_PARTS
         ]
 
 

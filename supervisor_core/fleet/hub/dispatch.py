@@ -1,36 +1,39 @@
 """Sends commands to the hosts of their workers. The job row is the order: it's sent until it's on record as sent.
 
 A job is `queued` until NATS has the command on disk, then `claimed`; all else comes from its host. After a crash
-between the two it's sent again, and its host knows the command id.
+between the two it's sent again, and its host knows the command id. A command whose deadline has passed is sent as well:
+its host may have got it before, and says whether it has started it. It never starts it then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from supervisor_core.commands.addresses import address_of
 from supervisor_core.commands.command import Command, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.times import format_span
 from supervisor_core.fleet.signing import CommandMessage, Signer
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.messages import FleetUnavailable
+from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
 from supervisor_core.intake.rolling import rows as rolling
 from supervisor_core.intake.rolling.rules import of_one_batch
 from supervisor_core.jobs import remote
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import jobs as jobs_table
 
 AT_ONCE = 500
 """The jobs that are read for one round."""
@@ -39,10 +42,26 @@ SENT_AT_ONCE = 64
 """The messages that wait for NATS at the same time."""
 
 RETRY_SECONDS = 1.0
+SETTLE_SECONDS = 0.005
+"""The pause before a round: commands and reports come in bursts."""
+
+FOLLOW_UP_SECONDS = 1.0
+"""The shortest time between two looks for hosts that haven't answered."""
+
 LOOK_SECONDS = 30.0
 """The interval of looks for jobs whose filer died before it could say so."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One message: a command for workers of one host."""
+
+    host: str
+    jobs: tuple[Job, ...]
+    turn: datetime
+    """The time since when it could be sent."""
 
 
 class DurablePublisher(Protocol):
@@ -65,7 +84,9 @@ class CommandDispatcher(Service):
         key: Signer,
         hosts: Callable[[], Collection[str]],
         deadline: timedelta,
+        waits: Callable[[], str],
     ) -> None:
+        """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise."""
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
@@ -73,14 +94,11 @@ class CommandDispatcher(Service):
         self._key = key
         self._hosts = hosts
         self._deadline = deadline
+        self._waits = waits
         self._woken = asyncio.Event()
-        self._knows_hosts = False
         self._problem = ""
-
-    def begin(self) -> None:
-        """Send from now on, because the hosts are known: before, every host would look like one that has left."""
-        self._knows_hosts = True
-        self.wake()
+        self._look_seconds = min(LOOK_SECONDS, deadline.total_seconds() / 4)
+        self._followed_up = -math.inf
 
     def wake(self) -> None:
         """Look now; on the event loop."""
@@ -95,94 +113,127 @@ class CommandDispatcher(Service):
         while not stopping.is_set():
             self._woken.clear()
             self.pulse.beat(within=LOOK_SECONDS)
+            again, problem = False, ""
             try:
                 again = await self._round()
-                await self._note_unanswered()
-                self._problem = ""
-                seconds = 0.0 if again else LOOK_SECONDS
             except SupervisorError as error:
-                if str(error) != self._problem:
-                    log.warning("commands to other hosts are waiting: %s", error)
-                self._problem, seconds = str(error), RETRY_SECONDS
-            if seconds:
+                problem = str(error)
+            if time.monotonic() >= self._followed_up + FOLLOW_UP_SECONDS:
+                problem = await self._follow_up_late() or problem
+            if problem and problem != self._problem:
+                log.warning("commands to other hosts are waiting: %s", problem)
+            self._problem = problem
+            if not again:
+                seconds = RETRY_SECONDS if problem else self._look_seconds
                 await wait_until(self._woken, stopping, seconds)
+                await wait_until(None, stopping, SETTLE_SECONDS)
 
     async def _round(self) -> bool:
         """Send the jobs whose turn has come; True if more may wait."""
-        if not self._knows_hosts:
-            return False
-        found = await self._blocking(self._ledger.read, lambda connection: remote.to_send(connection, AT_ONCE))
-        groups: dict[tuple[str, str], list[Job]] = {}
-        for job in found:
-            groups.setdefault((job.task_id, address_of(job.worker_id).host), []).append(job)
-        by_host: dict[str, list[list[Job]]] = {}
-        for (_, host), some in groups.items():
-            by_host.setdefault(host, []).append(some)
-        places = asyncio.Semaphore(SENT_AT_ONCE)
+        found = await self._blocking(self._ledger.read, _orders)
+        if found and (reason := self._waits()):
+            raise FleetUnavailable(reason)
+        by_host: dict[str, list[_Order]] = {}
+        for order in found:
+            by_host.setdefault(order.host, []).append(order)
+        places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), self._hosts()
+        gone = [job for host in by_host.keys() - known for order in by_host[host] for job in order.jobs]
         results = await asyncio.gather(
-            *(self._send_all(host, commands, places) for host, commands in by_host.items()), return_exceptions=True
+            *(self._send_all(orders, places, sent) for host, orders in by_host.items() if host in known),
+            return_exceptions=True,
         )
+        crashpoints.reach("fleet.send:after")
+        if sent or gone:
+            await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone))
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-        return len(found) >= AT_ONCE
+        return sum(len(order.jobs) for order in found) >= AT_ONCE
 
-    async def _send_all(self, host: str, commands: Sequence[Sequence[Job]], places: asyncio.Semaphore) -> None:
-        """Send one host's commands, one after the other."""
-        for some in commands:
-            async with places:
-                await self._send(host, some)
-
-    async def _send(self, host: str, some: Sequence[Job]) -> None:
-        first, now = some[0], datetime.now(UTC)
-        turn = await self._blocking(self._ledger.read, lambda connection: _turn_came_at(connection, first))
-        late = now >= turn + self._deadline
-        if host not in self._hosts() or late:
-            span = format_span(self._deadline.total_seconds())
-            reason = (
-                f"{host} couldn't be reached within {span}. The command wasn't sent, and won't be."
-                if host in self._hosts()
-                else f"{host} isn't a host of this fleet any more. The command wasn't sent."
+    async def _send_all(self, orders: Sequence[_Order], places: asyncio.Semaphore, sent: list[Job]) -> None:
+        """Send one host's commands, one after the other. What is sent is added to `sent`, whatever comes after it."""
+        for order in orders:
+            first = order.jobs[0]
+            until = order.turn + self._deadline
+            message = CommandMessage(
+                order.host, _command_of(order.jobs), first.door, first.filed_at, until, tuple(first.approvals)
             )
-            await self._refuse(some, reason)
-            return
-        message = CommandMessage(
-            host, _command_of(some), first.door, first.filed_at, turn + self._deadline, tuple(first.approvals)
+            message_id = f"{first.task_id}/{order.host}/{first.job_id}"
+            async with places:
+                crashpoints.reach("fleet.send:before")
+                subject = subjects.command_subject(order.host)
+                self._ledger.require()
+                await self._connection.publish_durably(subject, message.encode(self._key), message_id)
+            sent += order.jobs
+
+    def _note(self, connection: Connection, sent: Sequence[Job], gone: Sequence[Job]) -> None:
+        now, hub_id = datetime.now(UTC), self._ledger.supervisor_id
+        for job in sent:  # where its host was quicker, its report counts
+            take(connection, hub_id, jobs.claim(job, now), now)
+        for job in gone:
+            words = f"{_host_of(job)} isn't a host of this fleet any more, so the command isn't sent."
+            take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
+
+    async def _follow_up_late(self) -> str:
+        """Follow up on what was sent; the reason if that can't be done."""
+        try:
+            await self._follow_up()
+        except SupervisorError as error:
+            return str(error)
+        self._followed_up = time.monotonic()
+        return ""
+
+    async def _follow_up(self) -> None:
+        """Say on the cards which hosts haven't answered by the deadline, and end what none will answer for."""
+        now, hosts = datetime.now(UTC), frozenset(self._hosts())
+        late, lost = await self._blocking(
+            self._ledger.read, lambda connection: self._unanswered(connection, hosts, now)
         )
-        message_id = f"{first.task_id}/{host}/{first.job_id}"
-        crashpoints.reach("fleet.send:before")
-        self._ledger.require()
-        await self._connection.publish_durably(subjects.command_subject(host), message.encode(self._key), message_id)
-        crashpoints.reach("fleet.send:after")
-
-        def claim(connection: Connection) -> None:
-            for job in some:
-                take(connection, self._ledger.supervisor_id, jobs.claim(job, now), now)
-
-        await self._blocking(self._ledger.write, claim)
-
-    async def _note_unanswered(self) -> None:
-        """Say on the cards which hosts haven't answered by the deadline."""
-        now = datetime.now(UTC)
-        found = await self._blocking(
-            self._ledger.read, lambda connection: remote.unanswered(connection, now - self._deadline)
-        )
-        late = [job for job in found if not job.progress]
-        if not late:
+        if not (late or lost):
             return
         hub_id = self._ledger.supervisor_id
 
         def say(connection: Connection) -> None:
             for job in late:
-                host = address_of(job.worker_id).host
-                words = f"{host} hasn't answered. If it hasn't started this by now, it never will"
+                words = f"{_host_of(job)} hasn't answered. If it hasn't started this by now, it never will"
                 remote.note(connection, hub_id, job, words, now)
+            for job in lost:
+                host = _host_of(job)
+                why = "hasn't answered for days" if host in hosts else "isn't a host of this fleet any more"
+                remote.abandon(connection, hub_id, job, f"{host} {why}. It isn't known whether it ran this.", now)
 
         await self._blocking(self._ledger.write, say)
 
-    async def _refuse(self, some: Sequence[Job], reason: str) -> None:
-        for job in some:
-            await self._blocking(self._ledger.step, jobs.refuse(job, Outcome.failed(reason), datetime.now(UTC)))
+    def _unanswered(self, connection: Connection, hosts: Collection[str], now: datetime) -> tuple[list[Job], list[Job]]:
+        """The jobs whose deadline has passed without a word on their card, and those that no host will answer for."""
+        under_way = remote.under_way(connection)
+        waiting = [order for order in _orders(connection) if order.turn + self._deadline <= now]
+        late = [job for order in waiting for job in order.jobs]
+        unheard = [each for each in under_way if each.job.state is JobState.CLAIMED]
+        late += [each.job for each in unheard if each.sent_at + self._deadline <= now]
+        kept = max(timedelta(seconds=COMMANDS_KEPT_SECONDS), self._deadline)
+        lost = [each.job for each in unheard if each.sent_at + kept <= now]
+        lost += [each.job for each in under_way if _host_of(each.job) not in hosts and each.job not in lost]
+        return [job for job in late if not job.progress and job not in lost], lost
+
+
+def _orders(connection: Connection) -> list[_Order]:
+    """The messages to send, in their order: each has the jobs of one command for one host."""
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in remote.to_send(connection, AT_ONCE):
+        groups.setdefault((job.task_id, _host_of(job)), []).append(job)
+    turns = remote.turns_began(connection, [some[0] for some in groups.values()])
+    for first in (some[0] for some in groups.values() if some[0].batch is not None):
+        change = rolling.find(connection, first.task_id)
+        turns[first.task_id] = change.released_at if change else first.filed_at
+    return [
+        _Order(host, tuple(some), max(some[0].filed_at, turns.get(task_id, some[0].filed_at)))
+        for (task_id, host), some in groups.items()
+    ]
+
+
+def _host_of(job: Job) -> str:
+    return address_of(job.worker_id).host
 
 
 def _command_of(some: Sequence[Job]) -> Command:
@@ -192,14 +243,3 @@ def _command_of(some: Sequence[Job]) -> Command:
     target = workers[0] if len(workers) == 1 else " ".join(workers)
     command = Command(first.command, target, workers, of_one_batch(first.params), first.label)
     return replace(command, issuer=first.issuer, task_id=first.task_id)
-
-
-def _turn_came_at(connection: Connection, job: Job) -> datetime:
-    """Since when this job could be sent: its filing, the release of its batch, or the end of the last job of its
-    command before it."""
-    if job.batch is not None:
-        change = rolling.find(connection, job.task_id)
-        return change.released_at if change else job.filed_at
-    ended = select(func.max(jobs_table.c.finished_at)).where(jobs_table.c.task_id == job.task_id)
-    last = connection.execute(ended).scalar()
-    return max(job.filed_at, last) if last else job.filed_at

@@ -5,27 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from supervisor_core.commands.addresses import SILENT, Address
+from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.times import format_span, to_text
+from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
+from supervisor_core.fleet.hub.copies import RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState, SeenHost
 from supervisor_core.fleet.questions import PresenceMessage, Question, read_presence, read_reading
 from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import (
-    WORKER,
-    Target,
-    TargetReading,
-)
+from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
 
 SILENT_SECONDS = 15.0
 """A host that has said nothing for so long is silent: it speaks every 5 s."""
@@ -35,6 +33,15 @@ LOOK_SECONDS = 1.0
 
 RETRY_SECONDS = 5.0
 """The pause after a host didn't answer, or its rows couldn't be copied."""
+
+NOTE_SECONDS = 60.0
+"""The interval at which it's stored when the hosts were last seen."""
+
+MOST_REASON = 500
+"""Characters of a condition's reason."""
+
+SERVER = "NATS server"
+"""Its name among the silent ones; no host can have it."""
 
 AT_ONCE = 32
 """The hosts whose rows and snapshots are fetched at the same time."""
@@ -70,6 +77,10 @@ class KnownHost:
     """By the hub's clock."""
     snapshot: tuple[str, int] | None = None
     """The run of its daemon and the number of the snapshot that the hub has."""
+    have: tuple[str, Position] | None = None
+    """Its ledger's id, and the newest rows of it that the hub has."""
+    announcement: Sequence[Mapping[str, Any]] | None = None
+    """Its workers, if they have changed and aren't stored yet."""
     workers: list[dict[str, Any]] = field(default_factory=list)
     """Its workers' status, by their addresses."""
     silent: bool = False
@@ -87,11 +98,23 @@ class HubHooks:
     workers_changed: Callable[[], None]
     """Hosts have other workers than before, or other teams."""
     silence_changed: Callable[[], None]
-    """A host has fallen silent, or is back."""
+    """Hosts have fallen silent, or are back."""
     announcement: Callable[[], Mapping[str, Any] | None]
     """Where commands are announced that didn't come from Slack."""
     copied: Callable[[], None]
     """Rows were copied from a host: jobs may have ended, and others have their turn."""
+
+
+class Link(Protocol):
+    """The hub's own connection."""
+
+    @property
+    def connected(self) -> bool:
+        """True while it's up."""
+
+    @property
+    def since(self) -> datetime:
+        """The time since when it has been up or down."""
 
 
 class FleetHosts(Service):
@@ -99,16 +122,23 @@ class FleetHosts(Service):
 
     name = "fleet_hosts"
 
-    def __init__(self, ledger: Ledger, blocking: Blocking, ask: Asker, members: FleetMembers, hooks: HubHooks) -> None:
+    def __init__(
+        self, ledger: Ledger, blocking: Blocking, ask: Asker, members: FleetMembers, link: Link, hooks: HubHooks
+    ) -> None:
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
         self._ask = ask
         self._hooks = hooks
+        self._link = link
         self._places = asyncio.Semaphore(AT_ONCE)
         self._members = members
+        self._copies = RowCopies(ledger, blocking, hooks.announcement)
         self.hosts: dict[str, KnownHost] = {}
         self._stopping: asyncio.Event | None = None
+        self._noted_at = datetime.now(UTC)
+        self._copied = Settled(hooks.copied)
+        self._changed = Settled(hooks.workers_changed)
 
     def problem(self) -> str:
         """The hosts whose rows can't be copied."""
@@ -126,17 +156,22 @@ class FleetHosts(Service):
         host.presence, host.heard_at = presence, datetime.now(UTC)
         if host.silent:
             self._note_silence(host, silent=False)
-        host.woken.set()
-        self._follow(host)
+            self._hooks.silence_changed()
+        if _has_news(host, presence):
+            host.woken.set()
+            self._follow(host)
 
     def workers(self) -> list[dict[str, Any]]:
         """The status of all workers of all hosts, as last reported. Those of a silent host say so."""
         return [self._as_known(host, worker) for host in self.hosts.values() for worker in host.workers]
 
     def silent(self) -> dict[str, str]:
-        """The silent hosts, in words."""
+        """The silent hosts, in words. Without its own connection, the hub knows nothing of them, and says just that."""
         now = datetime.now(UTC)
-        return {host.name: _silence(host, now) for host in self.hosts.values() if host.silent}
+        found = {host.name: _silence(host) for host in self.hosts.values() if host.silent}
+        if self.hosts and self._cut_off(now):
+            found[SERVER] = f"{SERVER}: it can't be reached since {self._link.since:%H:%M} UTC; commands wait"
+        return found
 
     def links(self) -> dict[str, dict[str, Any]]:
         """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
@@ -153,23 +188,25 @@ class FleetHosts(Service):
         """The workers of all hosts by their addresses, as their hosts announce them."""
         return {worker["id"]: worker for host in self.hosts.values() for worker in host.workers}
 
+    def begin(self, members: Sequence[FleetHost]) -> None:
+        """Know these hosts before any of them is heard."""
+        for member in members:
+            if member.state is HostState.JOINED and member.host_id not in self.hosts:
+                known = KnownHost(member.host_id, datetime.now(UTC))
+                known.workers = [_addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
+                self.hosts[known.name] = known
+
     def follow_members(self, members: Sequence[FleetHost]) -> None:
         """Follow these hosts. A revoked one is forgotten with its workers, a new one is known by what it announced."""
-        changed = False
-        joined = {each.host_id: each for each in members if each.state is HostState.JOINED}
-        for name in [name for name in self.hosts if name not in joined]:
+        before = self.hosts.keys() | set()
+        joined = {each.host_id for each in members if each.state is HostState.JOINED}
+        for name in before - joined:
             host = self.hosts.pop(name)
-            changed = True
             if host.task is not None:
                 host.task.cancel()
-        for name, member in joined.items():
-            if name not in self.hosts:
-                known = KnownHost(name, datetime.now(UTC))
-                known.workers = [_addressed(name, {**UNSEEN, **each}) for each in member.announced]
-                self.hosts[name] = known
-                changed = changed or bool(known.workers)
-        if changed:
-            self._hooks.workers_changed()
+        self.begin(members)
+        if self.hosts.keys() != before:
+            self._changed.tell()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Look for silent hosts until asked to stop."""
@@ -177,7 +214,9 @@ class FleetHosts(Service):
         try:
             while not stopping.is_set():
                 self.pulse.beat(within=LOOK_SECONDS)
-                self._look_for_silence(datetime.now(UTC))
+                now = datetime.now(UTC)
+                self._look_for_silence(now)
+                await self._store_announcements(now)
                 await wait_until(None, stopping, LOOK_SECONDS)
         finally:
             self._stopping = None
@@ -205,51 +244,77 @@ class FleetHosts(Service):
                 if words != host.trouble:
                     known = isinstance(error, SupervisorError)
                     log.warning("%s can't be followed: %s", host.name, words, exc_info=not known)
-                host.trouble = words
-                host.woken.set()
-                await wait_until(None, stopping, RETRY_SECONDS)
+                host.trouble, host.have = words, None
+                await wait_until(None, stopping, RETRY_SECONDS)  # the next presence goes on
 
     async def _copy_rows(self, host: KnownHost) -> None:
         presence = host.presence
         if presence is None:
             return
         origin = Origin(presence.ledger, host.name)
-        have = await self._blocking(self._ledger.read, lambda connection: rows.position_of(connection, origin))
-        copied = False
+        if host.have is None or host.have[0] != origin.ledger_id:
+            have = await self._blocking(self._ledger.read, lambda connection: rows.position_of(connection, origin))
+            host.have = origin.ledger_id, have
+        have = host.have[1]
         while have.is_behind(Position.of(presence.position)):
             found = await self._ask(host.name, Question.ROWS, have.as_json())
-            before, have = have, await self._blocking(self._take, origin, found)
-            copied = True
+            before, have = have, await self._copies.take(origin, found)
+            host.have = origin.ledger_id, have
+            self._copied.tell()
             if have == before:
                 break  # an older presence than the rows that were copied
-        if copied:
-            self._hooks.copied()
-
-    def _take(self, origin: Origin, found: Mapping[str, Any]) -> Position:
-        hub_id, now, place = self._ledger.supervisor_id, datetime.now(UTC), self._hooks.announcement()
-        return self._ledger.write(lambda connection: rows.take_rows(connection, hub_id, origin, found, now, place))
 
     async def _fetch_snapshot(self, host: KnownHost) -> None:
         presence = host.presence
         if presence is None or host.snapshot == (presence.life, presence.snapshot):
             return
         found = await self._ask(host.name, Question.SNAPSHOT, {})
-        first, before = host.snapshot is None, [_identity(each) for each in host.workers]
-        host.workers = [_addressed(host.name, each) for each in found["workers"]]
+        now = datetime.now(UTC)
+        said = [each for each in found["workers"] if WORKER_ID.fullmatch(str(each["id"]))]
+        before, host.workers = host.workers, [_addressed(host.name, each) for each in said]
         host.snapshot = str(found["life"]), int(found["number"])
-        changed = [_identity(each) for each in host.workers] != before
-        if changed or first:
-            announced = [_announced(each) for each in found["workers"]]
-            await self._blocking(self._members.seen, host.name, presence.version, announced, datetime.now(UTC))
-        if changed:
-            self._hooks.workers_changed()
-        self._hooks.observe([_of_host(host.name, read_reading(each)) for each in found["readings"]])
+        if list(map(_identity, host.workers)) != list(map(_identity, before)):
+            host.announcement = [_announced(each) for each in said]
+            self._changed.tell()
+        seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
+        self._hooks.observe([each for each in seen if each is not None])
+
+    async def _store_announcements(self, now: datetime) -> None:
+        """Store what hosts announce, for the next start of the hub, and now and then when they were last seen."""
+        new = [host for host in self.hosts.values() if host.announcement is not None]
+        due = now - self._noted_at >= timedelta(seconds=NOTE_SECONDS)
+        if not (new or due):
+            return
+        seen = (
+            [host for host in self.hosts.values() if host.heard_at and host.heard_at > self._noted_at] if due else new
+        )
+        notes = [SeenHost(each.name, each.presence.version, each.announcement) for each in seen if each.presence]
+        try:
+            await self._blocking(self._members.seen, notes, now)
+        except SupervisorError as error:  # it's tried again with the next look
+            log.warning("the hosts' workers can't be stored: %s", error)
+            return
+        for host, note in zip([each for each in seen if each.presence], notes, strict=True):
+            if host.announcement is note.workers:
+                host.announcement = None
+        self._noted_at = now if due else self._noted_at
 
     def _look_for_silence(self, now: datetime) -> None:
-        limit = timedelta(seconds=SILENT_SECONDS)
+        if not self._link.connected:
+            if self._cut_off(now):
+                self._hooks.silence_changed()
+            return
+        limit, changed = timedelta(seconds=SILENT_SECONDS), False
         for host in self.hosts.values():
-            if not host.silent and now - (host.heard_at or host.since) > limit:
+            if not host.silent and now - max(host.heard_at or host.since, self._link.since) > limit:
                 self._note_silence(host, silent=True)
+                changed = True
+        if changed:
+            self._hooks.silence_changed()
+
+    def _cut_off(self, now: datetime) -> bool:
+        """True if the hub itself hasn't been connected for long."""
+        return not self._link.connected and now - self._link.since > timedelta(seconds=SILENT_SECONDS)
 
     def _note_silence(self, host: KnownHost, *, silent: bool) -> None:
         host.silent = silent
@@ -257,15 +322,22 @@ class FleetHosts(Service):
             log.error("%s is unresponsive", host.name, extra=LogEvent.HOST_SILENT.extra(host=host.name))
         else:
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))
-        self._hooks.silence_changed()
 
     def _as_known(self, host: KnownHost, worker: dict[str, Any]) -> dict[str, Any]:
         """The status of a worker; of a silent host's, nobody knows whether it runs."""
-        if not host.silent:
+        cut_off = self._cut_off(datetime.now(UTC))
+        if not (host.silent or cut_off):
             return worker
         seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
-        words = f"{host.name} is unresponsive, {seen}"
-        return {**worker, "health": "unknown", "fine": False, "reason": words, SILENT: seen}
+        words = f"the {SERVER} can't be reached" if cut_off else f"{host.name} is unresponsive"
+        return {**worker, "health": "unknown", "fine": False, "reason": f"{words}, {seen}", SILENT: seen}
+
+
+def _has_news(host: KnownHost, presence: PresenceMessage) -> bool:
+    """True if the hub doesn't have all that a host announces."""
+    if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
+        return True
+    return host.have[1].is_behind(Position.of(presence.position))
 
 
 def _addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,15 +355,19 @@ def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
     return worker["id"], worker.get("team"), worker.get("enabled")
 
 
-def _silence(host: KnownHost, now: datetime) -> str:
+def _silence(host: KnownHost) -> str:
     if host.heard_at is None:
-        return "not connected since the hub's start"
-    return f"no message for {format_span((now - host.heard_at).total_seconds())}"
+        return f"{host.name} hasn't connected since the hub's start; its workers may still run"
+    return f"{host.name} is unresponsive since {host.heard_at:%H:%M:%S} UTC; its workers may still run"
 
 
-def _of_host(name: str, seen: TargetReading) -> TargetReading:
-    """A host's reading under the address of its worker, or the host's name."""
-    target = seen.target
-    if target.kind == WORKER:
-        return TargetReading(Target(target.kind, str(Address(name, target.id))), seen.reading)
-    return TargetReading(Target(target.kind, name), seen.reading)
+def _of_host(name: str, seen: TargetReading, now: datetime) -> TargetReading | None:
+    """A host's reading under the address of its worker, or the host's name; None for what it can't know.
+
+    Its clock may be ahead: nothing begins later than now.
+    """
+    target, reading = seen
+    reading = replace(reading, reason=reading.reason[:MOST_REASON], since=min(reading.since, now))
+    if target.kind == WORKER and WORKER_ID.fullmatch(target.id):
+        return TargetReading(Target(target.kind, str(Address(name, target.id))), reading)
+    return TargetReading(Target(target.kind, name), reading) if target.kind in HOST_PARTS else None

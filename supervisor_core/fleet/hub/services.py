@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
@@ -27,7 +27,9 @@ from supervisor_core.fleet.transport.subjects import HUB_INBOX
 from supervisor_core.storage.store import Ledger
 
 RETRY_SECONDS = 2.0
+LOOK_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
+NOT_PREPARED = "The NATS server isn't prepared yet."
 
 log = logging.getLogger(__name__)
 
@@ -56,30 +58,40 @@ class HubLink(Service):
         self._server = server
         self._hear = hear
         self._followed = followed
-        self._unprepared = "The NATS server isn't prepared yet."
+        self._unprepared = NOT_PREPARED
+        self._prepared_at: datetime | None = None
+        """The beginning of the connection over which the server was prepared."""
+        self._woken = asyncio.Event()
 
     def problem(self) -> str:
         """The reason why commands can't be sent."""
-        return self._connection.problem or self._unprepared
+        again = self._connection.since != self._prepared_at
+        return self._connection.problem or self._unprepared or (NOT_PREPARED if again else "")
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Stay connected until asked to stop."""
         await self._connection.subscribe(subjects.ALL_PRESENCE, self._heard)
+        self._connection.came_up = self.wake
         self._connection.start()
         while not stopping.is_set():
             self.pulse.beat(within=BEAT_SECONDS)
-            self._joins.joined.clear()
             try:
                 if self._server is not None:
                     await self._blocking(self._server.start)  # it finds the one that runs
-                if self._unprepared:
-                    await self._prepare()
+                if self._unprepared or self._prepared_at != self._connection.since:
+                    await self._prepare()  # after each reconnect: it may be another server
                 self._followed(await self._blocking(self._members.hosts))
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
                 self._unprepared = str(error)
-            await wait_until(self._joins.joined, stopping, RETRY_SECONDS if self._unprepared else BEAT_SECONDS)
+            away = self._unprepared or not self._connection.connected
+            await wait_until(self._woken, stopping, RETRY_SECONDS if away else LOOK_SECONDS)
+            self._woken.clear()
+
+    def wake(self) -> None:
+        """The connection is up, or a host has joined; on the event loop."""
+        self._woken.set()
 
     async def shut_down(self) -> None:
         """Disconnect. The server goes on, so that no host is cut off by a restart of the hub."""
@@ -93,8 +105,9 @@ class HubLink(Service):
                 raise ServerError(f"The NATS server exited: {self._server.last_words()}") from None
             raise
         await require_durability(self._connection)
+        since = self._connection.since
         await self._joins.start()
-        self._unprepared = ""
+        self._unprepared, self._prepared_at = "", since
 
     async def _heard(self, message: FleetMessage) -> None:
         self._hear(subjects.last_word(message.subject), message.data)
@@ -117,20 +130,19 @@ class HubServices:
         url = settings.url.get_secret_value()
         ca = settings.ca or own_authority(config.fleet_folder)
         connection = FleetConnection(url, key, name=ledger.supervisor_id, inbox=HUB_INBOX, ca=ca)
-        self._members = members = FleetMembers(ledger)
-        self._blocking = blocking
+        members = FleetMembers(ledger)
         self.ask = Asker(connection, key)
-        self.hosts = FleetHosts(ledger, blocking, self.ask, members, hooks)
+        self.hosts = FleetHosts(ledger, blocking, self.ask, members, connection, hooks)
+        self.hosts.begin(members.hosts())
         self.fleet = Fleet(self.hosts, self.ask, view, code)
         deadline = timedelta(minutes=settings.deadline_minutes)
-        self.dispatcher = CommandDispatcher(ledger, blocking, connection, key, self.hosts.hosts.keys, deadline)
         joins = JoinService(connection, members, config.fleet_folder, key)
         server = NatsServer(config.fleet_folder) if settings.server.run else None
         self.link = HubLink(connection, joins, members, blocking, server, self.hosts.hear, self._follow)
-
-    async def recall(self) -> None:
-        """Know the workers that the hosts announced last, before requests from before the start are handled."""
-        self.hosts.follow_members(await self._blocking(self._members.hosts))
+        joins.joined = self.link.wake
+        self.dispatcher = CommandDispatcher(
+            ledger, blocking, connection, key, self.hosts.hosts.keys, deadline, self.link.problem
+        )
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -141,4 +153,4 @@ class HubServices:
         """The server is prepared, and these hosts have joined."""
         self.ask.bind()
         self.hosts.follow_members(hosts)
-        self.dispatcher.begin()
+        self.dispatcher.wake()

@@ -31,6 +31,7 @@ from supervisor_core.version import __version__
 TOKEN = "fleet1-"  # noqa: S105 (the beginning of each, which isn't secret)
 MAX_REQUEST = 4096
 JOIN_SECONDS = 20.0
+PREPARED_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,13 @@ class JoinToken:
 async def apply_members(connection: FleetConnection, members: FleetMembers, folder: Path, hub_key: str) -> None:
     """Give every host and open invite its rights on the server, and everybody else none. It may be repeated."""
     hosts, invites = await asyncio.to_thread(members.users, datetime.now(UTC))
-    for host in hosts:
-        await prepare_host(connection, host)
+    places = asyncio.Semaphore(PREPARED_AT_ONCE)
+
+    async def prepare(host: str) -> None:
+        async with places:
+            await prepare_host(connection, host)
+
+    await asyncio.gather(*map(prepare, hosts))
     await asyncio.to_thread(write_users, folder, hub_key, hosts, invites)
     await reload_server(connection)
 
@@ -93,8 +99,8 @@ class JoinService:
         self._folder = folder
         self._keys = keys
         self._turn = asyncio.Lock()
-        self.joined = asyncio.Event()
-        """Set when a host has joined."""
+        self.joined: Callable[[], None] = lambda: None
+        """Called when a host has joined."""
 
     async def start(self) -> None:
         """Prepare the server for the members, and listen."""
@@ -121,7 +127,7 @@ class JoinService:
             await asyncio.to_thread(self._members.refuse, invite_id, host, reason, now)
         await asyncio.to_thread(self._members.join, invite_id, host, key, request["version"], now)
         await apply_members(self._connection, self._members, self._folder, self._keys.public_key)
-        self.joined.set()
+        self.joined()
         return {"host": host, "signature": self._keys.sign(_confirmed(invite_id, host, key))}
 
 

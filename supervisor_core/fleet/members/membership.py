@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
@@ -63,6 +63,15 @@ class FleetHost:
     def workers(self) -> Sequence[str]:
         """The ids of its workers."""
         return [str(each["id"]) for each in self.announced]
+
+
+class SeenHost(NamedTuple):
+    """A host that is there."""
+
+    name: str
+    version: str
+    workers: Sequence[Mapping[str, Any]] | None = None
+    """What it announces; None if that hasn't changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +164,22 @@ class FleetMembers:
 
         return self._ledger.write(work)
 
-    def seen(self, name: str, version: str, workers: Sequence[Mapping[str, Any]], now: datetime) -> None:
-        """Note that a host is there, and what it announces."""
-        text = canonical_json(list(workers))
-        values = {"last_seen_at": now, "version": version[:MAX_VERSION]}
-        if len(text) <= MAX_WORKERS_TEXT:
-            values["workers_json"] = text
-        here = fleet_hosts.c.host_id == name
-        self._ledger.write(lambda connection: connection.execute(update(fleet_hosts).where(here).values(values)))
+    def seen(self, hosts: Sequence[SeenHost], now: datetime) -> None:
+        """Note that these hosts are there, and what they announce, in one transaction."""
+        rows = []
+        for host in hosts:
+            values: dict[str, Any] = {"last_seen_at": now, "version": host.version[:MAX_VERSION]}
+            text = canonical_json(list(host.workers)) if host.workers is not None else ""
+            if 0 < len(text) <= MAX_WORKERS_TEXT:
+                values["workers_json"] = text
+            rows.append((fleet_hosts.c.host_id == host.name, values))
+
+        def work(connection: Connection) -> None:
+            for here, values in rows:
+                connection.execute(update(fleet_hosts).where(here).values(values))
+
+        if rows:
+            self._ledger.write(work)
 
     def users(self, now: datetime) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """The public keys that may connect: of hosts by name, and of invites by id."""

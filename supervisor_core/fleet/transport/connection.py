@@ -64,6 +64,8 @@ class FleetConnection:
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._up, self._down = asyncio.Event(), asyncio.Event()
+        self.came_up: Callable[[], None] = lambda: None
+        """Called after each connect, once all is subscribed."""
         self._since = datetime.now(UTC)
         self._problem = "It hasn't connected yet."
         self._handlers: dict[str, Handler] = {}
@@ -200,6 +202,7 @@ class FleetConnection:
             await client.flush()
             self._client, self._since, self._problem = client, datetime.now(UTC), "The connection has ended."
             self._up.set()
+            self.came_up()
             await self._down.wait()
         finally:
             if self._client is client:

@@ -37,6 +37,9 @@ DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK = (
 host's."""
 
 PARTS = (DRIVE, DATABASE, DISK, CLOCK, COMMAND, SUPERVISOR, LINK)
+HOST_PARTS = (DRIVE, DISK, DATABASE, CLOCK)
+"""Those that only the host itself can see."""
+
 FLAPPING = "flapping"
 """Flapping is a target of its own, under the worker's name."""
 
