@@ -14,6 +14,9 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target, TargetReading
 
+SPEAK_SECONDS = 5.0
+"""The interval at which a host says that it's there when nothing changes."""
+
 
 class Question(StrEnum):
     """The name of a question."""

@@ -60,7 +60,7 @@ WORDS: Mapping[Condition, str] = {
     Condition.DRIVE_UNREACHABLE: "can't be reached",
     Condition.DATABASE_UNREACHABLE: "can't be reached",
     Condition.INTERRUPTED: "was interrupted",
-    Condition.SUPERVISOR_SILENT: "has stopped responding",
+    Condition.SUPERVISOR_SILENT: "is unresponsive",
     Condition.DEAF: "was disconnected from Slack",
     Condition.STORM: "isn't over",
 }
@@ -175,8 +175,8 @@ def _title(alert: Alert, happened: str) -> str:
 def _storm(details: AlertDetails, now: datetime) -> Content:
     """The digest of many."""
     members = details.members
-    workers = "1 worker has" if members.holding == 1 else f"{members.holding:,} workers have"
-    headline = f"{_sign(details)} *{workers} problems*: {storm.condition_counts(members)}"
+    many = f"1 {members.noun} has" if members.holding == 1 else f"{members.holding:,} {members.noun}s have"
+    headline = f"{_sign(details)} *{many} problems*: {storm.condition_counts(members)}"
     blocks = [
         *storm.member_blocks(members),
         *fields(_facts(details, now)),
@@ -269,7 +269,7 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
     alert = details.alert
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = format_span((ended - alert.opened_at).total_seconds())
-    name = "All workers" if alert.target.kind == STORM else target_name(alert)
+    name = f"All {details.members.noun}s" if alert.target.kind == STORM else target_name(alert)
     headline = f":white_check_mark: *{name} recovered* after {lasted}"
     happened = escape(alert.reason) if alert.target.kind == STORM else reason_of(alert)[0]
     if details.new:  # it came and went while nobody could be told
@@ -325,11 +325,11 @@ def condition_words(alert: Alert) -> str:
 def target_name(alert: Alert) -> str:
     """The name of the alert's target."""
     if alert.target.kind == STORM:
-        return "The outage of several workers"
+        return "The outage of several hosts" if "hosts" in alert.reason else "The outage of several workers"
     name = inert(alert.target.id, NAME)
-    if alert.target.worker:
+    if alert.target.worker or alert.target.kind == SUPERVISOR:
         return name
-    return f"The supervisor {name}" if alert.target.kind == SUPERVISOR else f"The {escape(alert.target.kind)} of {name}"
+    return f"The {escape(alert.target.kind)} of {name}"
 
 
 def reason_of(alert: Alert) -> tuple[str, str]:

@@ -27,12 +27,13 @@ STORM_WORDS = {
     Condition.DOWN: "down",
     Condition.RESTART_LIMIT: "quarantined",
     Condition.FLAPPING: "flapping",
+    Condition.SUPERVISOR_SILENT: "unresponsive",
 }
-"""The condition of several workers, in words."""
+"""The condition of several workers or hosts, in words."""
 
 
 def condition_counts(members: AlertMembers) -> str:
-    """The number of workers in each condition."""
+    """The number of workers or hosts in each condition."""
     found = [
         f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
     ]

@@ -4,12 +4,12 @@ follow.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
-from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, KINDS, STORM, AlertMembers
+from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, HOSTS, KINDS, STORM, AlertMembers
 from supervisor_core.alerts.rows import from_row, refresh_message
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Reason
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -18,7 +18,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.jobs.rows import ISSUER_NAME
 from supervisor_core.storage.steps import Step, take
 from supervisor_core.storage.tables import alerts, team_members, teams
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition
+from supervisor_core.workers.conditions.rules import WORKER, Condition
 
 LOOKED_BACK = timedelta(hours=1)
 """An alert that was posted within a window and recovered can't have begun long before it."""
@@ -29,29 +29,31 @@ _NEWS = (alerts.c.reminders == 0) & (alerts.c.escalated == 0)
 """True unless the last message was a reminder or an escalation, which isn't a new alert."""
 
 
-def told_since(connection: Connection, supervisor_id: str, since: datetime) -> list[datetime]:
-    """The times of the last messages about workers after this moment, recovered ones included."""
-    query = select(func.max(alerts.c.told_at)).where(*_of_workers(supervisor_id), alerts.c.told_at > since)
+def told_since(connection: Connection, supervisor_id: str, since: datetime, kinds: Sequence[str]) -> list[datetime]:
+    """The times of the last messages about targets of these kinds after this moment, recovered ones included."""
+    query = select(func.max(alerts.c.told_at)).where(*_of(kinds, supervisor_id), alerts.c.told_at > since)
     recent = or_(alerts.c.state.in_(LIVE), alerts.c.opened_at > since - LOOKED_BACK)  # both have an index
     query = query.where(recent, _NEWS).group_by(alerts.c.target_id)
     return list(connection.execute(query).scalars())
 
 
-def may_join(connection: Connection, supervisor_id: str, since: datetime) -> list[Alert]:
-    """Return the open worker alerts that were posted after this moment on their own, and those still being gathered."""
+def may_join(connection: Connection, supervisor_id: str, since: datetime, kinds: Sequence[str]) -> list[Alert]:
+    """Return the open alerts of these kinds that were posted after this moment on their own, and those gathered now."""
     lately = (alerts.c.told_at > since) & _NEWS
     mine = (alerts.c.state.in_(LIVE), alerts.c.parent_id.is_(None), alerts.c.cleared_at.is_(None))
-    query = select(alerts).where(*_of_workers(supervisor_id), *mine, or_(lately, alerts.c.decided == Reason.GATHERED))
+    query = select(alerts).where(*_of(kinds, supervisor_id), *mine, or_(lately, alerts.c.decided == Reason.GATHERED))
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
-def growing(connection: Connection, supervisor_id: str, since: datetime) -> Alert | None:
-    """Return the open digest that an alert joined after this moment."""
+def growing(connection: Connection, supervisor_id: str, since: datetime, kinds: Sequence[str]) -> Alert | None:
+    """Return the open digest that an alert of one of these kinds joined after this moment."""
     query = select(alerts).where(
         alerts.c.target_type == STORM, alerts.c.state.in_(LIVE), alerts.c.supervisor_id == supervisor_id
     )
     for row in connection.execute(query.order_by(alerts.c.opened_at.desc())).mappings():
-        joined = connection.execute(select(func.max(alerts.c.told_at)).where(_of(row["alert_id"]))).scalar()
+        joined = connection.execute(
+            select(func.max(alerts.c.told_at)).where(_in(row["alert_id"]), alerts.c.target_type.in_(kinds))
+        ).scalar()
         if joined is not None and joined > since:
             return from_row(row)
     return None
@@ -60,10 +62,13 @@ def growing(connection: Connection, supervisor_id: str, since: datetime) -> Aler
 def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMembers:
     """The sums over its members, and so many of those that hold, the worst first."""
     holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None)
-    mine = _of(alert.alert_id)
-    total, joined_at, cleared_at = connection.execute(
+    mine = _in(alert.alert_id)
+    total, joined_at, cleared_at, kind = connection.execute(
         select(
-            func.count(alerts.c.target_id.distinct()), func.max(alerts.c.told_at), func.max(alerts.c.cleared_at)
+            func.count(alerts.c.target_id.distinct()),
+            func.max(alerts.c.told_at),
+            func.max(alerts.c.cleared_at),
+            func.max(alerts.c.target_type),
         ).where(mine)
     ).one()
     counted = select(alerts.c.condition, func.count()).where(mine, holds).group_by(alerts.c.condition)
@@ -78,11 +83,11 @@ def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMem
         first = [from_row(row) for row in connection.execute(query).mappings()]
         by_team = _by_team(connection, alert)
     holding = sum(by_condition.values())
-    return AlertMembers(total, holding, first, by_condition, joined_at, cleared_at, by_team)
+    return AlertMembers(total, holding, first, by_condition, joined_at, cleared_at, by_team, kind in HOSTS)
 
 
 def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:
-    holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _of(alert.alert_id)
+    holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _in(alert.alert_id)
     here = (teams.c.supervisor_id == alert.supervisor_id) & (team_members.c.supervisor_id == alert.supervisor_id)
     joined = alerts.join(team_members, team_members.c.agent_id == alerts.c.target_id).join(
         teams, teams.c.team_id == team_members.c.team_id
@@ -97,7 +102,7 @@ def hushes_of_all(connection: Connection, alert: Alert, now: datetime) -> list[S
     muted = suppressions.muted_until(connection, now)
     if not muted:
         return []
-    holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _of(alert.alert_id)
+    holds = alerts.c.state.in_(LIVE) & alerts.c.cleared_at.is_(None) & _in(alert.alert_id)
     workers = set(connection.execute(select(alerts.c.target_id).where(holds)).scalars())
     if not workers or not workers <= muted.keys():
         return []
@@ -132,13 +137,13 @@ def host_parents(connection: Connection, supervisor_id: str, since: datetime) ->
 def foldable(connection: Connection, supervisor_id: str) -> list[Alert]:
     """The alerts about workers that may follow from something else, and stand for themselves."""
     mine = (alerts.c.state.in_(LIVE), alerts.c.parent_id.is_(None), alerts.c.condition.in_(tuple(FOLDABLE)))
-    query = select(alerts).where(*_of_workers(supervisor_id), *mine, alerts.c.target_type == WORKER)
+    query = select(alerts).where(*_of((WORKER,), supervisor_id), *mine)
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def children(connection: Connection, alert_id: str) -> list[Alert]:
     """Those that are folded into this one and not over."""
-    query = select(alerts).where(_of(alert_id), alerts.c.state.in_(LIVE))
+    query = select(alerts).where(_in(alert_id), alerts.c.state.in_(LIVE))
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
@@ -148,9 +153,9 @@ def parents(connection: Connection, alert_ids: Collection[str]) -> list[Alert]:
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
-def _of(alert_id: str) -> ColumnElement[bool]:
+def _in(alert_id: str) -> ColumnElement[bool]:
     return alerts.c.parent_id == alert_id
 
 
-def _of_workers(supervisor_id: str) -> tuple[ColumnElement[bool], ...]:
-    return alerts.c.target_type.in_((WORKER, FLAPPING)), alerts.c.supervisor_id == supervisor_id
+def _of(kinds: Sequence[str], supervisor_id: str) -> tuple[ColumnElement[bool], ...]:
+    return alerts.c.target_type.in_(kinds), alerts.c.supervisor_id == supervisor_id

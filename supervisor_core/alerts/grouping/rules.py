@@ -5,7 +5,8 @@ storm: an alert of its own. Its members keep their rows and their states, and ar
 closes. So there is one thing to acknowledge, and nothing to count twice.
 
 While the drive is away, workers whose heartbeats lie on it seem stale: they are part of the drive's alert, and are
-observed anew when it is back.
+observed anew when it is back. The same holds for the workers of an unresponsive host. Many such hosts are a storm of
+their own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
-from supervisor_core.workers.conditions.rules import CLOCK, DATABASE, DRIVE, WORKER, Condition, Severity, Target
+from supervisor_core.commands.addresses import address_of, is_address
+from supervisor_core.workers.conditions.rules import (
+    CLOCK,
+    DATABASE,
+    DRIVE,
+    FLAPPING,
+    SUPERVISOR,
+    WORKER,
+    Condition,
+    Severity,
+    Target,
+)
 
 STORM = "storm"
 """The kind of target of a storm; its id is that of the digest."""
@@ -70,9 +82,9 @@ def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, r
     return StormGrouping(alone, rest, begun + GATHER if rest else None)
 
 
-def takes_part(alert: Alert) -> bool:
-    """True if this alert may become one of many. What is wrong with the host itself always has its own message."""
-    return bool(alert.target.worker)
+WORKERS, HOSTS = (WORKER, FLAPPING), (SUPERVISOR,)
+"""The kinds of targets whose alerts become a digest with each other. What is wrong with a part of a host always has its
+own message."""
 
 
 def _has_waited(alert: Alert, now: datetime) -> bool:
@@ -96,6 +108,13 @@ class AlertMembers:
     """Since when the last one is well, of those that are."""
     by_team: Mapping[str, int] = field(default_factory=dict)
     """The number of open ones by team."""
+    of_hosts: bool = False
+    """True if they are hosts."""
+
+    @property
+    def noun(self) -> str:
+        """What they are."""
+        return "host" if self.of_hosts else "worker"
 
     @property
     def worst(self) -> Severity:
@@ -111,7 +130,7 @@ def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert
         alert_id,
         Target(STORM, alert_id),
         Condition.STORM,
-        in_words(len(members), len(members)),
+        in_words(len(members), len(members), of_hosts=first.target.kind in HOSTS),
         opened_at=first.opened_at,
         opened_flip=first.opened_flip,
         severity=worst.severity,
@@ -121,7 +140,7 @@ def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert
 
 def after_members(alert: Alert, members: AlertMembers, now: datetime) -> Alert:
     """The digest as its members make it: over when none of them holds any more."""
-    words = in_words(members.total, members.holding)
+    words = in_words(members.total, members.holding, of_hosts=members.of_hosts)
     if members.holding:
         return replace(alert, reason=words, severity=members.worst, cleared_at=None)
     return replace(alert, reason=words, cleared_at=alert.cleared_at or members.cleared_at or now)
@@ -133,12 +152,13 @@ def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules,
     return max(otherwise, quiet_at - cleared_at)
 
 
-def in_words(total: int, holding: int) -> str:
+def in_words(total: int, holding: int, *, of_hosts: bool = False) -> str:
+    many, state = (f"{total:,} hosts", "unresponsive") if of_hosts else (f"{total:,} workers", "unhealthy")
     if holding == total:
-        return f"{total:,} workers are unhealthy"
+        return f"{many} are {state}"
     if not holding:
-        return f"{total:,} workers were unhealthy"
-    return f"{holding:,} of {total:,} workers are still unhealthy"
+        return f"{many} were {state}"
+    return f"{holding:,} of {many} are still {state}"
 
 
 _HEARD_BY_ITS_FILE = frozenset({Condition.STALE, Condition.MISSING, Condition.DEGRADED, Condition.CLOCK_SKEW})
@@ -151,10 +171,12 @@ FOLDS: Mapping[Condition, frozenset[Condition]] = {
     Condition.DATABASE_UNREACHABLE: frozenset({Condition.DEGRADED}),
     # Who reads the host's clock is in the future with it.
     Condition.CLOCK_SKEW: frozenset({Condition.CLOCK_SKEW}),
+    # Whose host says nothing, of that nobody knows anything.
+    Condition.SUPERVISOR_SILENT: frozenset(each for each in Condition if not each.fine),
 }
 """The conditions of workers that follow from a condition of their host."""
 
-KINDS = (DRIVE, DATABASE, CLOCK)
+KINDS = (DRIVE, DATABASE, CLOCK, SUPERVISOR)
 """The kinds of targets that have them."""
 
 FOLDABLE = frozenset[Condition]().union(*FOLDS.values())
@@ -169,10 +191,17 @@ def parent_of(alert: Alert, hosts: Sequence[Alert]) -> Alert | None:
     if alert.target.kind != WORKER:
         return None
     for host in hosts:
-        follows = alert.condition in FOLDS.get(host.condition, ())
-        if follows and _holds(host) and alert.opened_at >= host.opened_at - SEEN_BEFORE:
+        always = host.condition is Condition.SUPERVISOR_SILENT
+        if _follows(alert, host) and _holds(host) and (always or alert.opened_at >= host.opened_at - SEEN_BEFORE):
             return host
     return None
+
+
+def _follows(alert: Alert, host: Alert) -> bool:
+    """True if a worker's condition may follow from this one of its host."""
+    worker = alert.target.id
+    own = address_of(worker).host if is_address(worker) else alert.supervisor_id
+    return host.target.id == own and alert.condition in FOLDS.get(host.condition, ())
 
 
 def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta) -> Alert:
@@ -192,7 +221,7 @@ def placed(alert: Alert, hosts: Sequence[Alert], now: datetime, grace: timedelta
 def released(alert: Alert, now: datetime, grace: timedelta) -> Alert:
     """Release the alert from its parent, with a grace period. Past messages and the acknowledgment stay."""
     alert = replace(alert, parent_id=None, due_at=now)
-    if alert.condition not in FOLDABLE:
+    if alert.condition not in _HEARD_BY_ITS_FILE:
         return alert
     state = AlertState.PENDING if alert.told is None else alert.state
     return replace(alert, state=state, held_until=now + grace, held_why=Reason.GRACE)
@@ -202,11 +231,7 @@ def _spared(alert: Alert, hosts: Sequence[Alert], grace: timedelta) -> Alert:
     """Spare the alert for a grace period after the host's own problem."""
     if not alert.is_spared:
         return alert
-    ends = [
-        host.cleared_at + grace
-        for host in hosts
-        if host.cleared_at is not None and alert.condition in FOLDS.get(host.condition, ())
-    ]
+    ends = [host.cleared_at + grace for host in hosts if host.cleared_at is not None and _follows(alert, host)]
     until = max([*ends, *([alert.held_until] if alert.held_until else [])], default=None)
     if until is None or until == alert.held_until:
         return alert

@@ -13,7 +13,9 @@ from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import (
     FOLDABLE,
     FOLDS,
+    HOSTS,
     KINDS,
+    WORKERS,
     RecentAlerts,
     StormGrouping,
     StormRules,
@@ -22,7 +24,6 @@ from supervisor_core.alerts.grouping.rules import (
     parent_of,
     placed,
     released,
-    takes_part,
 )
 from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertState, Decision, Reason
@@ -45,42 +46,58 @@ def group_alerts(
 ) -> list[AlertDecision]:
     """Delay first messages for a moment, and fold the alerts of a storm, with recent ones, into its digest.
 
-    A new digest comes first in the result; `decide` decides about it.
+    A new digest comes first in the result; `decide` decides about it. Workers and hosts have digests of their own.
     """
-    opening = {each.after.alert_id: each for each in decisions if _opens(each)}
+    grouped = list(decisions)
+    for kinds in (WORKERS, HOSTS):
+        grouped = _group_kinds(connection, supervisor_id, grouped, now, rules, new_id, decide, kinds)
+    return grouped
+
+
+def _group_kinds(
+    connection: Connection,
+    supervisor_id: str,
+    decisions: list[AlertDecision],
+    now: datetime,
+    rules: StormRules,
+    new_id: NewId,
+    decide: Decide,
+    kinds: Sequence[str],
+) -> list[AlertDecision]:
+    opening = {each.after.alert_id: each for each in decisions if _opens(each, kinds)}
     if not opening:
-        return list(decisions)
+        return decisions
     since = now - rules.window
     here = {each.after.alert_id for each in decisions}
-    there = [each for each in parents.may_join(connection, supervisor_id, since) if each.alert_id not in here]
+    there = [each for each in parents.may_join(connection, supervisor_id, since, kinds) if each.alert_id not in here]
     others = [each for each in there if each.told is not None or decide(each).decision.reason is Reason.FIRST]
     waiting = sum(1 for each in others if each.decided == Reason.GATHERED)
-    lately = RecentAlerts(parents.told_since(connection, supervisor_id, since), waiting)
+    lately = RecentAlerts(parents.told_since(connection, supervisor_id, since, kinds), waiting)
     found = group_storm([each.after for each in opening.values()], lately, now, rules)
     if not found.members:
         waits = {each.alert_id for each in found.waiting}
         return [_waiting(each, found, waits) for each in decisions]
     crashpoints.reach("alerts_t.storm:before")
-    grown = parents.growing(connection, supervisor_id, since)
+    grown = parents.growing(connection, supervisor_id, since, kinds)
     one = grown or digest(new_id(), [*found.members, *others], supervisor_id)
     joined = [
-        _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since) else each
+        _joined(each, one) if each.after.alert_id in opening or _was_told_lately(each, since, kinds) else each
         for each in decisions
     ]
     joined += [_joined(AlertDecision(each, each, Decision(Reason.STORM, each.state)), one) for each in others]
     return joined if grown else [decide(one), *joined]
 
 
-def _opens(each: AlertDecision) -> bool:
-    return each.decision.reason is Reason.FIRST and takes_part(each.after)
+def _opens(each: AlertDecision, kinds: Sequence[str]) -> bool:
+    return each.decision.reason is Reason.FIRST and each.after.target.kind in kinds
 
 
-def _was_told_lately(each: AlertDecision, since: datetime) -> bool:
+def _was_told_lately(each: AlertDecision, since: datetime, kinds: Sequence[str]) -> bool:
     """True if this alert, with another decision now, belongs to a storm that begins."""
     after = each.after
     fresh = after.told_at is not None and after.told_at > since and not after.reminders and not after.escalated
     holds = after.cleared_at is None and each.decision.state is not AlertState.CLOSED
-    return takes_part(after) and after.parent_id is None and fresh and holds
+    return after.target.kind in kinds and after.parent_id is None and fresh and holds
 
 
 def _waiting(each: AlertDecision, found: StormGrouping, waits: set[str]) -> AlertDecision:
@@ -117,13 +134,14 @@ def follow_hosts(
     connection: Connection, supervisor_id: str, decisions: Sequence[AlertDecision], now: datetime, grace: timedelta
 ) -> None:
     """Fold the alerts that follow from a new problem of the host into its alert, and release them when that closes."""
+    found: list[Alert] | None = None
     for before, after, decision, _ in decisions:
         if after.target.kind not in KINDS:
             continue
         final = replace(after, state=decision.state)
         held, holds = before is not None and _folds(before), _folds(final)
         if holds and not held:
-            found = parents.foldable(connection, supervisor_id)
+            found = parents.foldable(connection, supervisor_id) if found is None else found
             moved = [(each, replace(each, parent_id=final.alert_id)) for each in found if parent_of(each, [final])]
         elif held and not holds:
             moved = [(each, released(each, now, grace)) for each in parents.children(connection, final.alert_id)]

@@ -18,7 +18,7 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.doors import HostDoors
-from supervisor_core.fleet.questions import PresenceMessage, reading_document
+from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage, reading_document
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.store import Ledger
@@ -32,9 +32,6 @@ from supervisor_core.workers.conditions.rules import (
     read_condition,
 )
 from supervisor_core.workers.status import WorkerStatus
-
-SPEAK_SECONDS = 5.0
-"""The interval when nothing changes."""
 
 SETTLE_SECONDS = 0.02
 """The pause before a change is announced: changes come in bursts."""

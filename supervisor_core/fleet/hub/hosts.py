@@ -18,15 +18,15 @@ from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.copies import RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState, SeenHost
-from supervisor_core.fleet.questions import PresenceMessage, Question, read_presence, read_reading
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
+from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage, Question, read_presence, read_reading
 from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
 
 SILENT_SECONDS = 15.0
-"""A host that has said nothing for so long is silent: it speaks every 5 s."""
+"""A host that has said nothing for so long is silent."""
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
@@ -105,7 +105,7 @@ class HubHooks:
     """Rows were copied from a host: jobs may have ended, and others have their turn."""
 
 
-class Link(Protocol):
+class HubConnection(Protocol):
     """The hub's own connection."""
 
     @property
@@ -123,7 +123,13 @@ class FleetHosts(Service):
     name = "fleet_hosts"
 
     def __init__(
-        self, ledger: Ledger, blocking: Blocking, ask: Asker, members: FleetMembers, link: Link, hooks: HubHooks
+        self,
+        ledger: Ledger,
+        blocking: Blocking,
+        ask: Asker,
+        members: FleetMembers,
+        link: HubConnection,
+        hooks: HubHooks,
     ) -> None:
         super().__init__()
         self._ledger = ledger
@@ -137,6 +143,7 @@ class FleetHosts(Service):
         self.hosts: dict[str, KnownHost] = {}
         self._stopping: asyncio.Event | None = None
         self._noted_at = datetime.now(UTC)
+        self._was_cut_off = False
         self._copied = Settled(hooks.copied)
         self._changed = Settled(hooks.workers_changed)
 
@@ -170,7 +177,7 @@ class FleetHosts(Service):
         now = datetime.now(UTC)
         found = {host.name: _silence(host) for host in self.hosts.values() if host.silent}
         if self.hosts and self._cut_off(now):
-            found[SERVER] = f"{SERVER}: it can't be reached since {self._link.since:%H:%M} UTC; commands wait"
+            found[SERVER] = f"it can't be reached since {self._link.since:%H:%M:%S} UTC; commands to other hosts wait"
         return found
 
     def links(self) -> dict[str, dict[str, Any]]:
@@ -288,7 +295,7 @@ class FleetHosts(Service):
         seen = (
             [host for host in self.hosts.values() if host.heard_at and host.heard_at > self._noted_at] if due else new
         )
-        notes = [SeenHost(each.name, each.presence.version, each.announcement) for each in seen if each.presence]
+        notes = [HostNews(each.name, each.presence.version, each.announcement) for each in seen if each.presence]
         try:
             await self._blocking(self._members.seen, notes, now)
         except SupervisorError as error:  # it's tried again with the next look
@@ -300,17 +307,27 @@ class FleetHosts(Service):
         self._noted_at = now if due else self._noted_at
 
     def _look_for_silence(self, now: datetime) -> None:
-        if not self._link.connected:
-            if self._cut_off(now):
-                self._hooks.silence_changed()
-            return
-        limit, changed = timedelta(seconds=SILENT_SECONDS), False
-        for host in self.hosts.values():
-            if not host.silent and now - max(host.heard_at or host.since, self._link.since) > limit:
-                self._note_silence(host, silent=True)
-                changed = True
-        if changed:
+        cut_off = self._cut_off(now)
+        found = [] if not self._link.connected else self._newly_silent(now)
+        for host in found:
+            self._note_silence(host, silent=True)
+        if found or cut_off != self._was_cut_off:
             self._hooks.silence_changed()
+        self._was_cut_off = cut_off
+
+    def _newly_silent(self, now: datetime) -> list[KnownHost]:
+        """The hosts that have said nothing for too long. Those that fell silent together are told together: the first
+        waits until the last of them is known."""
+        quiet = {
+            host.name: (now - max(host.heard_at or host.since, self._link.since)).total_seconds()
+            for host in self.hosts.values()
+            if not host.silent
+        }
+        longest = max(quiet.values(), default=0.0)
+        others = any(2 * SPEAK_SECONDS < each <= SILENT_SECONDS for each in quiet.values())
+        if longest <= SILENT_SECONDS or (others and longest <= SILENT_SECONDS + SPEAK_SECONDS):
+            return []
+        return [self.hosts[name] for name, seconds in quiet.items() if seconds > SILENT_SECONDS]
 
     def _cut_off(self, now: datetime) -> bool:
         """True if the hub itself hasn't been connected for long."""
@@ -356,9 +373,8 @@ def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _silence(host: KnownHost) -> str:
-    if host.heard_at is None:
-        return f"{host.name} hasn't connected since the hub's start; its workers may still run"
-    return f"{host.name} is unresponsive since {host.heard_at:%H:%M:%S} UTC; its workers may still run"
+    since = f"no message since {host.heard_at:%H:%M:%S} UTC" if host.heard_at else "not connected since the hub's start"
+    return f"{since}; its workers may still run"
 
 
 def _of_host(name: str, seen: TargetReading, now: datetime) -> TargetReading | None:

@@ -65,7 +65,7 @@ class FleetHost:
         return [str(each["id"]) for each in self.announced]
 
 
-class SeenHost(NamedTuple):
+class HostNews(NamedTuple):
     """A host that is there."""
 
     name: str
@@ -164,7 +164,7 @@ class FleetMembers:
 
         return self._ledger.write(work)
 
-    def seen(self, hosts: Sequence[SeenHost], now: datetime) -> None:
+    def seen(self, hosts: Sequence[HostNews], now: datetime) -> None:
         """Note that these hosts are there, and what they announce, in one transaction."""
         rows = []
         for host in hosts:

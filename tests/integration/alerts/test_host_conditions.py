@@ -95,8 +95,8 @@ def test_the_database_and_other_supervisors_are_told_of_by_whoever_speaks_with_t
     since = datetime.now(UTC)
     looking.trouble, looking.silent = Outage("It refuses us", since), {"Other": "3 heartbeats are missing"}
     assert sorted(looking.look()) == [
+        "post: Other is unresponsive: 3 heartbeats are missing",
         "post: The database of TestHost can't be reached: It refuses us",
-        "post: The supervisor Other has stopped responding: 3 heartbeats are missing",
     ]
     assert looking.one(DATABASE).opened_at == since
     looking.trouble, looking.silent = None, None
@@ -105,7 +105,7 @@ def test_the_database_and_other_supervisors_are_told_of_by_whoever_speaks_with_t
     assert line.startswith("edit: The database of TestHost recovered after")
     looking.silent = {}
     (line,) = looking.look()
-    assert line.startswith("edit: The supervisor Other recovered after")
+    assert line.startswith("edit: Other recovered after")
     assert looking.one(SUPERVISOR, "Other").state is AlertState.CLOSED
 
 

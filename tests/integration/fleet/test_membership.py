@@ -12,7 +12,7 @@ from sqlalchemy import select
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import INVITE_LIFE, FleetMembers, HostState, JoinRefused, SeenHost
+from supervisor_core.fleet.members.membership import INVITE_LIFE, FleetMembers, HostNews, HostState, JoinRefused
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
@@ -106,6 +106,6 @@ def test_a_host_that_is_in_the_fleet_is_not_invited_again(members: FleetMembers)
 
 def test_what_a_host_announces_is_kept(members: FleetMembers) -> None:
     members.join(members.invite("web", ANNA, NOW).invite_id, "web", KEY, "1.0", NOW)
-    members.seen([SeenHost("web", "1.1", [{"id": "a"}, {"id": "b"}])], NOW)
+    members.seen([HostNews("web", "1.1", [{"id": "a"}, {"id": "b"}])], NOW)
     found = members.host("web")
     assert (found.version, found.workers, found.last_seen_at) == ("1.1", ["a", "b"], NOW)
