@@ -105,3 +105,8 @@ def read_reading(document: Mapping[str, Any]) -> TargetReading:
         severity=Severity(severity) if severity else None,
     )
     return TargetReading(Target(str(document["kind"]), str(document["id"])), reading)
+
+
+def error_answer(error: SupervisorError) -> dict[str, Any]:
+    """An error as an answer holds it."""
+    return {"error": str(error), "retryable": error.retryable}

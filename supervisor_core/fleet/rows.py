@@ -6,10 +6,11 @@ the hub, and after a minute or a month apart the copying goes on where it ended:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, func, insert, select
 
@@ -29,6 +30,12 @@ from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
 MOST_ROWS = 500
 MOST_CHARACTERS = 400_000
 """Of one batch: a message holds 1 MB, and quotes in JSON take two characters."""
+
+HUB_ID, REFUSED = "fleet:hub", "REFUSED"
+"""The actor and the action of a row about a refused message."""
+
+WORDS = 200
+"""Characters of its reason."""
 
 Row = dict[str, Any]
 
@@ -127,6 +134,8 @@ def take_rows(
         if WORKER_ID.fullmatch(str(job["worker_id"])):
             address = str(Address(host, str(job["worker_id"])))
             remote.take_report(connection, hub_id, {**job, "worker_id": address}, now, place)
+    for refused in filter(None, map(refused_command, trail)):
+        remote.take_refusal(connection, hub_id, host, refused.task_id, refused.words, now)
     rows = _newest_audit(connection, host)
     replication_progress.write(connection, origin, replace(marks, jobs_changed=changed, audit_rows=rows))
     return position_of(connection, origin)
@@ -217,3 +226,33 @@ def _value(table: Table, name: str, value: Any) -> Any:  # noqa: ANN401 (whateve
         return from_text(value)
     except ValueError:
         return datetime.now(UTC)  # an altered row of the trail; its hash shows it
+
+
+class RefusedCommand(NamedTuple):
+    """A command of the hub that its host doesn't follow."""
+
+    task_id: str
+    words: str
+
+
+def is_refusal(row: Mapping[str, Any]) -> bool:
+    """True for a row about a refused message."""
+    return (row["actor"], row["action"]) == (HUB_ID, REFUSED)
+
+
+def refused_command(row: Mapping[str, Any]) -> RefusedCommand | None:
+    """The command that this row is about; None for other rows."""
+    if not (is_refusal(row) and row["task_id"]):
+        return None
+    return RefusedCommand(str(row["task_id"]), refused_because(row["details_json"]))
+
+
+def refused_because(details: str) -> str:
+    """The reason in the details of such a row, with the number of messages."""
+    try:
+        said = json.loads(details)
+        count = int(said.get("count", 1))
+        words = str(said["error"])[:WORDS].rstrip(".")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "it doesn't say why"
+    return words if count == 1 else f"{words} ({count:,} times)"

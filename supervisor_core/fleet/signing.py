@@ -27,6 +27,13 @@ class InvalidMessage(RefusedError):
     """A message that the hub didn't write, or not for this host. Nothing in it counts."""
 
 
+class UnfollowableMessage(InvalidMessage):
+    """A message that the hub wrote for this host, and that can't be followed."""
+
+    task_id = ""
+    """The id of its command."""
+
+
 class Signer(Protocol):
     """The hub's key."""
 
@@ -98,10 +105,12 @@ def read_command(data: bytes, host: str, verify: Verifier) -> CommandMessage:
             tuple(dict(each) for each in body["approvals"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidMessage(
-            f"The hub sent a command that this version doesn't understand ({error}).",
+        refused = UnfollowableMessage(
+            f"The hub sent a command that this version doesn't understand ({error!a}).",
             remedy="Update the supervisor on this host to the hub's version.",
-        ) from None
+        )
+        refused.task_id = str(body.get("task_id", ""))
+        raise refused from None
 
 
 def signed(kind: str, host: str, body: Mapping[str, Any], key: Signer) -> bytes:
@@ -125,12 +134,14 @@ def read_signed(kind: str, data: bytes, host: str, verify: Verifier) -> dict[str
             remedy="Check who can publish to the NATS server. If the hub has a new key, join this host again.",
         )
     message = json.loads(text)
-    if message.get("v") != VERSION:
-        raise InvalidMessage(
-            f"The hub speaks version {message.get('v')} of the fleet's messages, this host version {VERSION}.",
-            remedy="Run the same version on the hub and on the hosts.",
-        )
     if message.get("kind") != kind or message.get("host") != host:
         raise InvalidMessage(f"A message on this host's subject is a {message.get('kind')} for {message.get('host')}.")
     body: dict[str, Any] = message["body"]
+    if message.get("v") != VERSION:
+        refused = UnfollowableMessage(
+            f"The hub speaks version {message.get('v')} of the fleet's messages, this host version {VERSION}.",
+            remedy="Run the same version on the hub and on the hosts.",
+        )
+        refused.task_id = str(body.get("task_id", ""))
+        raise refused
     return body

@@ -147,3 +147,12 @@ def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: date
     """End a job whose host won't report any more; should it do so after all, its report counts."""
     step = rows.interrupt(job, Outcome.failed(words), now)
     take(connection, hub_id, replace(step, expected=(JobState.CLAIMED, JobState.STARTED)), now)
+
+
+def take_refusal(connection: Connection, hub_id: str, host: str, task_id: str, words: str, now: datetime) -> None:
+    """End the jobs of a command that its host doesn't follow."""
+    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.like(f"{host}/%"))
+    waiting = jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))
+    for row in connection.execute(select(jobs).where(*mine, waiting).order_by(jobs.c.job_id)).mappings().all():
+        step = rows.refuse(rows.of_row(row), Outcome.failed(f"{host} refused it: {words}."), now)
+        take(connection, hub_id, replace(step, expected=(JobState.QUEUED, JobState.CLAIMED)), now)

@@ -40,8 +40,7 @@ PRESS = "alert:"
 """Before `acknowledge` or `snooze` in the `action_id` of a button; its value is the alert's id."""
 
 NAME, WHY, LINE = 100, 200, 300  # characters
-LINES, LOG = 6, 1500
-"""Lines of a log on a card, and characters of all of them."""
+LINES, LOG = 6, 1500  # of a log on a card, and characters of all of them
 
 WORDS: Mapping[Condition, str] = {
     Condition.WELL: "is healthy",
@@ -62,6 +61,7 @@ WORDS: Mapping[Condition, str] = {
     Condition.INTERRUPTED: "was interrupted",
     Condition.SUPERVISOR_SILENT: "is unresponsive",
     Condition.DEAF: "was disconnected from Slack",
+    Condition.REFUSED: "carried messages that were refused",
     Condition.STORM: "isn't over",
 }
 """The condition of a target, in words."""

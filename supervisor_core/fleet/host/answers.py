@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.common.errors import SupervisorError, UsageError, describe
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, UsageError, describe
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import canonical_json
+from supervisor_core.common.times import from_text
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.doors import HostDoors
-from supervisor_core.fleet.questions import Question
+from supervisor_core.fleet.host.refusals import RefusedMessages
+from supervisor_core.fleet.questions import Question, error_answer
 from supervisor_core.fleet.rows import Position
-from supervisor_core.fleet.signing import QUESTION, Verifier, read_signed
+from supervisor_core.fleet.signing import QUESTION, InvalidMessage, UnfollowableMessage, Verifier, read_signed
 from supervisor_core.fleet.values import dump_commit, dump_explanation, dump_log
 from supervisor_core.storage.store import Ledger
 
@@ -25,6 +30,10 @@ MOST_CHARACTERS = 900_000
 """Of an answer: a message of NATS holds 1 MB."""
 
 AT_ONCE = 16
+
+LONGEST_AGO = timedelta(minutes=5)
+REMEMBERED = 20_000
+"""The questions of that time that are known, so that none is answered twice."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +49,7 @@ class QuestionAnswers:
         doors: HostDoors,
         verify: Verifier,
         snapshot: Callable[[], Awaitable[dict[str, Any]]],
+        refusals: RefusedMessages,
     ) -> None:
         self._host = host
         self._ledger = ledger
@@ -47,6 +57,8 @@ class QuestionAnswers:
         self._doors = doors
         self._verify = verify
         self._snapshot = snapshot
+        self._refusals = refusals
+        self._asked: OrderedDict[str, None] = OrderedDict()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._answers: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
             Question.ROWS: self._rows,
@@ -59,10 +71,16 @@ class QuestionAnswers:
             Question.VERSIONS: self._versions,
         }
 
-    async def answer(self, data: bytes) -> bytes:
-        """The answer to a question. Its errors are answers, too."""
+    async def answer(self, data: bytes) -> bytes | None:
+        """The answer to a question. Its errors are answers, too. Who isn't the hub gets none."""
         try:
             asked = read_signed(QUESTION, data, self._host, self._verify)
+            self._check_new(asked)
+        except InvalidMessage as error:
+            with contextlib.suppress(LedgerUnavailable):  # it's counted, and recorded later
+                await self._refusals.note(str(error))
+            return canonical_json(error_answer(error)).encode() if isinstance(error, UnfollowableMessage) else None
+        try:
             answering = self._answers.get(str(asked.get("question")))
             if answering is None:
                 raise UsageError(f"This version doesn't know the question {asked.get('question')!a}.")
@@ -72,11 +90,28 @@ class QuestionAnswers:
             if len(said) > MOST_CHARACTERS:
                 raise UsageError("The answer is too long for a message.")
         except SupervisorError as error:
-            return canonical_json({"error": str(error), "retryable": error.retryable}).encode()
+            return canonical_json(error_answer(error)).encode()
         except Exception as error:  # the edge: the hub is told, and the host goes on
             log.exception("a question of the hub couldn't be answered")
             return canonical_json({"error": describe(error), "retryable": False}).encode()
         return said.encode()
+
+    def _check_new(self, asked: Mapping[str, Any]) -> None:
+        """Raise for a question that was asked long ago or before: somebody has kept it."""
+        try:
+            name, at = str(asked["id"]), from_text(asked["asked_at"])
+        except (KeyError, TypeError, ValueError):
+            raise UnfollowableMessage("The hub's question isn't one of this version.") from None
+        if abs(datetime.now(UTC) - at) > LONGEST_AGO:
+            raise UnfollowableMessage(
+                f"The hub's question was asked at {at:%H:%M:%S} UTC.",
+                remedy="Synchronize the clocks of the hub and this host (NTP).",
+            )
+        if name in self._asked:
+            raise InvalidMessage("A question of the hub was asked again by somebody else.")
+        self._asked[name] = None
+        while len(self._asked) > REMEMBERED:
+            self._asked.popitem(last=False)
 
     async def _rows(self, about: Mapping[str, Any]) -> dict[str, Any]:
         position = Position.of(about)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,28 +12,25 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.commands.command import Command, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError
-from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.times import to_text
-from supervisor_core.fleet.signing import CommandMessage, InvalidMessage, Verifier, read_command
+from supervisor_core.fleet.host.refusals import RefusedMessages
+from supervisor_core.fleet.signing import CommandMessage, InvalidMessage, UnfollowableMessage, Verifier, read_command
 from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.fleet.transport.subjects import COMMANDS
 from supervisor_core.intake.filing import file_jobs, log_received
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import START_BEFORE, Job
-from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.steps import record, take
+from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
 
 RETRY_SECONDS = 1.0
 PULL_SECONDS = 30.0
-HUB = Issuer("fleet:hub", "hub")
-REFUSED = "REFUSED"
-
-log = logging.getLogger(__name__)
+REMEMBERED = 1000
+"""The newest commands whose place in their stream is known."""
 
 
 class CommandSource(Protocol):
@@ -56,6 +54,7 @@ class FleetCommands(Service):
         verify: Verifier,
         filed: Callable[[Collection[str]], None],
         knows: Callable[[str], bool],
+        refusals: RefusedMessages,
     ) -> None:
         """`filed`: called on the event loop with the workers that have a new job. `knows`: whether a worker exists."""
         super().__init__()
@@ -66,6 +65,8 @@ class FleetCommands(Service):
         self._verify = verify
         self._filed = filed
         self._knows = knows
+        self._refusals = refusals
+        self._places: OrderedDict[tuple[str, tuple[str, ...]], int] = OrderedDict()
         self._problem = ""
 
     def problem(self) -> str:
@@ -84,34 +85,51 @@ class FleetCommands(Service):
             try:
                 for message in pulling.result():
                     await self._follow(message)
+                await self._refusals.flush()
                 self._problem = ""
             except SupervisorError as error:  # what isn't acknowledged comes again, and nothing overtakes it
                 self._problem = f"the hub's commands are waiting: {error}"
                 await wait_until(None, stopping, RETRY_SECONDS)
 
     async def _follow(self, message: FleetMessage) -> None:
-        """File one command, and acknowledge it once that's on disk."""
-        workers = await self._blocking(self._take, message.data)
+        """File one command, and acknowledge it once that's on disk. What can't be followed is on record by then."""
+        try:
+            workers = await self._take(message)
+        except SupervisorError:
+            with contextlib.suppress(SupervisorError):
+                await message.redeliver(RETRY_SECONDS)
+            raise
         crashpoints.reach("fleet.take:after")
         if workers:
             self._filed(workers)
         await message.acknowledge()
 
-    def _take(self, data: bytes) -> set[str]:
-        """File a command; the workers that have a new job. What can't be followed is on record when this returns."""
+    async def _take(self, message: FleetMessage) -> set[str]:
+        """File a command; the workers that have a new job."""
         try:
-            message = read_command(data, self._host, self._verify)
+            command = read_command(message.data, self._host, self._verify)
         except InvalidMessage as error:
-            self._refuse(str(error), "")
+            await self._refusals.note(str(error), error.task_id if isinstance(error, UnfollowableMessage) else "")
             return set()
         crashpoints.reach("fleet.take:before")
         try:
-            return self._file(message)
+            filed = await self._blocking(self._file, command)
         except LedgerUnavailable:
             raise
         except SupervisorError as error:
-            self._refuse(str(error), message.command.task_id)
+            await self._refusals.note(str(error), command.command.task_id)
             return set()
+        if self._is_replayed(command, message) and not filed:
+            await self._refusals.note(f"The command {command.command.task_id} was sent again by somebody else.")
+        return filed
+
+    def _is_replayed(self, command: CommandMessage, message: FleetMessage) -> bool:
+        """True if the stream has this command twice: the hub sends it once, and the server repeats it in its place."""
+        key = command.command.task_id, command.command.workers
+        place = self._places.setdefault(key, message.sequence)
+        while len(self._places) > REMEMBERED:
+            self._places.popitem(last=False)
+        return place != message.sequence
 
     def _file(self, message: CommandMessage) -> set[str]:
         now = datetime.now(UTC)
@@ -135,21 +153,6 @@ class FleetCommands(Service):
         for job in filed:
             log_received(job)
         return {job.worker_id for job in filed} - {job.worker_id for job in refused}
-
-    def _refuse(self, why: str, task_id: str) -> None:
-        about = LogEvent.FLEET_REFUSED.extra(error=why)
-        log.error("a command of the fleet is refused: %s", why, extra=about)
-        entry = AuditEntry(
-            actor=HUB.id,
-            action=REFUSED,
-            target_type="supervisor",
-            target_id=self._host,
-            outcome="failure",
-            task_id=task_id or None,
-            details={"door": "fleet", "error": why},
-        )
-        now = datetime.now(UTC)
-        self._ledger.write(lambda connection: record(connection, self._ledger.supervisor_id, entry, (), now))
 
 
 def _too_late(message: CommandMessage) -> str:

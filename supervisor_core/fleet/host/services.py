@@ -13,6 +13,7 @@ from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.host.answers import QuestionAnswers
 from supervisor_core.fleet.host.commands import FleetCommands
 from supervisor_core.fleet.host.presence import PresenceSpeaker
+from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
@@ -58,7 +59,9 @@ class HostLink(Service):
         task.add_done_callback(self._answering.discard)
 
     async def _answer(self, message: FleetMessage) -> None:
-        await message.respond(await self._answers.answer(message.data))
+        answer = await self._answers.answer(message.data)
+        if answer is not None:
+            await message.respond(answer)
 
 
 class HostServices:
@@ -74,9 +77,10 @@ class HostServices:
         connection = FleetConnection(url, key, name=host, inbox=host_inbox(host), ca=settings.ca)
         verify = partial(keys.verify, settings.hub_key)
         self.presence = PresenceSpeaker(config, ledger, blocking, connection, doors)
-        answers = QuestionAnswers(host, ledger, blocking, doors, verify, self.presence.snapshot)
+        refusals = RefusedMessages(host, ledger, blocking)
+        answers = QuestionAnswers(host, ledger, blocking, doors, verify, self.presence.snapshot, refusals)
         self.link = HostLink(host, connection, answers)
-        self.commands = FleetCommands(host, ledger, blocking, connection, verify, doors.filed, doors.knows)
+        self.commands = FleetCommands(host, ledger, blocking, connection, verify, doors.filed, doors.knows, refusals)
 
     @property
     def services(self) -> tuple[Service, ...]:

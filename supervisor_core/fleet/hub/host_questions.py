@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet.questions import HostAway, HostError, Question
 from supervisor_core.fleet.signing import QUESTION, Signer, signed
@@ -45,6 +46,7 @@ class Asker:
     ) -> Any:  # noqa: ANN401 (JSON of any shape)
         """The answer to a question."""
         body = {"question": str(question), "about": dict(about), "asked_at": to_text(datetime.now(UTC))}
+        body["id"] = uuid.uuid4().hex
         data = signed(QUESTION, host, body, self._key)
         try:
             answer = json.loads(await self._connection.request(subjects.ask_subject(host), data, seconds))
@@ -66,9 +68,3 @@ class Asker:
         except FutureTimeout:
             future.cancel()
             raise HostAway("A host didn't answer in time.", remedy="Try again.") from None
-
-
-def error_answer(error: Exception) -> dict[str, Any]:
-    """An error as an answer holds it."""
-    retryable = isinstance(error, SupervisorError) and error.retryable
-    return {"error": str(error), "retryable": retryable}

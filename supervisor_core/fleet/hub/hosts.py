@@ -18,11 +18,13 @@ from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.copies import RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.refusals import RefusalWatch
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
 from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage, Question, read_presence, read_reading
 from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import audit_log
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
 
 SILENT_SECONDS = 15.0
@@ -144,6 +146,7 @@ class FleetHosts(Service):
         self._stopping: asyncio.Event | None = None
         self._noted_at = datetime.now(UTC)
         self._was_cut_off = False
+        self._refusals = RefusalWatch(ledger, blocking, hooks.observe)
         self._copied = Settled(hooks.copied)
         self._changed = Settled(hooks.workers_changed)
 
@@ -224,6 +227,7 @@ class FleetHosts(Service):
                 now = datetime.now(UTC)
                 self._look_for_silence(now)
                 await self._store_announcements(now)
+                await self._refusals.look(now, self.hosts)
                 await wait_until(None, stopping, LOOK_SECONDS)
         finally:
             self._stopping = None
@@ -268,6 +272,7 @@ class FleetHosts(Service):
             before, have = have, await self._copies.take(origin, found)
             host.have = origin.ledger_id, have
             self._copied.tell()
+            self._refusals.note(found[audit_log.name])
             if have == before:
                 break  # an older presence than the rows that were copied
 

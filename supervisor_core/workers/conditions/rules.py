@@ -82,6 +82,8 @@ class Condition(StrEnum):
     INTERRUPTED = "interrupted"
     SUPERVISOR_SILENT = "supervisor_silent"
     DEAF = "deaf"
+    REFUSED = "refused"
+    """A host of the fleet has refused messages that weren't its hub's."""
     STORM = "storm"
     """Many targets have a problem at once."""
 
