@@ -104,6 +104,16 @@ class Home:
             wait_until(lambda: self.is_up(daemon), START_SECONDS, f"the daemon came up:\n{self.daemon_log()}")
         return daemon
 
+    @property
+    def daemon_pid(self) -> int:
+        """The PID of the daemon that was started last."""
+        return self._daemons[-1].pid
+
+    def kill_newest_daemon(self) -> None:
+        """`kill -9` of the daemon that was started last."""
+        self._daemons[-1].kill()
+        self._daemons[-1].wait()
+
     def is_up(self, daemon: Daemon) -> bool:
         """Whether it answers and all its services run."""
         assert daemon.poll() is None, f"the daemon ended with {daemon.returncode}:\n{self.daemon_log()}"

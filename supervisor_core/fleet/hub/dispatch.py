@@ -195,7 +195,7 @@ class CommandDispatcher(Service):
 
         def say(connection: Connection) -> None:
             for job in late:
-                words = f"{_host_of(job)} hasn't answered. If it hasn't started this by now, it never will"
+                words = f"No answer from {_host_of(job)}. If it hasn't started this by now, it never will"
                 remote.note(connection, hub_id, job, words, now)
             for job in lost:
                 host = _host_of(job)

@@ -16,7 +16,7 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.hub.copies import RowCopies, Settled
+from supervisor_core.fleet.hub.copies import SETTLE_SECONDS, RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.refusals import RefusalWatch
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
@@ -148,7 +148,7 @@ class FleetHosts(Service):
         self._was_cut_off = False
         self._refusals = RefusalWatch(ledger, blocking, hooks.observe)
         self._copied = Settled(hooks.copied)
-        self._changed = Settled(hooks.workers_changed)
+        self._announced = asyncio.Event()
 
     def problem(self) -> str:
         """The hosts whose rows can't be copied."""
@@ -216,7 +216,7 @@ class FleetHosts(Service):
                 host.task.cancel()
         self.begin(members)
         if self.hosts.keys() != before:
-            self._changed.tell()
+            self._hooks.workers_changed()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Look for silent hosts until asked to stop."""
@@ -224,11 +224,13 @@ class FleetHosts(Service):
         try:
             while not stopping.is_set():
                 self.pulse.beat(within=LOOK_SECONDS)
+                self._announced.clear()
                 now = datetime.now(UTC)
                 self._look_for_silence(now)
                 await self._store_announcements(now)
                 await self._refusals.look(now, self.hosts)
-                await wait_until(None, stopping, LOOK_SECONDS)
+                if not await wait_until(self._announced, stopping, LOOK_SECONDS) and self._announced.is_set():
+                    await wait_until(None, stopping, SETTLE_SECONDS)  # many hosts connect at the same time
         finally:
             self._stopping = None
             tasks = [host.task for host in self.hosts.values() if host.task is not None]
@@ -287,12 +289,15 @@ class FleetHosts(Service):
         host.snapshot = str(found["life"]), int(found["number"])
         if list(map(_identity, host.workers)) != list(map(_identity, before)):
             host.announcement = [_announced(each) for each in said]
-            self._changed.tell()
+            self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
         self._hooks.observe([each for each in seen if each is not None])
 
     async def _store_announcements(self, now: datetime) -> None:
-        """Store what hosts announce, for the next start of the hub, and now and then when they were last seen."""
+        """Store what hosts announce, and now and then when they were last seen.
+
+        Others are told afterwards: a restarted hub knows every worker for which a command was accepted.
+        """
         new = [host for host in self.hosts.values() if host.announcement is not None]
         due = now - self._noted_at >= timedelta(seconds=NOTE_SECONDS)
         if not (new or due):
@@ -305,11 +310,14 @@ class FleetHosts(Service):
             await self._blocking(self._members.seen, notes, now)
         except SupervisorError as error:  # it's tried again with the next look
             log.warning("the hosts' workers can't be stored: %s", error)
+            self._hooks.workers_changed()
             return
         for host, note in zip([each for each in seen if each.presence], notes, strict=True):
             if host.announcement is note.workers:
                 host.announcement = None
         self._noted_at = now if due else self._noted_at
+        if new:
+            self._hooks.workers_changed()
 
     def _look_for_silence(self, now: datetime) -> None:
         cut_off = self._cut_off(now)

@@ -19,6 +19,7 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import free_port
+from tests.support.daemon.host_lines import HostLine
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, started
 from tests.support.waiting import wait_until
@@ -35,6 +36,7 @@ class FleetHomes:
     hosts: Mapping[str, Home]
     server: NatsServer
     url: str
+    lines: Mapping[str, HostLine]
 
     async def start(self, slack: Playground, program: Sequence[str] = SUPERVISOR) -> Daemon:
         """Start everybody, the hub with this program, and wait until the hub knows all workers; the hub."""
@@ -45,7 +47,11 @@ class FleetHomes:
         return hub
 
     def wait_known(self) -> None:
-        """Wait until the hub has the status of all workers, and they run."""
+        """Wait until the hub has the status of all workers, they run, and it takes commands for them."""
+        there = "select host_id from fleet_hosts_t where workers_json != '[]'"
+        wait_until(
+            lambda: len(self.hub.rows(there)) == len(self.hosts), 30.0, f"all are announced:\n{self.hub.daemon_log()}"
+        )
         wanted = {f"{name}/{worker}" for name, host in self.hosts.items() for worker in host.worker_ids}
         wait_until(lambda: self.running() >= wanted, 30.0, f"all workers are known:\n{self.hub.daemon_log()}")
 
@@ -71,10 +77,14 @@ def a_fleet(
     hosts: Sequence[str] = ("web-1", "web-2"),
     workers: Mapping[str, Any] | None = None,
     workers_of: Mapping[str, Mapping[str, Any]] | None = None,
+    deadline_minutes: float = 10.0,
     **slack: Any,
 ) -> Iterator[FleetHomes]:
     """A hub without workers of its own, and hosts with one worker each, called `fetcher`; or with these workers, the
-    same on each host or by host."""
+    same on each host or by host.
+
+    Each host is connected through a line of its own, which can be cut.
+    """
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
     plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
@@ -95,10 +105,16 @@ def a_fleet(
                 make=SlackHome,
                 supervisor={"id": "hub", "state_dir": "var"},
                 slack={"enabled": True, "access": ACCESS, **slack},
-                fleet={"role": "hub", **fleet, "server": {"folder": str(plan.folder)}},
+                fleet={
+                    "role": "hub",
+                    **fleet,
+                    "server": {"folder": str(plan.folder)},
+                    "deadline_minutes": deadline_minutes,
+                },
             )
         )
         assert isinstance(hub, SlackHome)
+        lines = {name: ending.enter_context(HostLine(port)) for name in hosts}
         made = {
             name: ending.enter_context(
                 a_home(
@@ -106,9 +122,9 @@ def a_fleet(
                     (workers_of or {}).get(name) or workers or {"fetcher": WORKER},
                     supervisor={"id": name, "state_dir": "var"},
                     slack={"enabled": False},
-                    fleet={"role": "host", "hub_key": hub_key.public_key, **fleet},
+                    fleet={"role": "host", "hub_key": hub_key.public_key, **fleet, "url": lines[name].url},
                 )
             )
             for name in hosts
         }
-        yield FleetHomes(hub, made, server, url)
+        yield FleetHomes(hub, made, server, url, lines)

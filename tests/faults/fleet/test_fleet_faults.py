@@ -1,0 +1,109 @@
+"""Commands keep coming from Slack while something fails: each acknowledged one ends once, and its card says how."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from slack_playground import Playground
+from supervisor_core.host.process_facts.signals import send, wait_exit
+from tests.support.daemon.fleet_checker import NOTING_WORKER, FleetChecker, Traffic
+from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.slack.slack_home import started
+from tests.support.storage.full_disk import a_small_disk
+
+HOSTS = ("web-1", "web-2", "web-3")
+WORKERS = {"fetcher": NOTING_WORKER}
+
+pytestmark = pytest.mark.playground(patience=30)
+
+
+async def cut_the_line_of_a_host(fleet: FleetHomes, traffic: Traffic) -> None:
+    fleet.lines["web-1"].cut()
+    for _ in range(2):
+        await traffic.send_round()
+    fleet.lines["web-1"].mend()
+
+
+async def kill_the_server(fleet: FleetHomes, traffic: Traffic) -> None:
+    running = fleet.server.identity
+    assert running is not None
+    send(running, signal.SIGKILL)
+    assert await asyncio.to_thread(wait_exit, running, 10)
+    await traffic.send_round()
+    fleet.server.start()
+    await traffic.send_round()
+
+
+async def kill_the_hub(fleet: FleetHomes, traffic: Traffic) -> None:
+    sending = asyncio.create_task(traffic.send_round())
+    fleet.hub.kill_newest_daemon()
+    await asyncio.gather(sending)
+    await started(fleet.hub, traffic.slack)
+    await traffic.send_round()
+
+
+async def kill_a_host(fleet: FleetHomes, traffic: Traffic) -> None:
+    await traffic.send("web-1")
+    fleet.hosts["web-1"].kill_newest_daemon()
+    await traffic.send_round()
+    await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
+
+
+FAULTS: dict[str, Callable[[FleetHomes, Traffic], Awaitable[None]]] = {
+    "line": cut_the_line_of_a_host,
+    "server": kill_the_server,
+    "hub": kill_the_hub,
+    "host": kill_a_host,
+}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("fault", [*FAULTS, "all"])
+async def test_what_slack_acknowledged_ends_once_whatever_fails(tmp_path: Path, slack: Playground, fault: str) -> None:
+    with a_fleet(tmp_path, HOSTS, WORKERS) as fleet:
+        await fleet.start(slack)
+        traffic = Traffic(fleet, slack)
+        await traffic.send_round()
+        for fail in FAULTS.values() if fault == "all" else (FAULTS[fault],):
+            await fail(fleet, traffic)
+            await traffic.send_round()
+        assert len(traffic.acknowledged) >= 3 * len(HOSTS)
+        jobs = await FleetChecker(traffic).check()
+        assert sum(1 for job in jobs if job["success"]) >= len(jobs) - len(HOSTS)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("what", ["a full disk", "a host away past the deadline"])
+async def test_a_host_that_cannot_take_commands_takes_them_later_or_never_and_says_so(
+    tmp_path: Path, slack: Playground, what: str
+) -> None:
+    full = what == "a full disk"
+    with (
+        a_small_disk(tmp_path / "web-1" / "var") as disk,
+        a_fleet(tmp_path, HOSTS, WORKERS, deadline_minutes=10 if full else 0.03) as fleet,
+    ):
+        await fleet.start(slack)
+        traffic, pid = Traffic(fleet, slack), fleet.hosts["web-1"].daemon_pid
+        if full:
+            disk.fill(pid)
+        else:
+            fleet.lines["web-1"].cut()
+        await traffic.send_round()
+        if full:
+            await slack.channel("ops").shows("web-2/fetcher restarted")
+            disk.free(pid)
+        else:
+            await slack.channel("ops").shows("No answer from web-1")
+            fleet.lines["web-1"].mend()
+        jobs = await FleetChecker(traffic).check()
+        ends = {job["worker_id"]: (bool(job["success"]), job["error"]) for job in jobs}
+        assert ends["web-2/fetcher"] == (True, None)
+        if full:
+            assert ends["web-1/fetcher"] == (True, None)
+        else:
+            assert "when it had to be started by. Nothing was done." in str(ends["web-1/fetcher"][1])
