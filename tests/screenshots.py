@@ -1,8 +1,9 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
-rollback that people agree to, `… terminal` those of the commands, `… charts` that of a history. The signs on messages
-need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are boxes.
+rollback that people agree to, `… fleet` those of three hosts, `… terminal` those of the commands, `… charts` that of a
+history. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are
+boxes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from bot.answers.charts import draw
+from bot.demo.fleet import HOSTS
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support.diagnosis.history_charts import deploy_and_rollback
@@ -30,7 +32,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT, ALERT_HEIGHT = 1180, 830, 590
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
 APP = "supervisor"
-KINDS = ("slack", "alerts", "approvals", "charts", "terminal")
+KINDS = ("slack", "alerts", "approvals", "fleet", "charts", "terminal")
 PATIENCE_MS = 20_000
 
 
@@ -49,6 +51,9 @@ async def main(wanted: Collection[str] = KINDS) -> int:
     if "approvals" in wanted:
         async with set_up(0, asyncio.Event(), problems) as stage:
             await stage.during(_take_approvals(stage))
+    if "fleet" in wanted:
+        async with set_up(0, asyncio.Event(), problems, fleet=True) as stage:
+            await stage.during(_take_fleet(stage))
     if "charts" in wanted:
         await asyncio.to_thread(_chart)
     if "terminal" in wanted:
@@ -129,6 +134,27 @@ async def _take_alert(stage: Stage) -> None:
         await page.mouse.move(0, 0)  # a message under the mouse shows its tools
         await _save(page, "alert.png")
         broken.unlink()
+        await browser.close()
+
+
+async def _take_fleet(stage: Stage) -> None:
+    """A command to all hosts, and the status of all while one of them is dead."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(viewport={"width": WIDTH, "height": ALERT_HEIGHT}, color_scheme="light")
+        page.set_default_timeout(PATIENCE_MS)
+        await page.goto(stage.address)
+        await _say(page, "/supervisor restart all new settings")
+        await _shown(page, "restarted")
+        await _save(page, "fleet_command.png")
+        await stage.hosts[HOSTS[-1]].daemon.kill()
+        await _shown(page, "has stopped responding")
+        await _say(page, "/supervisor status")
+        await _shown(page, "3 hosts")
+        await _save(page, "fleet.png")
+        await stage.hosts[HOSTS[-1]].daemon.start({})
         await browser.close()
 
 

@@ -91,7 +91,7 @@ def headline(host: str, workers: Sequence[Worker], *, monitoring_paused: bool = 
     words, color = summary(workers, monitoring_paused=monitoring_paused)
     sign, _, rest = words.partition(" ")
     hosts = {str(each["id"]).partition(SEPARATOR)[0] if is_address(each["id"]) else "" for each in workers}
-    across = f" on {len(hosts)} hosts" if len(hosts) > 1 else ""
+    across = f" · {len(hosts)} hosts" if len(hosts) > 1 else ""
     return f"{sign} *{escape(host)}*: {rest}{across}", color
 
 

@@ -128,10 +128,11 @@ def status(
     """One page of workers. `rests`: the reason for a pause of monitoring."""
     entries = by_host(fold_silent(workers))
     part = list_page(entries, PAGE, page)
-    lines = _lines(part.items, workers, team)
     heads = [*([monitoring_paused(rests)] if rests else []), *(team_heading(team, workers) if team else [])]
     text, color = headline(host, workers, monitoring_paused=bool(rests))
-    blocks = [section(each) for each in join_lines([*heads, *lines], TOGETHER)]
+    groups = _groups(part.items, workers, team)
+    groups[0] = [*heads, *groups[0]]
+    blocks = [section(each) for group in groups for each in join_lines(group, TOGETHER)]
     blocks += page_buttons(part, command, nonce)
     if part.pages > 1:
         last = part.first + len(part.items) - 1
@@ -139,15 +140,17 @@ def status(
     return card(text, color if workers else Color.QUIET, blocks)
 
 
-def _lines(shown: Sequence[Worker], workers: Sequence[Worker], team: TeamPicture | None) -> list[str]:
-    """A line for each worker. A host with several has a heading, if there are several hosts."""
+def _groups(shown: Sequence[Worker], workers: Sequence[Worker], team: TeamPicture | None) -> list[list[str]]:
+    """A line for each worker. With several hosts, one that has several workers is a group with a heading."""
     hosts = Counter(host_of(worker) for worker in workers)
-    lines, last = [], ""
+    groups: list[list[str]] = [[]]
+    last = ""
     for worker in shown:
         host = host_of(worker)
-        if host != last and len(hosts) > 1 and hosts[host] > 1 and not worker.get(SILENT):
+        title = host if len(hosts) > 1 and hosts[host] > 1 and not worker.get(SILENT) else ""
+        if title != last:
             there = [each for each in workers if host_of(each) == host]
-            lines.append(f"*{escape(host)}* · {counts(there)}" if host else f"*This host* · {counts(there)}")
-        last = host
-        lines.append(f"{worker_line(worker)}{role_of(team, worker['id'])}")
-    return lines
+            groups.append([f"*{escape(host)}* · {counts(there)}"] if title else [])
+        last = title
+        groups[-1].append(f"{worker_line(worker)}{role_of(team, worker['id'])}")
+    return [group for group in groups if group] or [[]]
