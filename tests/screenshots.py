@@ -147,7 +147,7 @@ async def _take_fleet(stage: Stage) -> None:
         page.set_default_timeout(PATIENCE_MS)
         await page.goto(stage.address)
         await _say(page, "/supervisor restart all new settings")
-        await _shown(page, "restarted")
+        await _shown(page, "took")  # it has ended
         await _save(page, "fleet_command.png")
         await stage.hosts[HOSTS[-1]].daemon.kill()
         await _shown(page, "has stopped responding")
