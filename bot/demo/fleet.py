@@ -57,6 +57,7 @@ def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:
     from supervisor_core.fleet.transport.server import ServerPlan, write_server, write_users
 
     root = hub.folder.parent
+    hub.folder.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
     link = {"url": f"nats://{address}", "credentials": SEED}

@@ -89,7 +89,6 @@ async def set_up(
         hosts: Mapping[str, DemoHost] = {}
         if fleet:
             home = Home(home.folder / HUB)
-            home.folder.mkdir()
             hosts = await asyncio.to_thread(furnish_fleet, home, _rights(world))
             ending.push_async_callback(end_fleet, home, hosts, problems)
         else:

@@ -132,13 +132,16 @@ def _dump_part(part: Part) -> Any:  # noqa: ANN401 (JSON)
 
 def _load_part(part: Any, worker_id: str, address: str) -> Part:  # noqa: ANN401 (JSON)
     if isinstance(part, str):
-        return address + part.removeprefix(worker_id) if part.startswith(f"{worker_id} ") else part
+        is_named = part == worker_id or part.startswith(f"{worker_id} ")
+        return address + part.removeprefix(worker_id) if is_named else part
     ((kind, value),) = part.items()
     if kind == "at":
         return from_text(value)
     if kind == "issuer":
         return Issuer(*map(str, value))
     text = str(value)
+    if kind != "command" and text == worker_id:
+        text = address
     if kind == "command":
         text = re.sub(rf"(?<!\S){re.escape(worker_id)}(?!\S)", lambda _: address, text)
     return _TYPED[kind](text)

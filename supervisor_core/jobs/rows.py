@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, tuple_, update
 
+from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.definitions import CODE_HANDLERS
@@ -227,17 +228,24 @@ def recent_for(connection: Connection, worker_id: str, since: datetime, most: in
     ended = [of_row(row) for row in connection.execute(query).mappings()]
     ended += as_sibling(connection, worker_id, since, most)
     open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
-    return sorted([*ended, *open_], key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
+    each = {job.job_id: job for job in (*ended, *open_)}
+    return sorted(each.values(), key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
 
 
 def as_sibling(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
-    """The commands for other workers that affected this one since then, in any order."""
+    """The commands for other workers that affected this one since then, in any order. Of a worker of another host, all:
+    its rows were copied, and are indexed under its address."""
     mine = (audit_workers.c.worker_id == worker_id, audit_workers.c.created_at >= since)
     rows = select(audit_workers.c.supervisor_id, audit_workers.c.audit_id).where(*mine)
     newest = rows.order_by(audit_workers.c.created_at.desc()).limit(most).subquery()
     same = (audit_log.c.supervisor_id == newest.c.supervisor_id, audit_log.c.audit_id == newest.c.audit_id)
-    told = select(audit_log.c.task_id, audit_log.c.target_id).join(newest, and_(*same))
-    places = [tuple(row) for row in connection.execute(told) if row.task_id]
+    told = select(audit_log.c.task_id, audit_log.c.target_id, audit_log.c.supervisor_id).join(newest, and_(*same))
+    host = address_of(worker_id).host if is_address(worker_id) else None  # whose rows hold its own ids
+    places = [
+        (row.task_id, f"{host}{SEPARATOR}{row.target_id}" if row.supervisor_id == host else row.target_id)
+        for row in connection.execute(told)
+        if row.task_id
+    ]
     query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places), jobs.c.state.in_(FINAL))
     return [of_row(row) for row in connection.execute(query).mappings()] if places else []
 

@@ -199,7 +199,7 @@ def _explained_elsewhere(config: SupervisorConfig, workers: Sequence[str]) -> tu
 
     answers = relayed(config, "why", workers)
     told = [load_explanation(each["host"], one) for each in answers if "answer" in each for one in each["answer"]]
-    return told, [f"{each['host']}: {each['error']}" for each in answers if "error" in each]
+    return told, [str(each["error"]) for each in answers if "error" in each]
 
 
 def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:

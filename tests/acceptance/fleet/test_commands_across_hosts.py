@@ -62,6 +62,7 @@ async def test_what_a_host_knows_of_its_worker_is_found_on_the_hub_by_its_addres
     (history,) = await asked(hub, "history", "web-1/fetcher")
     (there,) = await asked(fleet.hosts["web-1"], "history", "fetcher")
     assert [each["condition"] for each in history["stretches"]] == [each["condition"] for each in there["stretches"]]
+    assert [each["command"] for each in history["commands"]] == ["pause"]
     assert [each["since"] for each in history["stretches"][1:]] == [each["since"] for each in there["stretches"][1:]]
 
 
