@@ -64,8 +64,8 @@ FLEET_TO_TRY = (
     ("`/supervisor status`", "Check all hosts. A worker of another host is named `HOST/WORKER`."),
     ("`/supervisor restart all hotfix`", "One command, one message: each host reports to it. Or try `host:web-1`."),
     (
-        "`/supervisor rollback all 1 slow since noon`",
-        "A code change, host by host. Choose *{approver}* in *Act as*, at the top, and approve it.",
+        "`/supervisor rollback all 1 --batch 1 --healthy 1m slow since noon`",
+        "A rolling change, one host after the other. Choose *{approver}* in *Act as*, at the top, and approve it.",
     ),
     (
         "`kill -9 {pid}`",
