@@ -27,7 +27,6 @@ OF_PEOPLE = "a program of its own, with its own files"
 LISTED = {
     "bot/demo/daemon.py": "the demo's own log, in a temporary folder",
     "bot/demo/fleet.py": "the homes of the demo's hosts, in a temporary folder",
-    "bot/demo/stage.py": "the folder of the demo's server, in a temporary folder",
     "bot/demo/home.py": "the demo's home, in a temporary folder",
     "bot/demo/tour.py": "files of the demo's worker, in a temporary folder",
     "bot/inbound/notices.py": IN_STATE_DIR,
