@@ -109,6 +109,10 @@ class Home:
         """The PID of the daemon that was started last."""
         return self._daemons[-1].pid
 
+    def wait_for_end(self) -> int:
+        """Wait for the end of the daemon that was started last; how it ended."""
+        return self._daemons[-1].wait(START_SECONDS)
+
     def kill_newest_daemon(self) -> None:
         """`kill -9` of the daemon that was started last."""
         self._daemons[-1].kill()

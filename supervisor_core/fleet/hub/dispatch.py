@@ -142,7 +142,8 @@ class CommandDispatcher(Service):
             *(self._send_all(orders, places, sent) for host, orders in by_host.items() if host in known),
             return_exceptions=True,
         )
-        crashpoints.reach("fleet.send:after")
+        if sent:
+            crashpoints.reach("fleet.send:after")
         if sent or gone:
             await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone))
         for result in results:

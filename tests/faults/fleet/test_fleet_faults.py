@@ -13,6 +13,7 @@ from slack_playground import Playground
 from supervisor_core.host.process_facts.signals import send, wait_exit
 from tests.support.daemon.fleet_checker import NOTING_WORKER, FleetChecker, Traffic
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import started
 from tests.support.storage.full_disk import a_small_disk
 
@@ -107,3 +108,36 @@ async def test_a_host_that_cannot_take_commands_takes_them_later_or_never_and_sa
             assert ends["web-1/fetcher"] == (True, None)
         else:
             assert "when it had to be started by. Nothing was done." in str(ends["web-1/fetcher"][1])
+
+
+HUB_POINTS = ("fleet.send:before", "fleet.send:after", "fleet.copy:before", "fleet.copy:after")
+HOST_POINTS = ("fleet.take:before", "fleet.take:after")
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("point", [*HUB_POINTS, *HOST_POINTS])
+async def test_killed_anywhere_on_the_way_a_command_is_carried_out_once(
+    tmp_path: Path, slack: Playground, point: str
+) -> None:
+    """Killed in the host, the command comes again when the server has waited for its acknowledgment."""
+    with a_fleet(tmp_path, HOSTS[:1], WORKERS) as fleet:
+        at_hub, copying = point in HUB_POINTS, point.startswith("fleet.copy")
+        home = fleet.hub if at_hub else fleet.hosts["web-1"]
+        traffic = Traffic(fleet, slack)
+        await fleet.start(slack)
+        if copying:  # what the host has done while the hub was away is copied at its start
+            await traffic.send_round()
+        home.kill_newest_daemon()
+        if at_hub and not copying:
+            await started(fleet.hub, slack, armed(point))
+        else:
+            await asyncio.to_thread(home.start_daemon, program=armed(point), wait=not copying)
+        if not copying:
+            await traffic.send_round()
+        assert await asyncio.to_thread(home.wait_for_end) == -signal.SIGKILL
+        if at_hub:
+            await started(fleet.hub, slack)
+        else:
+            await asyncio.to_thread(home.start_daemon)
+        (job,) = await FleetChecker(traffic).check()
+        assert job["success"]

@@ -1,0 +1,225 @@
+"""A command to all hosts of a fleet, beside a bare loop that publishes as many messages and waits until each is stored.
+
+The hosts are light: one process speaks the real protocol for all of them, with a connection, a key and a consumer each.
+It checks each command's signature; in place of a ledger it keeps the job's row in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import func, select
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.service import Blocking
+from supervisor_core.common.text import canonical_json
+from supervisor_core.common.times import to_text
+from supervisor_core.fleet import keys
+from supervisor_core.fleet.hub.dispatch import SENT_AT_ONCE, CommandDispatcher
+from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.joining import apply_members
+from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.questions import PresenceMessage
+from supervisor_core.fleet.signing import CommandMessage, read_command
+from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.storage import tables
+from supervisor_core.storage.store import Ledger
+from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
+from tests.support.daemon.fleets import NatsFleet
+from tests.support.storage.forwarded_rows import opened
+
+SIZES = (10, 100, 1000)
+PATIENCE = 60.0
+ANNA = Issuer("slack:T0/U0ANNA", "anna")
+MIB = 1024**2
+
+
+class LightHost:
+    """One host without a ledger."""
+
+    def __init__(self, url: str, name: str, seed: str, hub_key: str) -> None:
+        self.name = name
+        self.received: list[float] = []
+        self._hub_key = hub_key
+        self._row: dict[str, Any] | None = None
+        self._connection = FleetConnection(url, KeyPair(seed), name=name, inbox=subjects.host_inbox(name))
+
+    async def connect(self) -> None:
+        await self._connection.subscribe(subjects.ask_subject(self.name), self._answer)
+        self._connection.start()
+        await self._connection.wait_connected(PATIENCE)
+        await self._speak()
+
+    async def run(self) -> None:
+        while True:
+            with suppress(SupervisorError):
+                for message in await self._connection.pull(subjects.COMMANDS, self.name):
+                    command = read_command(message.data, self.name, partial(keys.verify, self._hub_key))
+                    self.received.append(time.time())
+                    self._row = _row_of(self.name, command)
+                    await message.acknowledge()
+                    await self._speak()
+
+    async def _speak(self) -> None:
+        position = {"jobs": 1 if self._row else 0, "audit": 0, "flips": 0}
+        said = PresenceMessage(self.name, datetime.now(UTC), f"ledger-{self.name}", position, 1, "life", "1.0")
+        await self._connection.publish(subjects.presence_subject(self.name), said.encode())
+
+    async def _answer(self, message: FleetMessage) -> None:
+        asked = json.loads(json.loads(message.data)["signed"])["body"]["question"]
+        rows = {"jobs_t": [self._row] if self._row else [], "audit_log_t": [], "flips_t": [], "audit_workers_t": []}
+        worker = {"id": "w", "team": "", "enabled": True, "state": "running"}
+        snapshot = {"life": "life", "number": 1, "workers": [worker], "readings": []}
+        await message.respond(canonical_json({"answer": rows if asked == "rows" else snapshot}).encode())
+
+
+def _row_of(host: str, sent: CommandMessage) -> dict[str, Any]:
+    now, command = to_text(datetime.now(UTC)), sent.command
+    row = {column.name: None for column in tables.jobs.c}
+    return row | {
+        "job_id": 1, "changed": 1, "task_id": command.task_id, "worker_id": "w", "supervisor_id": host,
+        "handler": "pause", "params_json": "{}", "issuer_id": ANNA.id, "issuer_name": ANNA.name, "door": sent.door,
+        "approvals_json": "[]", "state": "done", "success": True, "details_json": "{}", "tier": 1,
+        "filed_at": now, "created_at": now, "started_at": now, "finished_at": now,
+    }  # fmt: skip
+
+
+def _hosts_process(url: str, hub_key: str, seeds: Mapping[str, str], pipe: Pipe) -> None:
+    async def main() -> None:
+        hosts = [LightHost(url, name, seed, hub_key) for name, seed in seeds.items()]
+        for first in range(0, len(hosts), 50):
+            await asyncio.gather(*(host.connect() for host in hosts[first : first + 50]))
+        running = [asyncio.create_task(host.run()) for host in hosts]
+        pipe.send("connected")
+        await asyncio.to_thread(pipe.recv)
+        pipe.send([at for host in hosts for at in host.received])
+        for task in running:
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def measure() -> list[Row]:
+    """The times and the memory by the number of hosts."""
+    return [row for size in SIZES for row in measure_size(size)]
+
+
+def measure_size(size: int) -> list[Row]:
+    """One command to so many hosts."""
+    names = [f"h{number}" for number in range(size)]
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = NatsFleet(Path(folder) / "nats", names)
+        fleet.server.start()
+        here, there = multiprocessing.Pipe()
+        seeds = {name: key.seed for name, key in fleet.hosts.items()}
+        arguments = (fleet.url, fleet.hub_keys.public_key, seeds, there)
+        child = multiprocessing.get_context("spawn").Process(target=_hosts_process, args=arguments)
+        try:
+            with opened(Path(folder) / "hub", "hub") as ledger:
+                return asyncio.run(_measure(fleet, ledger, child, here))
+        finally:
+            child.kill() if child.is_alive() else None
+            fleet.server.stop()
+
+
+async def _measure(fleet: NatsFleet, ledger: Ledger, child: Any, pipe: Pipe) -> list[Row]:
+    members, now, size = FleetMembers(ledger), datetime.now(UTC), len(fleet.hosts)
+    for name, key in fleet.hosts.items():
+        members.join(members.invite(name, ANNA, now).invite_id, name, key.public_key, "1.0", now)
+    await fleet.prepare()
+    async with fleet.hub() as hub:
+        await apply_members(hub, members, fleet.folder, fleet.hub_keys.public_key)
+        floor = await _bare(hub, fleet, size)
+        ask = Asker(hub, fleet.hub_keys)
+        woken: list[CommandDispatcher] = []
+        hooks = HubHooks(lambda _: None, lambda: None, lambda: None, lambda: None, lambda: woken[0].wake())  # noqa: PLW0108 (made below)
+        hosts = FleetHosts(ledger, Blocking(), ask, members, hub, hooks)
+        hosts.begin(members.hosts())
+        dispatcher = CommandDispatcher(
+            ledger, Blocking(), hub, fleet.hub_keys, hosts.hosts.keys, timedelta(minutes=10), lambda: ""
+        )
+        woken.append(dispatcher)
+
+        async def heard(message: FleetMessage) -> None:
+            hosts.hear(subjects.last_word(message.subject), message.data)
+
+        await hub.subscribe(subjects.ALL_PRESENCE, heard)
+        stopping = asyncio.Event()
+        running = [asyncio.create_task(each.run(stopping)) for each in (hosts, dispatcher)]
+        child.start()
+        assert await asyncio.to_thread(pipe.recv) == "connected"
+        while len(hosts.announced()) < size:  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0.01)
+        submitted, results = time.time(), list[float]()
+        ledger.write(lambda connection: _file(connection, fleet.hosts))
+        dispatcher.wake()
+        done = select(func.count()).where(tables.jobs.c.state == "done")
+        while len(results) < size:
+            ended = await asyncio.to_thread(ledger.read, lambda look: look.execute(done).scalar_one())
+            results += [time.time()] * (ended - len(results))
+            await asyncio.sleep(0.005)
+        pipe.send("end")
+        received = await asyncio.to_thread(pipe.recv)
+        memory = [psutil.Process().memory_info().rss / MIB, _server_memory(fleet)]
+        stopping.set()
+        await asyncio.gather(*running)
+    what = f"a command to {size:,} hosts"
+    bare = f"{what}: stored by the server"
+    return [
+        row_of(f"{what}: received", OURS, [1000 * (at - submitted) for at in received], FLOOR),
+        row_of(f"{what}: result at the hub", OURS, [1000 * (at - submitted) for at in results], FLOOR),
+        Row(f"{what}: received (99 %)", OURS, "ms", _p99([1000 * (at - submitted) for at in received])),
+        Row(f"{what}: result at the hub (99 %)", OURS, "ms", _p99([1000 * (at - submitted) for at in results])),
+        row_of(bare, FLOOR, floor, FLOOR),
+        Row(f"{bare} (99 %)", FLOOR, "ms", _p99(floor)),
+        Row(f"{size:,} hosts: memory of the hub's process", OURS, "MiB", memory[0]),
+        Row(f"{size:,} hosts: memory of the NATS server", OURS, "MiB", memory[1]),
+    ]
+
+
+def _file(connection: Any, names: Mapping[str, object]) -> None:
+    now = datetime.now(UTC)
+    for name in names:
+        new = jobs.NewJob("task_bench", f"{name}/w", "pause", {}, "all", ANNA, "slack", now)
+        jobs.file(connection, "hub", new, now)
+
+
+async def _bare(hub: FleetConnection, fleet: NatsFleet, count: int) -> list[float]:
+    """The same number of messages of the same size, to a subject that nobody reads."""
+    places, times, data = asyncio.Semaphore(SENT_AT_ONCE), list[float](), b"x" * 600
+    begun = time.time()
+
+    async def publish(number: int, host: str) -> None:
+        async with places:
+            await hub.publish_durably(f"{subjects.ROOT}.feed.{host}", data, f"bare-{number}")
+            times.append(1000 * (time.time() - begun))
+
+    await asyncio.gather(*(publish(number, host) for number, host in enumerate(list(fleet.hosts)[:count])))
+    return times
+
+
+def _server_memory(fleet: NatsFleet) -> float:
+    running = fleet.server.identity
+    return float(psutil.Process(running.pid).memory_info().rss / MIB) if running else 0.0
+
+
+def _p99(samples: Sequence[float]) -> float:
+    return sorted(samples)[min(len(samples) - 1, int(len(samples) * 0.99))]
