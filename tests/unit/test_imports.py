@@ -100,7 +100,6 @@ NOT_IN_A_DAEMON = (
     "slack_sdk",
     "sqlalchemy.dialects.mysql",
     "sqlalchemy.dialects.postgresql",
-    "sqlalchemy.ext",
     "sqlalchemy.orm",
     "supervisor_core.compatibility",
     "supervisor_core.doctor",

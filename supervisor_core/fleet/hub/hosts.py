@@ -185,14 +185,7 @@ class FleetHosts(Service):
 
     def links(self) -> dict[str, dict[str, Any]]:
         """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
-        return {
-            host.name: {
-                "seen_at": to_text(host.heard_at) if host.heard_at else None,
-                "silent": host.silent,
-                "trouble": host.trouble,
-            }
-            for host in self.hosts.values()
-        }
+        return {name: _link(host) for name, host in self.hosts.items()}
 
     def announced(self) -> dict[str, Mapping[str, Any]]:
         """The workers of all hosts by their addresses, as their hosts announce them."""
@@ -368,6 +361,11 @@ def _has_news(host: KnownHost, presence: PresenceMessage) -> bool:
     if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
         return True
     return host.have[1].is_behind(Position.of(presence.position))
+
+
+def _link(host: KnownHost) -> dict[str, Any]:
+    heard = to_text(host.heard_at) if host.heard_at else None
+    return {"seen_at": heard, "silent": host.silent, "trouble": host.trouble}
 
 
 def _addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
-from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.joining import JoinService
-from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.server import CA, NatsServer
-from supervisor_core.fleet.transport.subjects import HUB_INBOX
+from supervisor_core.fleet.transport.server import NatsServer
 from tests.support.daemon.fleets import PATIENCE, free_port
+from tests.support.homes import Home, a_home
+from tests.support.waiting import wait_until
 
 
-def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hub, host = tmp_path / "hub" / "config.yaml", tmp_path / "web" / "config.yaml"
-    hub.parent.mkdir()
-    host.parent.mkdir()
-    hub.write_text("supervisor: {id: hub}  # ours\n")
+@contextmanager
+def a_fleet_home(folder: Path, name: str) -> Iterator[Home]:
+    with a_home(folder / name, {}, supervisor={"id": name, "state_dir": "var"}, slack={"enabled": False}) as home:
+        yield home
 
-    def fleet(*words: str, config: Path = hub, code: int = 0) -> str:
-        assert main(["fleet", *words, "--config", str(config)]) == code
-        return "".join(capsys.readouterr())
 
-    assert "The daemon runs the NATS server" in fleet("init", "--url", f"tls://127.0.0.1:{free_port()}")
-    assert "# ours" in hub.read_text()
-    assert "The daemon runs the NATS server" in fleet("init"), "it may be repeated"
-    config = load_supervisor_config(hub)
-    server = NatsServer(config.fleet_folder)
-    server.start()
-    try:
-        token = fleet("invite", "web").split("supervisor fleet join ")[1].strip()
+def said(home: Home, *words: str, code: int = 0) -> str:
+    done = home.supervisor("fleet", *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
+    with a_fleet_home(tmp_path, "hub") as hub, a_fleet_home(tmp_path, "web") as web, ExitStack() as ending:
+        assert "The daemon runs the NATS server" in said(hub, "init", "--url", f"tls://127.0.0.1:{free_port()}")
+        assert "The daemon runs the NATS server" in said(hub, "init"), "it may be repeated"
+        assert "The hub's daemon isn't running" in said(hub, "invite", "web", code=1)
+        config = load_supervisor_config(hub.config, environ={})
+        ending.callback(NatsServer(config.fleet_folder).stop)
+        hub.start_daemon()
+        wait_until(lambda: hub.supervisor("fleet", "invite", "web").returncode == 0, PATIENCE, "the hub is ready")
+        token = said(hub, "invite", "web").split("supervisor fleet join ")[1].strip()
+        assert "web has joined the fleet" in said(web, "join", token)
         assert config.fleet.credentials is not None
-        keys, url = KeyPair.read(config.fleet.credentials), config.fleet.url.get_secret_value()
-
-        async def answer_and_join() -> str:
-            ca = config.fleet_folder / CA
-            with opened_ledger(config) as ledger:
-                async with FleetConnection(url, keys, name="hub", inbox=HUB_INBOX, ca=ca) as connection:
-                    await connection.wait_connected(PATIENCE)
-                    await JoinService(connection, FleetMembers(ledger), config.fleet_folder, keys).start()
-                    return await asyncio.to_thread(fleet, "join", token, config=host)
-
-        assert "web has joined the fleet" in asyncio.run(answer_and_join())
-        joined = load_supervisor_config(host)
-        assert (joined.supervisor.id, joined.fleet.role, joined.fleet.hub_key) == ("web", "host", keys.public_key)
-        assert stat.S_IMODE((host.parent / "fleet" / "host.seed").stat().st_mode) == 0o600
-        assert "FAIL" not in fleet("doctor", config=host)
-        assert "FAIL" not in fleet("doctor")
-        assert "web   joined  never" in fleet("list")
-        assert "cut off" in fleet("revoke", "web")
-        assert '"state": "revoked"' in fleet("list", "--json")
-        assert "isn't the hub" in fleet("invite", "db", config=host, code=2)
-    finally:
-        server.stop()
+        hub_key = KeyPair.read(config.fleet.credentials).public_key
+        joined = load_supervisor_config(web.config, environ={})
+        assert (joined.supervisor.id, joined.fleet.role, joined.fleet.hub_key) == ("web", "host", hub_key)
+        assert stat.S_IMODE((web.folder / "fleet" / "host.seed").stat().st_mode) == 0o600
+        assert "FAIL" not in said(web, "doctor")
+        assert "FAIL" not in said(hub, "doctor")
+        assert "web" in said(hub, "list")
+        assert "cut off" in said(hub, "revoke", "web")
+        assert '"state": "revoked"' in said(hub, "list", "--json")
+        assert "isn't the hub" in said(web, "invite", "db", code=2)
