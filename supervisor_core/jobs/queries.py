@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
@@ -86,14 +86,17 @@ def first_resume_after(job: Job) -> Select[Any]:
     return select(jobs).where(*later, jobs.c.handler == RESUME).order_by(jobs.c.job_id).limit(1)
 
 
-def pauses_before(resumed: Job) -> Select[Any]:
-    """The ids of the newest commands since the worker's last resume that may have left it paused."""
-    before = (jobs.c.worker_id == resumed.worker_id, jobs.c.job_id < resumed.job_id)
+def _pauses_before() -> Select[Any]:
+    before = (jobs.c.worker_id == bindparam("worker"), jobs.c.job_id < bindparam("job"))
     last = select(func.max(jobs.c.job_id)).where(*before, jobs.c.success.is_(True), jobs.c.handler == RESUME)
     since = jobs.c.job_id > func.coalesce(last.scalar_subquery(), 0)
     found = select(jobs.c.task_id).where(*before, since, jobs.c.handler.in_(PAUSING))
     return found.order_by(jobs.c.job_id.desc()).limit(PAUSES)
 
+
+PAUSES_BEFORE = _pauses_before()
+"""The ids of the newest commands before a `job` that resumed a `worker`, since its last resume, that may have left it
+paused."""
 
 NAMED = 3  # workers of a command
 

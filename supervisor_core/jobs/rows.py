@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, RowMapping, and_, bindparam, func, insert, or_, select, tuple_, update
 
 from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
@@ -172,13 +172,23 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
 
     Later commands don't wait for one that is still with another worker.
     """
-    found = waiting(connection, [worker_id], (JobState.CLAIMED,), limit=1)
-    if found:
-        return found[0]
-    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
-    query = select(jobs).where(*mine, turns.is_next()).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
-    row = connection.execute(query.limit(1)).mappings().first()
-    return of_row(row) if row else None
+    for query in (_CLAIMED, _QUEUED):
+        if row := connection.execute(query, {"worker": worker_id}).mappings().first():
+            return of_row(row)
+    return None
+
+
+def next_jobs(connection: Connection, worker_ids: Collection[str]) -> list[Job | None]:
+    """`next_to_run` of each of these workers."""
+    waits = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.CLAIMED, JobState.QUEUED)))
+    some = set(connection.execute(waits.where(jobs.c.worker_id.in_(tuple(worker_ids))).distinct()).scalars())
+    return [next_to_run(connection, each) if each in some else None for each in worker_ids]
+
+
+_FIRST = select(jobs).where(jobs.c.worker_id == bindparam("worker")).limit(1)
+_IN_ORDER = _FIRST.order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+_CLAIMED = _IN_ORDER.where(jobs.c.state == JobState.CLAIMED)
+_QUEUED = _IN_ORDER.where(jobs.c.state == JobState.QUEUED, turns.is_next())
 
 
 def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
@@ -314,15 +324,19 @@ def begin(job: Job, now: datetime) -> Step:
 
 def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
     """Add a step to a running job and update its card; False if it isn't running."""
-    mine = (jobs.c.job_id == job.job_id, jobs.c.state == JobState.STARTED)
-    found = connection.execute(select(jobs.c.progress_json).where(*mine)).first()
+    found = connection.execute(_PROGRESS, {"job": job.job_id}).first()
     if found is None:
         return False
     steps = add_progress(_progress(found.progress_json), step)
     kept = canonical_json([each.as_json() for each in steps])
-    connection.execute(update(jobs).where(*mine).values(progress_json=kept))
+    connection.execute(_NEW_PROGRESS, {"job": job.job_id, "kept": kept})
     record(connection, supervisor_id, None, (refresh_card(job.task_id),), step.at)
     return True
+
+
+_AT_WORK = (jobs.c.job_id == bindparam("job"), jobs.c.state == JobState.STARTED)
+_PROGRESS = select(jobs.c.progress_json).where(*_AT_WORK)
+_NEW_PROGRESS = update(jobs).where(*_AT_WORK).values(progress_json=bindparam("kept"))
 
 
 def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -> Step:
@@ -361,17 +375,21 @@ def follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ende
     outcome = ended.outcome or Outcome.done()
     if not outcome.success and turns.stops_others(ended):
         _stop_others(connection, supervisor_id, now, after=ended)
-    mine = jobs.c.task_id == ended.task_id
     path = outcome.details.get("report_path")
-    if path and connection.execute(select(func.count()).where(mine)).scalar_one() <= replies.REPORTS:
+    mine = select(func.count()).where(jobs.c.task_id == ended.task_id)
+    if path and connection.execute(mine).scalar_one() <= replies.REPORTS:
         digest = str(outcome.details.get("report_sha256") or "")
         replies.order_report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
     if outcome.success and ended.handler == turns.RESUME:
-        paused = connection.execute(turns.pauses_before(ended)).scalars()
+        this = {"worker": ended.worker_id, "job": ended.job_id}
+        paused = connection.execute(turns.PAUSES_BEFORE, this).scalars().all()
         record(connection, supervisor_id, None, [refresh_card(task_id) for task_id in paused], now)
-    left = select(jobs.c.job_id).where(mine, jobs.c.state.not_in(FINAL)).limit(1)
-    if connection.execute(left).first() is None:
+    if connection.execute(_LEFT, {"command": ended.task_id}).first() is None:
         replies.order_replies(connection, supervisor_id, ended.task_id, now)
+
+
+_OPEN = [state for state in JobState if state not in FINAL]
+_LEFT = select(jobs.c.job_id).where(jobs.c.task_id == bindparam("command"), jobs.c.state.in_(_OPEN)).limit(1)
 
 
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:

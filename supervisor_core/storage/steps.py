@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, bindparam, insert, update
+from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, insert, or_, update
 
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.audit import rows as audit
@@ -73,16 +74,29 @@ class Step:
 
 def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
     """Take the whole step in the caller's transaction; False if the row isn't in an expected state."""
-    where = [step.table.c[name] == value for name, value in step.key.items()]
-    where.append(step.table.c[step.column].in_(step.expected))
     values = {step.column: step.to, **step.values}
-    changed = connection.execute(update(step.table).where(and_(*where)).values(values))
+    statement = _change(step.table, step.column, tuple(step.key), len(step.expected), tuple(values))
+    parameters = {
+        **{f"its_{name}": value for name, value in step.key.items()},
+        **{f"expected_{number}": state for number, state in enumerate(step.expected)},
+    }
+    changed = connection.execute(statement, {**parameters, **values})
     if changed.rowcount != 1:
         return False
     record(connection, supervisor_id, step.audit, step.outbox, now)
     if step.follow is not None:
         step.follow(connection, supervisor_id, now)
     return True
+
+
+@cache
+def _change(table: Table, column: str, key: tuple[str, ...], expected: int, values: tuple[str, ...]) -> Update:
+    """The compare-and-set of such steps, made once: a group of jobs takes hundreds."""
+    where: list[ColumnElement[bool]] = [
+        table.c[name] == bindparam(f"its_{name}", type_=table.c[name].type) for name in key
+    ]
+    where.append(or_(*(table.c[column] == bindparam(f"expected_{number}") for number in range(expected))))
+    return update(table).where(and_(*where)).values({name: bindparam(name) for name in values})
 
 
 def record(

@@ -34,6 +34,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+STEPS_AT_ONCE = 100
+"""The most steps of one write, so that no other waits for long."""
+
 
 class HeadKeeper(Protocol):
     """A note of an audit chain's newest row outside the ledger."""
@@ -145,16 +148,32 @@ class Ledger:
         return taken
 
     def step_all(self, several: Sequence[steps.Step], now: datetime | None = None) -> list[bool]:
-        """Change several rows, each as `step` does, with few syncs."""
+        """Change several rows, each as `step` does, with few syncs; raise the first error."""
+        taken = self.try_steps(several, now)
+        if error := next((each for each in taken if isinstance(each, Exception)), None):
+            raise error
+        return [each is True for each in taken]
+
+    def try_steps(self, several: Sequence[steps.Step], now: datetime | None = None) -> list[bool | Exception]:
+        """Change several rows, each as `step` does, with few syncs; one that fails keeps no other from its change."""
         moment = now or datetime.now(UTC)
-        futures = []
         for step in several:
             crashpoints.reach(f"{step.name}:before")
-            futures.append(self.submit(partial(steps.take, supervisor_id=self.supervisor_id, step=step, now=moment)))
-        taken = [future.result() for future in futures]
+        works = [partial(steps.take, supervisor_id=self.supervisor_id, step=step, now=moment) for step in several]
+        taken: list[bool | Exception] = []
+        for first in range(0, len(works), STEPS_AT_ONCE):
+            taken += self._take_all(works[first : first + STEPS_AT_ONCE])
         for step in several:
             crashpoints.reach(f"{step.name}:after")
         return taken
+
+    def _take_all(self, works: Sequence[Callable[[Connection], bool]]) -> Sequence[bool | Exception]:
+        try:
+            return self.write(lambda connection: [work(connection) for work in works])
+        except LedgerUnavailable as error:
+            return [error] * len(works)
+        except Exception:  # noqa: BLE001 (one of them is to blame, and each says so for itself)
+            return [_result(future) for future in [self.submit(work) for work in works]]
 
     def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
         """Add a row to the audit trail without a step, for a refusal or a reading."""
@@ -238,6 +257,13 @@ class Ledger:
             for listener in self._listeners if ordered else ():
                 if not listener.kinds or listener.kinds & ordered:
                     listener.ordered()
+
+
+def _result(future: Future[bool]) -> bool | Exception:
+    try:
+        return future.result()
+    except Exception as error:  # noqa: BLE001 (the caller's)
+        return error
 
 
 class Transactions(Protocol):

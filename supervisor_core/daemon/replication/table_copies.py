@@ -83,7 +83,7 @@ def after_the_newest_there(scope: CopyScope, table: Table) -> list[Row]:
             there += head.audit_id if head else 0
             continue
         query = select(table).where(
-            table.c.supervisor_id == chain, table.c.audit_id > begin, *audit_rows.has_number(scope.local)
+            table.c.supervisor_id == chain, table.c.audit_id > begin, *audit_rows.has_number(scope.local.dialect.name)
         )
         some = _some(scope, table, query.order_by(table.c.audit_id), scope.most_rows - len(rows))
         rows += some

@@ -125,7 +125,11 @@ def plan_archiving(connection: Connection, supervisor_id: str, before: datetime,
     the last row that is forwarded, where rows are forwarded."""
     anchor = audit.anchor_of(connection, supervisor_id)
     after = anchor.audit_id if anchor else 0
-    mine = (audit_log.c.supervisor_id == supervisor_id, audit_log.c.audit_id > after, *has_number(connection))
+    mine = (
+        audit_log.c.supervisor_id == supervisor_id,
+        audit_log.c.audit_id > after,
+        *has_number(connection.dialect.name),
+    )
     newer = select(func.min(audit_log.c.audit_id)).where(*mine, audit_log.c.created_at >= before)
     first_newer = connection.execute(newer).scalar()
     up_to = [audit_log.c.audit_id < first_newer] if first_newer is not None else []

@@ -7,11 +7,12 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Select, bindparam, insert, select
 
 from supervisor_core.common.text import canonical_json, storable
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
@@ -77,14 +78,16 @@ def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: d
 
 def newest_row(connection: Connection, supervisor_id: str, *, lock: bool = False) -> ChainHead | None:
     """The head of this host's chain, or None before its first row."""
-    query = (
-        select(audit_log.c.audit_id, audit_log.c.hash)
-        .where(audit_log.c.supervisor_id == supervisor_id, *has_number(connection))
-        .order_by(audit_log.c.audit_id.desc())
-        .limit(1)
-    )
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(_newest(connection.dialect.name, lock=lock), {"supervisor": supervisor_id}).first()
     return ChainHead(supervisor_id, row.audit_id, _hash(row.hash)) if row else None
+
+
+@cache
+def _newest(dialect: str, *, lock: bool) -> Select[Any]:
+    mine = audit_log.c.supervisor_id == bindparam("supervisor")
+    query = select(audit_log.c.audit_id, audit_log.c.hash).where(mine, *has_number(dialect))
+    query = query.order_by(audit_log.c.audit_id.desc()).limit(1)
+    return query.with_for_update() if lock else query
 
 
 def hash_of(connection: Connection, supervisor_id: str, audit_id: int) -> str | None:

@@ -73,11 +73,11 @@ def as_stored(value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
     return value
 
 
-def has_number(connection: Connection) -> list[ColumnElement[bool]]:
+def has_number(dialect: str) -> list[ColumnElement[bool]]:
     """The rows that have a number: SQLite takes anything in its place."""
     number = audit_log.c.audit_id
     within = [number >= 1, number <= LARGEST_ID]
-    return [*within, func.typeof(number) == "integer"] if connection.dialect.name == "sqlite" else within
+    return [*within, func.typeof(number) == "integer"] if dialect == "sqlite" else within
 
 
 def _cell_text(name: str, value: object) -> Any:  # noqa: ANN401
