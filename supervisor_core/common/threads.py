@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 IDLE_SECONDS = 10.0
-"""A thread without a call ends after this time."""
+"""A thread without a call ends after this time, unless its pool says otherwise."""
 
 
 Call = tuple[Future[Any], Callable[[], Any]]
@@ -21,9 +21,11 @@ Call = tuple[Future[Any], Callable[[], Any]]
 class DaemonThreads:
     """A pool whose threads are daemons: a call that hangs can't keep the program from ending."""
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, limit: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        """A thread without a call ends after `idle_seconds`; a pool that is used once needs none."""
         self._name = name
         self._limit = limit
+        self._idle_seconds = idle_seconds
         self._calls: deque[Call] = deque()
         self._lock = threading.Lock()
         self._threads = 0
@@ -69,7 +71,7 @@ class DaemonThreads:
             while not self._calls:
                 turn = threading.Condition(self._lock)
                 self._idle.append(turn)
-                turn.wait(IDLE_SECONDS)
+                turn.wait(self._idle_seconds)
                 if turn in self._idle:  # nobody woke it
                     self._idle.remove(turn)
                     if not self._calls:

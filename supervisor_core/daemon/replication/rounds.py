@@ -149,7 +149,7 @@ def forward_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_
         return ReplicationRound()
     rounds = ReplicationRounds(open_replicator(config, ledger))
     begun = time.monotonic()
-    future = DaemonThreads("forwarding", 1).submit(rounds.once)
+    future = DaemonThreads("forwarding", 1, idle_seconds=0).submit(rounds.once)
     future.add_done_callback(lambda _: rounds.over())
     _wait_for(rounds, future, seconds)
     if future.done():

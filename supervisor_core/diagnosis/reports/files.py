@@ -139,7 +139,7 @@ Part = Callable[[], Mapping[str, Any]]
 
 def gather(parts: Mapping[str, Part], seconds: float, masking: Masking) -> dict[str, dict[str, Any]]:
     """Each part's content with `ok`, or its `error`, without secrets, after at most so many seconds."""
-    threads = DaemonThreads("report", len(parts))
+    threads = DaemonThreads("report", len(parts), idle_seconds=0)
     deadline = time.monotonic() + seconds
     under_way = {name: threads.submit(_at_the_edge, part, masking) for name, part in parts.items()}
     found = {}
