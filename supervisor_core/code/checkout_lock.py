@@ -14,7 +14,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,10 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.host.locks import LOOK_AGAIN_SECONDS, FileLock, LockedError
 from supervisor_core.jobs.model import Job
+from supervisor_core.processes.together import Ended, Steps, stepwise
 from supervisor_core.workers.context import HostContext
-
-HEAR_SECONDS = 0.2
-"""The interval at which a waiting command checks whether this program must stop."""
 
 CHECKOUT, TURN = "code", "change"
 """The prefixes of the two lock files."""
@@ -39,28 +37,32 @@ CHECKOUT, TURN = "code", "change"
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object]) -> Iterator[HostContext | None]:
-    """Lock the checkout as this job needs it, and yield the host; None if this program must stop first."""
+@stepwise
+def checkout_for(
+    job: Job, host: HostContext, should_stop: Callable[[], object]
+) -> Steps[AbstractContextManager[HostContext | None]]:
+    """Lock the checkout as this job needs it, for as long as the host is used; None if this program must stop first."""
     definition = by_handler(job.handler)
     tier = definition.tier if definition else Tier.REPORT
     if tier > Tier.LIFECYCLE:
-        yield host
-        return
+        return nullcontext(host)
     worker, purpose = host.config.worker(job.worker_id), f"{job.command} of {job.worker_id}"
-    lock = _lock(host, worker, purpose)
-    if tier is not Tier.CODE:
-        with lock if _taken(lock, exclusive=False, should_stop=should_stop) else _nothing():
-            yield host if lock.held else None
-        return
-    turn = _lock(host, worker, purpose, TURN)
+    changes = tier is Tier.CODE
+    kinds = (TURN, CHECKOUT) if changes else (CHECKOUT,)
     with ExitStack() as held:
-        for each in (turn, lock):
-            if not _taken(each, exclusive=True, should_stop=should_stop):
-                yield None
-                return
-            held.enter_context(each)
-        yield replace(host, unlocked=partial(_unlocked, lock, should_stop))
+        for kind in kinds:
+            lock = _lock(host, worker, purpose, kind)
+            if not (yield from _take(lock, exclusive=changes, should_stop=should_stop)):
+                return nullcontext(None)
+            held.enter_context(lock)
+        ours = replace(host, unlocked=partial(_unlocked, lock, should_stop)) if changes else host
+        return _held(held.pop_all(), ours)
+
+
+@contextmanager
+def _held(locks: ExitStack, host: HostContext) -> Iterator[HostContext]:
+    with locks:
+        yield host
 
 
 @contextmanager
@@ -88,11 +90,11 @@ def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings
     return _top(host, one) == _top(host, other)
 
 
-def _taken(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]) -> bool:
+def _take(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]) -> Steps[bool]:
     said = False
     while True:
         try:
-            lock.acquire(exclusive=exclusive, timeout=HEAR_SECONDS if said else 0)
+            lock.acquire(exclusive=exclusive)
         except LockedError as error:
             if should_stop():
                 return False
@@ -101,6 +103,10 @@ def _taken(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]
             said = True
         else:
             return True
+        yield Ended((), LOOK_AGAIN_SECONDS)
+
+
+_taken = stepwise(_take)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -19,6 +19,8 @@ from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState, start_objection
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
+from supervisor_core.processes.together import Ended, SharedNeed, Steps, Stepwise, stepwise
+from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
@@ -48,6 +50,27 @@ class RetryLimit:
 NO_LIMIT = RetryLimit()
 
 
+@dataclass(frozen=True, slots=True)
+class Stepped(SharedNeed):
+    """A step of a row, on the disk; the answer is whether it was taken."""
+
+    ledger: Ledger
+    step: Step
+
+    @classmethod
+    def answer(cls, needs: Sequence[Stepped]) -> Sequence[bool | Exception]:
+        """Take all, in few transactions."""
+        if len(needs) == 1:
+            return [needs[0].ledger.step(needs[0].step)]
+        return needs[0].ledger.try_steps([need.step for need in needs])
+
+
+def runs_together(job: Job) -> bool:
+    """True if such jobs of several workers may be executed together in one thread."""
+    return isinstance(HANDLERS.get(job.handler), Stepwise)
+
+
+@stepwise
 def execute(
     job: Job,
     host: HostContext,
@@ -55,7 +78,7 @@ def execute(
     on_trouble: Callable[[str], None] = lambda _: None,
     limit: RetryLimit = NO_LIMIT,
     on_progress: Callable[[Job], None] = lambda _: None,
-) -> Outcome | None:
+) -> Steps[Outcome | None]:
     """Run a queued or claimed job to its end; return the stored outcome.
 
     Returns None if another process has the job, or if it was told to stop first. `on_trouble` is called with words
@@ -63,12 +86,14 @@ def execute(
     `OutcomeNotWritten` is raised. `on_progress` is called in this thread after each step that the handler reports.
     """
     with command_context(job.task_id, job.label, job.worker_id):
-        if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
+        if job.state is JobState.QUEUED and not (yield Stepped(ledger, jobs.claim(job, _now()))):
             return None
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
-            return _execute(job, host, ledger, on_trouble, limit, on_progress)
-        with checkout_for(job, host, limit.should_stop) as ours:
-            return _execute(job, ours, ledger, on_trouble, limit, on_progress) if ours else None
+            return (yield from _execute(job, host, ledger, on_trouble, limit, on_progress))
+        with (yield from checkout_for.steps(job, host, limit.should_stop)) as ours:
+            if ours is None:
+                return None
+            return (yield from _execute(job, ours, ledger, on_trouble, limit, on_progress))
 
 
 def _execute(
@@ -78,17 +103,17 @@ def _execute(
     on_trouble: Callable[[str], None],
     limit: RetryLimit,
     on_progress: Callable[[Job], None],
-) -> Outcome | None:
-    if not ledger.step(jobs.begin(job, _now())):
+) -> Steps[Outcome | None]:
+    if not (yield Stepped(ledger, jobs.begin(job, _now()))):
         return None
     who = job.issuer.name or job.issuer.id
     about = LogEvent.COMMAND_STARTED.extra(command=job.command, source=job.door, requested_by=who)
     log.info("%s of %s started, requested by %s", job.command, job.worker_id, who, extra=about)
     begun = time.monotonic()
-    outcome = _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
+    outcome = yield from _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
-    outcome = _write_down(job, outcome, duration, ledger, on_trouble, limit)
+    outcome = yield from _write_down(job, outcome, duration, ledger, on_trouble, limit)
     if outcome.success:
         about = LogEvent.COMMAND_DONE.extra(command=job.command, seconds=round(duration, 3))
         log.info("%s of %s succeeded in %.2f s", job.command, job.worker_id, duration, extra=about)
@@ -99,7 +124,7 @@ def _execute(
     return outcome
 
 
-def _handle(job: Job, host: HostContext) -> Outcome:
+def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
     handler = HANDLERS.get(job.handler)
     if handler is None:
         return Outcome.failed(f"This version doesn't know {job.handler}. Nothing was done.")
@@ -107,6 +132,9 @@ def _handle(job: Job, host: HostContext) -> Outcome:
         return Outcome.failed(too_late)
     crashpoints.reach("handler:before")
     try:
+        if isinstance(handler, Stepwise):
+            outcome: Outcome = yield from handler.steps(host, job)
+            return outcome
         return handler(host, job)
     except SupervisorError as error:
         return Outcome.failed(str(error))
@@ -117,14 +145,14 @@ def _handle(job: Job, host: HostContext) -> Outcome:
 
 def _write_down(
     job: Job, outcome: Outcome, duration: float, ledger: Ledger, on_trouble: Callable[[str], None], limit: RetryLimit
-) -> Outcome:
+) -> Steps[Outcome]:
     """Store the outcome, which must not be lost: wait for a full disk and report it. Returns the stored outcome."""
     written, refused = outcome, False
     step = jobs.finish(job, written, _now(), duration)
     deadline = time.monotonic() + limit.seconds
     while True:
         try:
-            ledger.step(step)
+            yield Stepped(ledger, step)
         except LedgerUnavailable as error:
             problem = str(error)
         except Exception as error:
@@ -140,17 +168,17 @@ def _write_down(
         about = LogEvent.COMMAND_UNRECORDED.extra(command=job.command, error=problem)
         log.critical("the outcome of %s is waiting to be recorded: %s", job.task_id, problem, extra=about)
         on_trouble(f"the outcome of {job.task_id} is waiting to be recorded: {problem}")
-        if not _wait(limit, deadline):
+        if not (yield from _wait(limit, deadline)):
             raise _given_up(job, outcome, problem)
 
 
-def _wait(limit: RetryLimit, deadline: float) -> bool:
+def _wait(limit: RetryLimit, deadline: float) -> Steps[bool]:
     """Wait for the next attempt; False if no attempt is left."""
     again = time.monotonic() + DISK_RETRY_SECONDS
     while time.monotonic() < again:
         if limit.should_stop() or time.monotonic() >= deadline:
             return False
-        time.sleep(min(HEAR_SECONDS, DISK_RETRY_SECONDS))
+        yield Ended((), min(HEAR_SECONDS, DISK_RETRY_SECONDS))
     return True
 
 

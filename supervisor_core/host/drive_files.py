@@ -111,9 +111,9 @@ class FolderEntry(NamedTuple):
     facts: os.stat_result
 
 
-def set_folder_aside(root: Path, path: str | PurePath) -> None:
-    """Rename a folder that is in the place of a file, because it can't be replaced or removed. Anything else stays."""
-    with _holder(root, path) as (folder, name), contextlib.suppress(FileNotFoundError):
+def set_folder_aside(folder: OpenFolder, name: str) -> None:
+    """Rename a folder that's in the place of a file, since it can't be replaced or removed. Anything else stays."""
+    with contextlib.suppress(FileNotFoundError):
         if S_ISDIR(folder.look(name).st_mode):
             folder.rename(name, folder, temporary_name(name, only_writer=False))
 

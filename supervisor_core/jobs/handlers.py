@@ -27,9 +27,11 @@ from supervisor_core.jobs.handler_checks import (
     why_paused,
 )
 from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.progress import Said
 from supervisor_core.jobs.queries import holds_others, is_sequential
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
+from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.worker import (
@@ -42,7 +44,8 @@ from supervisor_core.workers.worker import (
 )
 
 
-def pause_watcher(host: HostContext, job: Job) -> Outcome:
+@stepwise
+def pause_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     """Write the pause flag, then stop the worker and check that none of its processes is left.
 
     The flag comes first, so that nothing restarts the worker automatically whatever happens next. Copies that somebody
@@ -50,23 +53,23 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
     a failure. If the heartbeat couldn't be read, the result says so.
     """
     worker = host.config.worker(job.worker_id)
-    earlier = host.pauses.read(worker.id)
-    before = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
+    earlier = yield from host.pauses.read_steps(worker.id)
+    before = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
     if earlier and is_stopped(before.found) and not before.problem:
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier.facts())
     pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id)
-    written = host.pauses.set(worker.id, pause)
+    written = yield from host.pauses.set_steps(worker.id, pause)
     details: dict[str, Any] = {}
     if not written.on_drive:
         details["drive"] = f"The pause is in effect. Its flag is written once the drive is back. {written.problem}"
     if before.found.identity:
-        host.progress(f"stopping {worker.id} (pid {before.found.identity.pid})")
-    return _stop(host, worker, stop_reason(job), details)
+        yield Said(host.progress, f"stopping {worker.id} (pid {before.found.identity.pid})")
+    return (yield from _stop(host, worker, stop_reason(job), details))
 
 
-def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str, Any]) -> Outcome:
+def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str, Any]) -> Steps[Outcome]:
     """Stop the worker and every copy of it."""
-    ended = end_watcher(host.processes, host.drive, host.config, worker, why)
+    ended = yield from end_watcher.steps(host.processes, host.drive, host.config, worker, why)
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(ended.report), **details}
     if ended.copies:
@@ -85,18 +88,20 @@ def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str
     return Outcome.done(**details)
 
 
-def resume_watcher(host: HostContext, job: Job) -> Outcome:
+@stepwise
+def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     """Remove the pause flag and start the worker, unless it's running.
 
     If it can't be started, or may run unnoticed, the pause stays. A person's resume also ends its quarantine.
     """
     worker = host.config.worker(job.worker_id)
-    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.IF_STOPPED).found
+    looked = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
+    found = looked.found
     if found.stuck:
         return Outcome.failed(
             f"{worker.id} is stuck: processes of an earlier stop are still running. Pause it again first."
         )
-    earlier = host.pauses.read(worker.id)
+    earlier = yield from host.pauses.read_steps(worker.id)
     details: dict[str, object] = {"was_paused": earlier is not None}
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"{worker.id} wasn't resumed, because it may be running: {found.reason}", **details)
@@ -104,7 +109,7 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
         return Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
-    written = host.pauses.set(worker.id, None)
+    written = yield from host.pauses.set_steps(worker.id, None)
     if not written.on_drive:
         details["drive"] = f"The pause flag is removed once the drive is back. {written.problem}"
     if found.identity is not None:
@@ -112,9 +117,9 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
         if details.get("was_quarantined"):
             message = f"{worker.id} is no longer quarantined; it was already running"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
-    host.progress(f"starting {worker.id}")
+    yield Said(host.progress, f"starting {worker.id}")
     try:
-        started = start_watcher(
+        started = yield from start_watcher.steps(
             host.processes, host.drive, host.config, worker, found, by=job.task_id, waits=waits(host, job)
         )
     except (SupervisorError, OSError) as error:

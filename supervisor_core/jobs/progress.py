@@ -6,8 +6,10 @@ Also logs the workers for which a command wasn't started, because it failed on a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,6 +20,7 @@ from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, Progress, not_begun
+from supervisor_core.processes.together import SharedNeed
 from supervisor_core.storage.store import Ledger
 
 WRITE_SECONDS = 2.0
@@ -38,26 +41,65 @@ class ProgressReporter:
 
     def __call__(self, words: str) -> None:
         """Store a step durably. If the ledger doesn't take it, the handler continues."""
+        self.begin(words)(WRITE_SECONDS)
+
+    def begin(self, words: str) -> Callable[[float], None]:
+        """Begin to store a step; the result waits for it, for at most so many seconds."""
         try:
             step = Progress(datetime.now(UTC), words)
             log.info("%s of %s: %s", self._job.command, self._job.worker_id, step.words)
-            if self._kept(step):
+            work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)
+            return partial(self._finish, self._ledger.submit(work))
+        except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
+            self._fail(error)
+            return _nothing
+
+    def _finish(self, written: Future[bool], seconds: float) -> None:
+        try:
+            if self._kept(written, seconds):
                 crashpoints.reach("job.progress:after")
                 self._heard(self._job)
-        except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
-            log.warning("couldn't report a progress step of %s: %s", self._job.task_id, describe(error))
+        except Exception as error:  # noqa: BLE001 (the same edge)
+            self._fail(error)
 
-    def _kept(self, step: Progress) -> bool:
-        work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)
+    def _fail(self, error: Exception) -> None:
+        log.warning("couldn't report a progress step of %s: %s", self._job.task_id, describe(error))
+
+    def _kept(self, written: Future[bool], seconds: float) -> bool:
         slow = self._late is not None and not self._late.done()
-        written = self._ledger.submit(work)
         try:
-            kept = written.result(0 if slow else WRITE_SECONDS)
+            kept = written.result(0 if slow else seconds)
         except TimeoutError:  # it keeps its place, and is seen with a later step or with the outcome
             log.warning("the ledger is slow; %s continues without waiting for it", self._job.task_id)
             self._late = written
             return False
         return kept
+
+
+def _nothing(_seconds: float) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Said(SharedNeed):
+    """A step of a handler, reported before it continues."""
+
+    report: Callable[[str], None]
+    words: str
+
+    @classmethod
+    def answer(cls, needs: Sequence[Said]) -> Sequence[None]:
+        """Report all; the ledger writes them together, and is waited for once."""
+        begun = []
+        for need in needs:
+            if isinstance(need.report, ProgressReporter):
+                begun.append(need.report.begin(need.words))
+            else:
+                need.report(need.words)
+        deadline = time.monotonic() + WRITE_SECONDS
+        for finish in begun:
+            finish(max(0.0, deadline - time.monotonic()))
+        return [None] * len(needs)
 
 
 def log_passed_over(failed: Job, ledger: Ledger) -> None:

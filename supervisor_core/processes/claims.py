@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +39,7 @@ from supervisor_core.processes.records import (
     read_record,
     write_record,
 )
+from supervisor_core.processes.together import SharedNeed, Steps, stepwise
 
 log = logging.getLogger(__name__)
 
@@ -107,26 +108,46 @@ def profile_of(command: Sequence[str], cwd: Path, path: str) -> ProcessProfile:
     return ProcessProfile(tuple(command), folder, tuple(forms))
 
 
+def profiles_of(workers: Sequence[tuple[Sequence[str], Path, str]]) -> list[ProcessProfile]:
+    """The profile of each of these workers, by command, folder and PATH."""
+    return [profile_of(*worker) for worker in workers]
+
+
 def bare_profile(command: Sequence[str], cwd: Path) -> ProcessProfile:
     """The same without a look at the disk, for a drive that hangs: links aren't resolved."""
     program = command[0] if Path(command[0]).is_absolute() else ""
     return ProcessProfile(tuple(command), str(cwd), (CommandForm(program, command[0], tuple(command[1:])),))
 
 
+class CommandLines(SharedNeed):
+    """The arguments of every process, by a walk that begins after this need."""
+
+    @classmethod
+    def answer(cls, needs: Sequence[CommandLines]) -> Sequence[Mapping[int, tuple[str, ...]]]:
+        """One walk for all."""
+        return [{pid: platform.arguments(pid) for pid in platform.pids()}] * len(needs)
+
+
+@stepwise
 def claimants(
     state_dir: Path, profile: ProcessProfile, named: Sequence[Claim], seen: Sequence[ProcessIdentity], *, search: bool
-) -> tuple[Claimant, ...]:
+) -> Steps[tuple[Claimant, ...]]:
     """The processes that claim to be the worker, without those of a launch or an adoption on record here.
 
     They are the ones in its heartbeats, those `seen` to claim it before and, with a `search` of all processes, those
     with its arguments and working directory.
     """
+    lines: Mapping[int, tuple[str, ...]]
+    if search:
+        lines = yield CommandLines()
+    else:
+        lines = {each.pid: platform.arguments(each.pid) for each in seen if state(each).running}
     line, found = own_line(), {}
     for claim in named:
         if claim.pid not in line and (claimant := _named(claim, profile)) is not None:
             found[claim.pid] = claimant
-    for pid in platform.pids() if search else [each.pid for each in seen if state(each).running]:
-        if pid not in line and (claimant := _alike(pid, profile)) is not None:
+    for pid, arguments in lines.items():
+        if pid not in line and (claimant := _alike(pid, profile, arguments)) is not None:
             found[pid] = claimant
     if not found:
         return ()
@@ -167,14 +188,13 @@ def _named(claim: Claim, profile: ProcessProfile) -> Claimant | None:
         return None
     if platform.started_at(facts) > claim.beat_at + ROUNDING:
         return None
-    if claimant := _alike(claim.pid, profile):
+    if claimant := _alike(claim.pid, profile, platform.arguments(claim.pid)):
         return claimant
     return _claimant(facts, profile)._replace(alike=False) if claim.fresh else None
 
 
-def _alike(pid: int, profile: ProcessProfile) -> Claimant | None:
+def _alike(pid: int, profile: ProcessProfile, arguments: tuple[str, ...]) -> Claimant | None:
     """The process, if it has the worker's arguments and works in its directory, or may do so."""
-    arguments = platform.arguments(pid)
     matching = _matching(arguments, profile)
     if not matching:
         return None
@@ -205,8 +225,14 @@ def _same(words: tuple[str, ...], others: tuple[str, ...], folder: str) -> bool:
     if len(words) != len(others):
         return False
     return all(
-        one == other or _place(one, folder) == _place(other, folder) for one, other in zip(words, others, strict=True)
+        one == other or (_may_be_paths(one, other) and _place(one, folder) == _place(other, folder))
+        for one, other in zip(words, others, strict=True)
     )
+
+
+def _may_be_paths(one: str, other: str) -> bool:
+    """False for two different words of which neither has a folder: they can't name the same place."""
+    return any(mark in one + other for mark in {"/", os.sep}) or not (one.strip(".") and other.strip("."))
 
 
 def _place(word: str, folder: str) -> str:

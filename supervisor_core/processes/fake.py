@@ -16,6 +16,7 @@ from supervisor_core.processes.manager import order
 from supervisor_core.processes.output.files import size_of
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
+from supervisor_core.processes.together import Steps, at_once
 
 BOOT = "fake-boot"
 FIRST_PID = 40_000
@@ -197,6 +198,25 @@ class FakeProcesses:
             return ()
         leader = (self._leader(worker),) if worker.life.running else ()
         return (*leader, *worker.helpers)
+
+    def wait_exit_steps(self, identity: ProcessIdentity, timeout: float) -> Steps[bool]:
+        return at_once(self.wait_exit)(identity, timeout)
+
+    def start_steps(self, spec: LaunchSpec) -> Steps[WorkerRecord]:
+        return at_once(self.start)(spec)
+
+    def find_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        return at_once(self.find)(worker_id)
+
+    def claimants_steps(
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
+    ) -> Steps[tuple[Claimant, ...]]:
+        return at_once(self.claimants)(worker_id, profile, named, search=search)
+
+    def stop_steps(
+        self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = ""
+    ) -> Steps[StopReport]:
+        return at_once(self.stop)(worker_id, stop_signal=stop_signal, timeout=timeout, why=why)
 
     def settle(self, worker_id: str) -> None:
         """The trial of a launch is over."""

@@ -3,17 +3,13 @@
 To a worker belong the leader, its descendants, the members of its sessions, and every process whose environment
 carries the generation of the launch: the last finds those who left the session and were re-parented. Never ourselves,
 our ancestors, or the system's first process.
-
-A scan of all processes answers only callers who asked before it began. So whoever asks during a scan waits for the
-next, together with all who come meanwhile: a thousand searches at once cost a few scans, each as fresh as its own.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
@@ -36,6 +32,8 @@ from supervisor_core.processes.records import (
     read_record,
     write_record,
 )
+from supervisor_core.processes.shared_scans import SharedScans
+from supervisor_core.processes.together import SharedNeed, Steps, stepwise
 
 
 class Presence(StrEnum):
@@ -88,7 +86,8 @@ class FoundWorker(NamedTuple):
         return self.record.identity if self.record and self.presence is Presence.RUNNING else None
 
 
-def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorker:
+@stepwise
+def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> Steps[FoundWorker]:
     """Look for a worker. A process found without its record is adopted, and its record completed.
 
     `locked`: the caller holds the worker's lock. Otherwise, a record is completed only if that is free, so that a slow
@@ -105,20 +104,20 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> FoundWorke
         if life is Liveness.UNVERIFIABLE:
             reason = f"The system doesn't say whether process {record.identity.pid} is still this worker."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
-        return _leftovers(worker_id, record)
-    return _search(state_dir, worker_id, record, locked=locked)
+        return (yield from _leftovers(worker_id, record))
+    return (yield from _search(state_dir, worker_id, record, locked=locked))
 
 
-def _leftovers(worker_id: str, record: WorkerRecord) -> FoundWorker:
+def _leftovers(worker_id: str, record: WorkerRecord) -> Steps[FoundWorker]:
     search = partial(process_set, record.generation, record.identity, ())
-    left = () if _is_empty(search) else search()
+    left = () if _is_empty(search) else search((yield Scanned()))
     return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
 
 
-def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, locked: bool) -> FoundWorker:
+def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, locked: bool) -> Steps[FoundWorker]:
     """Look for the process of a launch whose record names none, or was lost altogether."""
     search = partial(carriers, record.generation if record else place_of(state_dir, worker_id))
-    there = () if record is None and _is_empty(search) else search()
+    there = () if record is None and _is_empty(search) else search((yield Scanned()))
     if record is None:
         # Anybody can work out how our launches of a worker begin; only the rest of a launch on record is a secret.
         there = tuple((token, found) for token, found in there if platform.owners(found.pid) == platform.own_owners())
@@ -126,7 +125,7 @@ def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, loc
         return FoundWorker(worker_id, Presence.STOPPED, record)
     leader = _leader(there)
     if leader is None:
-        return _leftovers(worker_id, record or WorkerRecord(worker_id, there[0][0], STARTING))
+        return (yield from _leftovers(worker_id, record or WorkerRecord(worker_id, there[0][0], STARTING)))
     if record is None:
         record = WorkerRecord(worker_id, next(token for token, found in there if found == leader), STARTING)
     adopted = record.running_as(identity_of(leader))
@@ -232,58 +231,6 @@ def line_of(glance: Callable[[int], ProcessFacts | None]) -> frozenset[int]:
     return frozenset(line)
 
 
-class SharedScans:
-    """At most one walk at a time, for all threads of this program."""
-
-    def __init__(self, walks: Callable[[], ProcessScan] = walk) -> None:
-        self._walks = walks
-        self._turn = threading.Condition()
-        self._begun = 0
-        self._waiting = 0
-        self._under_way = False
-        self._newest: tuple[int, ProcessScan] | None = None
-        """Which walk came last, kept only while somebody waits for it."""
-
-    def scan(self) -> ProcessScan:
-        """A walk that begins after this call. Where one fails, its error goes to one who asked, and the next tries."""
-        with self._turn:
-            wanted = self._begun + 1
-            self._waiting += 1
-            try:
-                while self._under_way and not self._answers(wanted):
-                    self._turn.wait()
-                if self._newest is not None and self._answers(wanted):
-                    return self._newest[1]
-                self._begun += 1
-                self._under_way = True
-            finally:
-                self._waiting -= 1
-                if not self._waiting:
-                    self._newest = None
-        return self._walked()
-
-    @property
-    def waiting(self) -> int:
-        """The number of callers that wait for a scan."""
-        return self._waiting
-
-    def _answers(self, wanted: int) -> bool:
-        return self._newest is not None and self._newest[0] >= wanted
-
-    def _walked(self) -> ProcessScan:
-        """Walk for all who wait. Only one thread is here at a time."""
-        scan = None
-        try:
-            scan = self._walks()
-            return scan
-        finally:
-            with self._turn:
-                self._under_way = False
-                if scan is not None and self._waiting:
-                    self._newest = self._begun, scan
-                self._turn.notify_all()
-
-
 def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
     groups: dict[int, list[int]] = {}
     for key, pid in pairs:
@@ -291,12 +238,21 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
     return groups
 
 
-_walks = SharedScans()
+_walks = SharedScans(walk)
 
 
 def scan() -> ProcessScan:
     """All processes of this host, by a walk that begins after this call."""
     return _walks.scan()
+
+
+class Scanned(SharedNeed):
+    """All processes of this host, by a walk that begins after this need."""
+
+    @classmethod
+    def answer(cls, needs: Sequence[Scanned]) -> Sequence[ProcessScan]:
+        """One walk for all."""
+        return [scan()] * len(needs)
 
 
 _look: ContextVar[list[ProcessScan] | None] = ContextVar("the scan of a look", default=None)
@@ -323,7 +279,7 @@ def _is_empty(search: Callable[[ProcessScan], object]) -> bool:
 def _forget_in_child() -> None:
     """After a fork: the walk that was under way goes on in the parent only."""
     global _walks  # noqa: PLW0603 (a condition held across a fork can't be waited for any more)
-    _walks = SharedScans()
+    _walks = SharedScans(walk)
 
 
 if hasattr(os, "register_at_fork"):

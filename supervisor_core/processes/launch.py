@@ -18,16 +18,17 @@ from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes import children
-from supervisor_core.processes.finding import Presence, find
+from supervisor_core.processes.finding import FoundWorker, Presence, find
 from supervisor_core.processes.output.files import opened_output
 from supervisor_core.processes.records import (
     STARTING,
     StopOrder,
     WorkerRecord,
     forget_record,
+    kept_record,
     new_generation,
-    write_record,
 )
+from supervisor_core.processes.together import Steps, stepwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class LaunchError(SupervisorError):
     """The worker could not be started."""
 
 
-def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
+@stepwise
+def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
     """Start a worker of which nothing runs. Call it with the worker's lock held.
 
     That lock is what makes this safe against a `kill -9` at any point: the half-made child keeps it until it
@@ -56,7 +58,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
 
     The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
     """
-    _refuse_second_copy(state_dir, spec.worker_id)
+    _refuse_second_copy((yield from find.steps(state_dir, spec.worker_id, locked=True)))
     _check_spec(spec)
     record = WorkerRecord(
         worker_id=spec.worker_id,
@@ -70,7 +72,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
     )
     with _opened_log(spec.log_path) as log:
         record = record._replace(output_before=os.fstat(log).st_size)
-        write_record(state_dir, record)
+        yield kept_record(state_dir, record)
         try:
             child = _spawn(spec, record.generation, log)
         except BaseException:
@@ -84,12 +86,12 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
         )
     children.register(identity, child)
     record = record.running_as(identity)
-    write_record(state_dir, record)
+    yield kept_record(state_dir, record)
     return record
 
 
-def _refuse_second_copy(state_dir: Path, worker_id: str) -> None:
-    found = find(state_dir, worker_id, locked=True)
+def _refuse_second_copy(found: FoundWorker) -> None:
+    worker_id = found.worker_id
     if found.identity is not None:
         raise RefusedError(
             f"Worker {worker_id} is already running (pid {found.identity.pid}).", remedy="Restart it instead."

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +18,7 @@ from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.process_facts import identity as processes_identity
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.processes.finding import FoundWorker, Presence, find
+from supervisor_core.processes.together import Ended, Steps, alone
 
 if TYPE_CHECKING:
     from supervisor_core.host.locks import FileLock
@@ -46,6 +48,25 @@ class ProcessManager(Protocol):
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
         """Wait until a process has ended, ours or not, for at most so long; whether it has."""
+
+    def wait_exit_steps(self, identity: ProcessIdentity, timeout: float) -> Steps[bool]:
+        """`wait_exit`, for several at the same time."""
+
+    def start_steps(self, spec: LaunchSpec) -> Steps[WorkerRecord]:
+        """`start`, for several at the same time."""
+
+    def find_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        """`find`, for several at the same time."""
+
+    def claimants_steps(
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
+    ) -> Steps[tuple[Claimant, ...]]:
+        """`claimants`, for several at the same time."""
+
+    def stop_steps(
+        self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = ""
+    ) -> Steps[StopReport]:
+        """`stop`, for several at the same time."""
 
     def start(self, spec: LaunchSpec) -> WorkerRecord:
         """Start a worker. `RefusedError` where it, or something of it, may be running; `LaunchError` else."""
@@ -95,6 +116,20 @@ def order(what: str, why: str, seconds: float) -> StopOrder:
     return StopOrder(what, why, processes_identity.platform.since_boot() + seconds + ORDER_MARGIN_SECONDS)
 
 
+def acquired(lock: FileLock, seconds: float) -> Steps[FileLock]:
+    """Take a lock, waiting for at most so long; others needn't wait for it."""
+    from supervisor_core.host.locks import LOOK_AGAIN_SECONDS, LockedError
+
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return lock.acquire()
+        except LockedError:
+            if time.monotonic() >= deadline:
+                raise
+        yield Ended((), LOOK_AGAIN_SECONDS)
+
+
 class HostProcesses:
     """The real door. The records lie in `<state_dir>/workers/`."""
 
@@ -113,16 +148,23 @@ class HostProcesses:
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
         """Wait until a process has ended, by a descriptor that the kernel makes readable then."""
-        from supervisor_core.host.process_facts.signals import wait_exit
+        return alone(self.wait_exit_steps(identity, timeout))
 
-        return wait_exit(identity, timeout)
+    def wait_exit_steps(self, identity: ProcessIdentity, timeout: float) -> Steps[bool]:
+        """`wait_exit`, for several at the same time."""
+        return not (yield Ended((identity,), timeout))
 
     def start(self, spec: LaunchSpec) -> WorkerRecord:
         """Start a worker, with its lock held from the look for another copy until the record is complete."""
+        return alone(self.start_steps(spec))
+
+    def start_steps(self, spec: LaunchSpec) -> Steps[WorkerRecord]:
+        """`start`, for several at the same time."""
         from supervisor_core.processes.launch import launch
 
-        with self._lock(spec.worker_id, f"starting {spec.worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
-            return launch(self._state_dir, spec)
+        lock = self._lock(spec.worker_id, f"starting {spec.worker_id}")
+        with (yield from acquired(lock, LOCK_WAIT_SECONDS)):
+            return (yield from launch.steps(self._state_dir, spec))
 
     def record(self, worker_id: str) -> WorkerRecord | None:
         """The record of a worker's newest launch; None if it can't be read."""
@@ -137,13 +179,24 @@ class HostProcesses:
         """Look for a worker, adopting one that runs without its record."""
         return find(self._state_dir, worker_id)
 
+    def find_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        """`find`, for several at the same time."""
+        return find.steps(self._state_dir, worker_id)
+
     def claimants(
         self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
     ) -> tuple[Claimant, ...]:
         """Live processes that claim to be this worker, and are on record as none."""
+        return alone(self.claimants_steps(worker_id, profile, named, search=search))
+
+    def claimants_steps(
+        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
+    ) -> Steps[tuple[Claimant, ...]]:
+        """`claimants`, for several at the same time."""
         from supervisor_core.processes.claims import claimants
 
-        found = claimants(self._state_dir, profile, named, self._suspects.get(worker_id, ()), search=search)
+        suspects = self._suspects.get(worker_id, ())
+        found = yield from claimants.steps(self._state_dir, profile, named, suspects, search=search)
         self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
         return found
 
@@ -177,13 +230,19 @@ class HostProcesses:
 
     def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:
         """End a worker's whole set. Its record goes with the last of it, and says `stuck` while something lives."""
-        from supervisor_core.processes.records import STOP, STUCK, forget_record, write_record
+        return alone(self.stop_steps(worker_id, stop_signal=stop_signal, timeout=timeout, why=why))
+
+    def stop_steps(
+        self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = ""
+    ) -> Steps[StopReport]:
+        """`stop`, for several at the same time."""
+        from supervisor_core.processes.records import STOP, STUCK, forget_record, kept_record, write_record
         from supervisor_core.processes.stopping import StopReport, end, signal_number
 
         number = signal_number(stop_signal)
         lock = self._lock(worker_id, f"stopping {worker_id}")
-        with lock.acquire(timeout=timeout + LOCK_WAIT_SECONDS):
-            found = find(self._state_dir, worker_id, locked=True)
+        with (yield from acquired(lock, timeout + LOCK_WAIT_SECONDS)):
+            found = yield from find.steps(self._state_dir, worker_id, locked=True)
             if found.presence is Presence.UNVERIFIABLE:
                 raise RefusedError(f"Worker {worker_id} wasn't stopped. {found.reason}")
             report, record = StopReport(worker_id), found.record
@@ -191,11 +250,11 @@ class HostProcesses:
                 if found.identity is not None:  # one that has ended already did so by itself
                     record = record._replace(order=order(STOP, why, timeout))
                     try:
-                        write_record(self._state_dir, record)
+                        yield kept_record(self._state_dir, record)
                     except OSError as error:  # a full disk: that it ends matters more than who judges its end
                         log.warning("couldn't record the ordered stop of %s: %s", worker_id, error)
                     crashpoints.reach("worker.stop:ordered")
-                report = end(
+                report = yield from end.steps(
                     worker_id,
                     record.generation,
                     record.identity,

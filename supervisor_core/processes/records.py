@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.processes.together import FileKept
 
 STARTING = "starting"
 RUNNING = "running"
@@ -80,7 +82,13 @@ def place_of(state_dir: Path, worker_id: str) -> str:
     """
     from hashlib import sha256
 
-    return sha256(f"{state_dir.resolve()}\0{worker_id}".encode()).hexdigest()[:16]
+    return sha256(f"{_resolved(state_dir)}\0{worker_id}".encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=8)
+def _resolved(state_dir: Path) -> Path:
+    """The state folder without links; it stays where it is while a program works in it."""
+    return state_dir.resolve()
 
 
 def new_generation(state_dir: Path, worker_id: str) -> str:
@@ -106,7 +114,17 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
 def write_record(state_dir: Path, record: WorkerRecord) -> None:
     """Put the record on the disk, whole."""
     prepare_folder(state_dir)
-    document = {
+    write_json(record_path(state_dir, record.worker_id), _document(record))
+
+
+def kept_record(state_dir: Path, record: WorkerRecord) -> FileKept:
+    """A record that must be on the disk, whole."""
+    prepare_folder(state_dir)
+    return FileKept(record_path(state_dir, record.worker_id), _document(record))
+
+
+def _document(record: WorkerRecord) -> dict[str, Any]:
+    return {
         "worker_id": record.worker_id,
         "generation": record.generation,
         "state": record.state,
@@ -120,7 +138,6 @@ def write_record(state_dir: Path, record: WorkerRecord) -> None:
         "order": record.order and record.order._asdict(),
         "output_before": record.output_before,
     }
-    write_json(record_path(state_dir, record.worker_id), document)
 
 
 def forget_record(state_dir: Path, worker_id: str) -> None:

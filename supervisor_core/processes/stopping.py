@@ -14,9 +14,10 @@ from enum import StrEnum
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import state
-from supervisor_core.host.process_facts.signals import CONTINUE, FREEZE, KILL, TERMINATE, send, wait_ended
+from supervisor_core.host.process_facts.signals import CONTINUE, FREEZE, KILL, TERMINATE, send
 from supervisor_core.processes import children
-from supervisor_core.processes.finding import ProcessScan, own_line, process_set, scan, walk_with
+from supervisor_core.processes.finding import ProcessScan, Scanned, own_line, process_set, walk_with
+from supervisor_core.processes.together import Ended, Steps, stepwise
 
 REST_GRACE_SECONDS = 2.0  # for those who were not asked before: long enough to flush a file, short for a person
 FREEZE_BOUND_SECONDS = 2.0  # freezing takes milliseconds; a set that forks faster than this is killed unfrozen
@@ -73,6 +74,7 @@ def signal_number(name: str) -> int:
         raise UsageError(f"{name!r} isn't a signal on this system.", remedy="The usual one is TERM.") from None
 
 
+@stepwise
 def end(
     worker_id: str,
     generation: str,
@@ -80,14 +82,14 @@ def end(
     *,
     stop_signal: int = TERMINATE,
     timeout: float = 30.0,
-) -> StopReport:
+) -> Steps[StopReport]:
     """End a worker's whole set, and say what came of it."""
     if leader and leader.pid in own_line():
         raise RefusedError(
             f"Worker {worker_id} (pid {leader.pid}) started this program, so this program can't stop it.",
             remedy="Stop it from another shell.",
         )
-    return _Ending(worker_id, generation, leader).run(stop_signal, timeout)
+    return (yield from _Ending(worker_id, generation, leader).run(stop_signal, timeout))
 
 
 @dataclass
@@ -100,15 +102,15 @@ class _Ending:
     known: dict[ProcessIdentity, WorkerProcess] = field(default_factory=dict)
     killed: dict[ProcessIdentity, WorkerProcess] = field(default_factory=dict)
 
-    def run(self, stop_signal: int, timeout: float) -> StopReport:
+    def run(self, stop_signal: int, timeout: float) -> Steps[StopReport]:
         begun = time.monotonic()
         had_leader = self.leader is not None and not state(self.leader).ended
-        self.look()
-        asked = self.ask_leader(stop_signal, timeout) if had_leader else set()
-        survivors = self.look_closely()
+        self.look((yield Scanned()))
+        asked = (yield from self.ask_leader(stop_signal, timeout)) if had_leader else set()
+        survivors = yield from self.look_closely()
         if survivors:
-            self.ask_rest(survivors, asked if stop_signal == TERMINATE else set())
-            survivors = self.kill_all()
+            yield from self.ask_rest(survivors, asked if stop_signal == TERMINATE else set())
+            survivors = yield from self.kill_all()
         return StopReport(
             self.worker_id,
             ending=self.how(had_leader=had_leader),
@@ -118,36 +120,36 @@ class _Ending:
             survivors=survivors,
         )
 
-    def look(self, among: ProcessScan | None = None) -> tuple[WorkerProcess, ...]:
+    def look(self, among: ProcessScan) -> tuple[WorkerProcess, ...]:
         """The live processes, by a fresh scan."""
         members = process_set(self.generation, self.leader, self.known, among)
         self.known.update({member.identity: member for member in members})
         return members
 
-    def look_closely(self) -> tuple[WorkerProcess, ...]:
+    def look_closely(self) -> Steps[tuple[WorkerProcess, ...]]:
         """The same, where nobody is an answer that must be true.
 
         A look takes a moment, and a process that forks and ends all the time may slip through; but not where
         nothing at all was born on this host from before the look until after it.
         """
         for _ in range(EMPTY_LOOKS):
-            among = scan()
+            among = yield Scanned()
             if (members := self.look(among)) or among.quiet:
                 return members
         return ()
 
-    def ask_leader(self, number: int, timeout: float) -> set[ProcessIdentity]:
+    def ask_leader(self, number: int, timeout: float) -> Steps[set[ProcessIdentity]]:
         leader = self.leader
         assert leader is not None  # noqa: S101 (the caller looked)
         if _send(leader, number) and number == KILL and leader in self.known:
             self.killed[leader] = self.known[leader]
         if state(leader) is Liveness.FROZEN:
             _send(leader, CONTINUE)  # a frozen process obeys nothing before this, except being killed
-        wait_ended([leader], timeout)
+        yield Ended((leader,), timeout)
         children.exit_code(leader)
         return {leader}
 
-    def ask_rest(self, rest: tuple[WorkerProcess, ...], asked: set[ProcessIdentity]) -> None:
+    def ask_rest(self, rest: tuple[WorkerProcess, ...], asked: set[ProcessIdentity]) -> Steps[None]:
         """Everyone still there gets TERM and a moment, unless all of them have had theirs already."""
         unasked = [member for member in rest if member.identity not in asked]
         for member in unasked:
@@ -155,31 +157,31 @@ class _Ending:
             if state(member.identity) is Liveness.FROZEN:
                 _send(member.identity, CONTINUE)
         if unasked:
-            wait_ended([member.identity for member in unasked], REST_GRACE_SECONDS)
+            yield Ended(tuple(member.identity for member in unasked), REST_GRACE_SECONDS)
 
-    def kill_all(self) -> tuple[WorkerProcess, ...]:
+    def kill_all(self) -> Steps[tuple[WorkerProcess, ...]]:
         """Freeze and kill whoever is left, and look again until nobody is, or until it does not help.
 
         The leader comes last: its end orphans its group, and the kernel then wakes what is stopped there.
         """
         tried: set[ProcessIdentity] = set()
         for _ in range(KILL_ROUNDS):
-            if all(member.identity in tried for member in self.look_closely()):
+            if all(member.identity in tried for member in (yield from self.look_closely())):
                 break
-            left = self.freeze()
+            left = yield from self.freeze()
             for member in reversed(left):
                 if _send(member.identity, KILL):
                     self.killed[member.identity] = member
             tried.update(member.identity for member in left)
-            wait_ended([member.identity for member in left], KILL_WAIT_SECONDS)
+            yield Ended(tuple(member.identity for member in left), KILL_WAIT_SECONDS)
             if self.leader:
                 children.exit_code(self.leader)
-        survivors = self.look_closely()
+        survivors = yield from self.look_closely()
         for member in survivors:
             self.killed.pop(member.identity, None)
         return survivors
 
-    def freeze(self) -> tuple[WorkerProcess, ...]:
+    def freeze(self) -> Steps[tuple[WorkerProcess, ...]]:
         """Stop everyone until nobody new appears.
 
         Two looks in a row must agree: the first finds all of them stopped, and only what the second finds
@@ -204,7 +206,7 @@ class _Ending:
             before.update(new)
             quiet = not new and all(member.state in _HELD for member in members)
             if not quiet:
-                time.sleep(FREEZE_STEP_SECONDS)
+                yield Ended((), FREEZE_STEP_SECONDS)
 
     def how(self, *, had_leader: bool) -> Ending:
         if not had_leader:

@@ -19,7 +19,7 @@ from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
 from supervisor_core.workers.heartbeats.files import last_beat
-from supervisor_core.workers.pauses import Pause, Pauses, read_flag
+from supervisor_core.workers.pauses import Pause, Pauses, read_flags
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
 
@@ -217,4 +217,4 @@ def _on_drive(
         beat = last_beat(drive.root, folder, worker_id)
         if beat is not None:
             beats[worker_id] = beat
-    return beats, {worker_id: read_flag(drive.root, folder, worker_id) for worker_id in worker_ids}
+    return beats, dict(zip(worker_ids, read_flags(drive.root, folder, worker_ids), strict=True))

@@ -18,19 +18,21 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import LAST_OUTPUT
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.linux import since_boot
 from supervisor_core.host.web import MASK
+from supervisor_core.processes.drive_needs import LayoutKept, Profiled, watcher_profile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager, order
 from supervisor_core.processes.output.files import output_path, read_output_end, size_of
 from supervisor_core.processes.records import START, TRIAL, StopOrder, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
+from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
-from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.heartbeats.files import BeatRead
 from supervisor_core.workers.restarts.policy import exit_in_words
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ MOST_COPIES = 3
 
 FRESH_SECONDS = 300.0
 """The age up to which a heartbeat counts for a worker without an expected heartbeat."""
-
-PROFILE_SECONDS = 1.0
-"""The time to resolve the worker's program and directory: `status` answers within two seconds."""
 
 log = logging.getLogger(__name__)
 
@@ -89,21 +88,24 @@ def find_watcher(
     return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
 
 
+@stepwise
 def look_for_watcher(
     processes: ProcessManager,
     drive: Drive,
     config: SupervisorConfig,
     worker: WorkerSettings,
     search: Search = Search.NEVER,
-) -> SearchResult:
+) -> Steps[SearchResult]:
     """Find the worker by its record and its heartbeat, with the problem if the heartbeat can't be read.
 
     Before a start or a stop, search all processes.
     """
-    beat, problem = _read_beat(drive, config, worker)
-    return SearchResult(adopt_watcher(processes, drive, config, worker, beat, search), beat, problem)
+    beat, problem = yield BeatRead(drive, config, worker.id)
+    found = yield from adopt_watcher.steps(processes, drive, config, worker, beat, search)
+    return SearchResult(found, beat, problem)
 
 
+@stepwise
 def adopt_watcher(
     processes: ProcessManager,
     drive: Drive,
@@ -111,17 +113,17 @@ def adopt_watcher(
     worker: WorkerSettings,
     beat: Heartbeat | None,
     search: Search = Search.NEVER,
-) -> FoundWorker:
+) -> Steps[FoundWorker]:
     """Find the worker. Without a recorded process, adopt the one process that claims to be the worker and surely is;
     with any other claim, it's unverifiable. Claims beside a running worker are `others`."""
-    found = check_watcher_process(processes, worker)
+    found = yield from processes.find_steps(worker.id)
     if found.identity is None and not is_stopped(found):
         return found
     named = _claim(processes, worker, beat, found)
     everywhere = search is Search.ALWAYS or (search is Search.IF_STOPPED and found.identity is None)
     if not (everywhere or named or processes.suspected(worker.id)):
         return found
-    claiming = _claimants(processes, drive, config, worker, named, everywhere=everywhere)
+    claiming = yield from _claimants(processes, drive, config, worker, named, everywhere=everywhere)
     if found.identity is not None:
         return found._replace(others=tuple(each.pid for each in claiming if each.alike))
     if not claiming:
@@ -140,17 +142,6 @@ def adopt_watcher(
     )
 
 
-def watcher_profile(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> ProcessProfile:
-    """The profile of this worker's process. Its program may be on the drive, which may hang."""
-    from supervisor_core.processes.claims import bare_profile, profile_of
-
-    command, path = config.command_for(worker), config.environment_for(worker).get("PATH", os.defpath)
-    try:
-        return drive.call(profile_of, command, worker.cwd, path, timeout=PROFILE_SECONDS)
-    except (DriveUnavailable, OSError):
-        return bare_profile(command, worker.cwd)
-
-
 class StopResult(NamedTuple):
     """A stopped worker, with the copies of it that others had started."""
 
@@ -167,20 +158,23 @@ class StopResult(NamedTuple):
         return _why(worker, self.left) if self.left else ""
 
 
+@stepwise
 def end_watcher(
     processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
-) -> StopResult:
+) -> Steps[StopResult]:
     """Stop the worker, and then each copy of it that can be adopted. The result names those that are left."""
-    before, _ = _read_beat(drive, config, worker)
+    before, _ = yield BeatRead(drive, config, worker.id)
     copies: list[int] = []
     killed: tuple[WorkerProcess, ...] = ()
     while True:
-        report = stop_watcher_gracefully(processes, worker, why)
+        report = yield from stop_watcher_gracefully.steps(processes, worker, why)
         killed = (*killed, *report.killed)
         # Copies write the same file in turn, and either beat may be that of the one that was just stopped.
-        now, problem = _read_beat(drive, config, worker)
+        now, problem = yield BeatRead(drive, config, worker.id)
         named = tuple(each for beat in (before, now) for each in _claim(processes, worker, beat, None))
-        claiming = _claimants(processes, drive, config, worker, named, everywhere=True) if report.stopped else ()
+        claiming: tuple[Claimant, ...] = ()
+        if report.stopped:
+            claiming = yield from _claimants(processes, drive, config, worker, named, everywhere=True)
         next_one = next((each for each in claiming if not each.obstacle), None)
         if next_one is None or len(copies) >= MOST_COPIES - 1:
             return StopResult(replace(report, killed=killed), tuple(copies), claiming, problem)
@@ -202,6 +196,7 @@ def is_stopped(found: FoundWorker) -> bool:
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
+@stepwise
 def start_watcher(
     processes: ProcessManager,
     drive: Drive,
@@ -211,7 +206,7 @@ def start_watcher(
     trial: str = "",
     by: str = "",
     waits: bool = True,
-) -> ProcessIdentity:
+) -> Steps[ProcessIdentity]:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
     Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
@@ -223,17 +218,17 @@ def start_watcher(
     """
     found = looked
     if found is None:
-        found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
+        found = (yield from look_for_watcher.steps(processes, drive, config, worker, Search.IF_STOPPED)).found
     if found.leftovers:
-        report = stop_watcher_gracefully(processes, worker, "processes of an earlier start")
+        report = yield from stop_watcher_gracefully.steps(processes, worker, "processes of an earlier start")
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} wasn't started: processes of its last run can't be killed: {names}.")
-        found = look_for_watcher(processes, drive, config, worker, Search.IF_STOPPED).found
+        found = (yield from look_for_watcher.steps(processes, drive, config, worker, Search.IF_STOPPED)).found
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
     output = worker_log(config, worker)
-    check_places(drive, config, worker)
+    yield from check_places.steps(drive, config, worker)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
@@ -244,12 +239,12 @@ def start_watcher(
         order=_start_order(worker, trial, "" if waits else by),
     )
     crashpoints.reach("worker.start:before")
-    record = processes.start(spec)
+    record = yield from processes.start_steps(spec)
     crashpoints.reach("worker.start:after")
     identity = record.identity
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
-    if waits and processes.wait_exit(identity, worker.start_grace_seconds):
+    if waits and (yield from processes.wait_exit_steps(identity, worker.start_grace_seconds)):
         raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
@@ -274,10 +269,13 @@ def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: Worke
     )
 
 
-def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> StopReport:
+@stepwise
+def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> Steps[StopReport]:
     """Stop the worker with its signal, kill it after its timeout, and check again. `why` is recorded first."""
     crashpoints.reach("worker.stop:before")
-    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
+    report = yield from processes.stop_steps(
+        worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why
+    )
     crashpoints.reach("worker.stop:after")
     if not report.stopped:
         survivors = ", ".join(map(str, report.survivors))
@@ -289,12 +287,13 @@ def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, w
     return report
 
 
-def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
+@stepwise
+def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> Steps[None]:
     """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang.
 
     Also while the drive has folders of another layout: a pause there can't be read.
     """
-    drive.check_layout()
+    yield LayoutKept(drive)
     places = (worker.cwd, Path(config.command_for(worker)[0]))
     if any(place.is_relative_to(drive.root) for place in places):
         drive.check()
@@ -305,19 +304,6 @@ def masked(text: str, secrets: Collection[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
-
-
-def _read_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> tuple[Heartbeat | None, str]:
-    try:
-        return drive.call(_last_beat, drive, config, worker), ""
-    except (DriveUnavailable, OSError) as error:
-        return None, str(error)
-
-
-def _last_beat(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> Heartbeat | None:
-    """Read the heartbeat, within a call to the drive."""
-    drive.confirm()
-    return last_beat(drive.root, config.folder("state"), worker.id)
 
 
 def _claim(
@@ -347,10 +333,13 @@ def _claimants(
     named: Sequence[Claim],
     *,
     everywhere: bool,
-) -> tuple[Claimant, ...]:
+) -> Steps[tuple[Claimant, ...]]:
     """The processes that claim to be the worker. Only a heartbeat tells workers with the same command apart."""
-    profile, pids = watcher_profile(drive, config, worker), {claim.pid for claim in named}
-    claiming = processes.claimants(worker.id, profile, named, search=everywhere)
+    profile: ProcessProfile = yield Profiled(drive, config, worker)
+    pids = {claim.pid for claim in named}
+    claiming = yield from processes.claimants_steps(worker.id, profile, named, search=everywhere)
+    if not claiming:
+        return ()
     twins = [
         each.id
         for each in config.workers.values()

@@ -24,7 +24,7 @@ from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.host import drive, inbox
-from supervisor_core.host.files import MAX_JSON_BYTES
+from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE
 from supervisor_core.host.logging import excerpts, log
 from supervisor_core.intake import scheduler
 from supervisor_core.intake.approvals import execution, rows
@@ -141,6 +141,7 @@ def _alerts() -> Rows:
 
 def _drive() -> Rows:
     yield "Calls to the drive", f"{drive.THREADS} at a time, {duration(drive.TIMEOUT_SECONDS)} each"
+    yield "Files of a group that are synced at the same time", f"{SYNCS_AT_ONCE}"
     yield "Size of a JSON file, such as a heartbeat", size(MAX_JSON_BYTES)
     yield "End of a log that is read", f"{size(excerpts.READ_BYTES)}; {size(worker_logs.READ_BYTES)} for `logs`"
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import describe
 from supervisor_core.common.events import EventType
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.common.service import Blocking, wait_until
+from supervisor_core.common.service import wait_until
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.daemon.execution import RetryLimit, execute
+from supervisor_core.daemon.execution import RetryLimit
+from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
@@ -81,7 +82,7 @@ class WorkerActor:
         worker: WorkerSettings,
         parts: DaemonContext,
         adapter: WorkerAdapter,
-        blocking: Blocking,
+        grouped: GroupCalls,
         hooks: Hooks,
         turn: CallbackLock,
     ) -> None:
@@ -102,7 +103,8 @@ class WorkerActor:
         """The worker's process, by the newest observation."""
         self._parts = parts
         self._adapter = adapter
-        self._blocking = blocking
+        self._blocking = grouped.blocking
+        self._grouped = grouped
         self._hooks = hooks
         self._turn = turn
         self._replan = partial(hooks.plan_again, worker.id)
@@ -242,10 +244,10 @@ class WorkerActor:
 
     async def _work_once(self, stopping: asyncio.Event) -> bool:
         """Do what comes next, commands first; True where there was nothing."""
-        checks = self._operations.start_unchecked
-        if checks and (corrected := await self._blocking(self._operations.correct_start, self.worker)):
+        correct = partial(self._operations.correct_start, self.worker)
+        if self._operations.start_unchecked and (corrected := await self._grouped.call(correct)):
             self._hooks.finished(corrected)
-        job = await self._blocking(self._parts.ledger.read, partial(jobs.next_to_run, worker_id=self.worker.id))
+        job = await self._grouped.next_job(self.worker.id)
         if job is not None:
             await self._run_command(job, RetryLimit(stopping.is_set))
             return False
@@ -255,11 +257,11 @@ class WorkerActor:
             self._operations.may_start = True
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))
             self._hooks.plan_again(self.worker.id)
-        host, worker_id = self._parts.host, self.worker.id
-        self._unsettled = not (await self._blocking(host.pauses.settle, worker_id)).on_drive
+        pauses = self._parts.host.pauses
+        self._unsettled = not (await self._grouped.call(partial(pauses.settle, self.worker.id))).on_drive
         if self._pause_differs:
             self._pause_differs = False
-            await self._blocking(host.pauses.read, worker_id)
+            await self._grouped.call(partial(pauses.read, self.worker.id))
             self._hooks.plan_again(self.worker.id)
         return True
 
@@ -271,21 +273,19 @@ class WorkerActor:
         self._busy = job
         moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(job.handler)
         self._begin(job.handler, moving)
-        loop = asyncio.get_running_loop()
-        host = replace(self._parts.host, watches_exits=True)
         payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
         try:
-            report = partial(loop.call_soon_threadsafe, cast(Callable[..., object], self._hooks.progressed))
-            outcome = await self._blocking(execute, job, host, self._parts.ledger, self._trouble, patience, report)
+            outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
             if outcome is not None and turns.is_sequential(job):
-                look = partial(jobs.workers_with_work, task_id=job.task_id)
-                self._hooks.next_turn(await self._blocking(self._parts.ledger.read, look))
+                waiting = partial(jobs.workers_with_work, task_id=job.task_id)
+                self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
         finally:
             self._busy = None
             if moving:  # a look then notes that it has outlived its start grace
-                loop.call_later(self.worker.start_grace_seconds, self._replan)
-            self._done(await self._blocking(partial(self._operations.after_command, moved=moving is not None)))
+                asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
+            look = partial(self._operations.after_command, moved=moving is not None)
+            self._done(await self._grouped.call(look))
         if outcome is not None:
             if outcome.success:
                 self._operations.error = None

@@ -59,6 +59,11 @@ class ManagedWorker:
         self._end = ended, datetime.now(UTC)
         self.actor.note_end(ended)
 
+    def shows_something(self) -> bool:
+        """False if an observation would only show how far an activity is; the end of that asks for a new one."""
+        self.skipped = self.skipped or self.actor.unsettled
+        return not (self.actor.gone or self.actor.unsettled)
+
     def observe(self, status: WorkerStatus) -> None:
         """A fresh observation."""
         self.status = status

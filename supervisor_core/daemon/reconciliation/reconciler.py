@@ -28,6 +28,7 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion, Rollout
 from supervisor_core.daemon.environment import OwnHost
 from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
+from supervisor_core.daemon.reconciliation.group_calls import GroupCalls
 from supervisor_core.daemon.reconciliation.managed_worker import ActionCycle, ManagedWorker, ManagedWorkers
 from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, WorkerObserver, log_health_changes
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
@@ -37,7 +38,6 @@ from supervisor_core.workers.conditions.rules import changes_at
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.planning import Why
-from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.status import Snapshot, WorkerStatus
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Reconciler(Service):
         self._parts = context
         self._adapter = adapter or ProcessWorkerAdapter.of(context)
         self._blocking = blocking or Blocking()
+        self._grouped = GroupCalls(context, self._blocking)
         self._should_stop = should_stop
         self._bus_is_ours = bus is None
         self.bus = bus or EventBus()
@@ -309,7 +310,7 @@ class Reconciler(Service):
 
         What was taken in hand since, or moves the worker, makes its status say nothing: its end asks for a new round.
         """
-        managed = {worker_id: each for worker_id, each in due.items() if not each.actor.gone}
+        managed = {worker_id: each for worker_id, each in due.items() if each.shows_something()}
         begun, version = {worker_id: each.actor.begun for worker_id, each in managed.items()}, self._version
         statuses, ended = await self._blocking(self._look, [each.actor.worker for each in managed.values()])
         for worker_id in ended:
@@ -338,7 +339,7 @@ class Reconciler(Service):
 
     def _add(self, worker: WorkerSettings) -> None:
         self._adapter.add(worker)
-        actor = WorkerActor(worker, self._parts, self._adapter, self._blocking, self._hooks, self._turn)
+        actor = WorkerActor(worker, self._parts, self._adapter, self._grouped, self._hooks, self._turn)
         self.managed[worker.id] = ManagedWorker(actor)
         self._blocking.widen(len(self.managed))
 
@@ -352,9 +353,6 @@ class Reconciler(Service):
 
     def _ended(self, ended: WorkerEnded) -> None:
         """A process has ended: a hint. What is true, an observation will tell, and what follows, the plan."""
-        about = {"worker_id": ended.worker_id}
-        words = exit_in_words(ended.exit_code)
-        log.debug("a process of %s (pid %d) %s", ended.worker_id, ended.identity.pid, words, extra=about)
         if ended.worker_id in self.managed:
             self.managed[ended.worker_id].note_end(ended)
             self.plan_again(ended.worker_id)

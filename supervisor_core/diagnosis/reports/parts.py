@@ -40,7 +40,7 @@ from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, Heartbeat, health
 from supervisor_core.workers.heartbeats.files import last_beat
 from supervisor_core.workers.observation import observe_worker
-from supervisor_core.workers.pauses import Pause, read_flag
+from supervisor_core.workers.pauses import Pause, read_flags
 from supervisor_core.workers.worker import check_watcher_process
 
 
@@ -71,7 +71,7 @@ def heartbeat(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str
 
 
 def _on_drive(root: Path, folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
-    return last_beat(root, folder, worker_id), read_flag(root, folder, worker_id)
+    return last_beat(root, folder, worker_id), read_flags(root, folder, [worker_id])[0]
 
 
 LOG_LINES = 50

@@ -10,16 +10,22 @@ import contextlib
 import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FILE
+from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.processes.together import SharedNeed
 from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
+
+if TYPE_CHECKING:
+    from supervisor_core.config.load import SupervisorConfig
 
 FILE_MODE = 0o640
 
@@ -222,3 +228,35 @@ def _append(path: Path, at: int, age: float) -> None:
 
 def _path(state_dir: Path, worker_id: str) -> Path:
     return state_dir / "workers" / f"{worker_id}.ages"
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRead(SharedNeed):
+    """The last heartbeat of a worker, and why it couldn't be read."""
+
+    drive: Drive
+    config: SupervisorConfig
+    worker_id: str
+
+    @classmethod
+    def answer(cls, needs: Sequence[BeatRead]) -> Sequence[tuple[Heartbeat | None, str]]:
+        """Ask the drive once for all."""
+        drive, config = needs[0].drive, needs[0].config
+        try:
+            return drive.call(_last_beats, drive, config, [need.worker_id for need in needs])
+        except (DriveUnavailable, OSError) as error:
+            return [(None, str(error))] * len(needs)
+
+
+def _last_beats(
+    drive: Drive, config: SupervisorConfig, worker_ids: Sequence[str]
+) -> list[tuple[Heartbeat | None, str]]:
+    """Read the heartbeats, within a call to the drive."""
+    drive.confirm()
+    beats: list[tuple[Heartbeat | None, str]] = []
+    for worker_id in worker_ids:
+        try:
+            beats.append((last_beat(drive.root, config.folder("state"), worker_id), ""))
+        except OSError as error:
+            beats.append((None, str(error)))
+    return beats

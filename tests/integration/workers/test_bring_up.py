@@ -86,7 +86,7 @@ def test_a_pass_goes_by_the_copy_while_the_drive_can_not_say_whether_a_flag_is_t
         pause_by_hand(home)
         assert heal(home) == (0, [], ""), "from here on the copy knows the flag"
     for module in (pauses, observing):
-        monkeypatch.setattr(module, "read_flag", unreadable)
+        monkeypatch.setattr(module, "read_flags", unreadable)
     _, actions, _ = heal(home)
     assert (actions, len(home.running_copies("OrionMX"))) == (([], 0) if paused else (["started"], 1))
 
@@ -96,7 +96,7 @@ def test_so_does_a_daemon(home: Home, monkeypatch: pytest.MonkeyPatch, paused: b
     if paused:
         pause_by_hand(home)
         assert heal(home) == (0, [], "")
-    monkeypatch.setattr(pauses, "read_flag", unreadable)
+    monkeypatch.setattr(pauses, "read_flags", unreadable)
     assert daemon_brings_up(home).error is None
     assert len(home.running_copies("OrionMX")) == (0 if paused else 1)
 

@@ -19,6 +19,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes import stopping as processes_stop
+from supervisor_core.processes import together as processes_together
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
@@ -129,7 +130,7 @@ class RealStage(Stage):
             self.patch.undo()
             return
         self.patch.setattr(processes_stop, "send", lambda identity, number: True)
-        self.patch.setattr(processes_stop, "wait_ended", lambda identities, seconds: tuple(identities))
+        self.patch.setattr(processes_together, "wait_ended", lambda identities, seconds: tuple(identities))
 
     def hide(self, worker_id: str) -> None:
         path = record_path(self.config.state_dir, worker_id)

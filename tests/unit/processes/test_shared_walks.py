@@ -15,7 +15,8 @@ import pytest
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessFacts
 from supervisor_core.processes import finding as processes_scan
-from supervisor_core.processes.finding import ProcessScan, SharedScans, related, walk
+from supervisor_core.processes.finding import ProcessScan, related, walk
+from supervisor_core.processes.shared_scans import SharedScans
 from tests.support.waiting import wait_until
 
 

@@ -1,0 +1,75 @@
+"""The calls of all actors that run together: those of the same moment share one thread, one query and one scan.
+
+`pause all` of a hundred workers is one read of the queue and one group of jobs, and not a hundred threads. A worker
+alone is a group of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from supervisor_core.commands.command import Outcome
+from supervisor_core.common.service import Blocking, Grouped
+from supervisor_core.daemon.execution import RetryLimit, execute, runs_together
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import Job
+from supervisor_core.processes.finding import one_scan
+from supervisor_core.processes.together import Result, together
+from supervisor_core.workers.context import DaemonContext
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A job to execute, with the arguments of `execute`."""
+
+    job: Job
+    on_trouble: Callable[[str], None]
+    limit: RetryLimit
+    progressed: Callable[[Job], object]
+    """Called on the event loop."""
+
+
+class GroupCalls:
+    """The calls of the actors of one reconciler."""
+
+    def __init__(self, parts: DaemonContext, blocking: Blocking) -> None:
+        self._parts = parts
+        self.blocking = blocking
+        self.next_job: Grouped[str, Job | None] = Grouped(blocking, self._next_jobs)
+        """The next job of a worker."""
+        self.call: Grouped[Callable[[], Any], Any] = Grouped(blocking, _called)
+        """The result of a short call, such as a look at a worker."""
+        self._execute: Grouped[Execution, Outcome | None] = Grouped(blocking, self._executed)
+
+    async def execute(self, of: Execution) -> Outcome | None:
+        """Execute a job; together with others if its handler allows that."""
+        loop = asyncio.get_running_loop()
+        execution = replace(of, progressed=lambda job: loop.call_soon_threadsafe(of.progressed, job))
+        if runs_together(execution.job):
+            return await self._execute(execution)
+        return await self.blocking(lambda: execute(*self._arguments(execution)))
+
+    def _next_jobs(self, worker_ids: Sequence[str]) -> Iterator[list[Result]]:
+        found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=worker_ids))
+        yield [Result(place, job) for place, job in enumerate(found)]
+
+    def _executed(self, executions: Sequence[Execution]) -> Iterator[list[Result]]:
+        return together([execute.steps(*self._arguments(each)) for each in executions])
+
+    def _arguments(self, of: Execution) -> tuple[Any, ...]:
+        host = replace(self._parts.host, watches_exits=True)
+        return of.job, host, self._parts.ledger, of.on_trouble, of.limit, of.progressed
+
+
+def _called(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Result]]:
+    with one_scan():
+        for place, call in enumerate(calls):
+            try:
+                result = Result(place, call())
+            except Exception as error:  # noqa: BLE001 (the caller's)
+                result = Result(place, error=error)
+            yield [result]
