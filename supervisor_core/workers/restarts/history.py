@@ -78,8 +78,9 @@ class RestartHistory:
         return life
 
     def decided(self, decision: RestartDecision) -> None:
+        """Keep a decision. The record of a launch that follows at once is in the same folder and syncs it."""
         self.decision = decision
-        self._keep()
+        self._keep(synced=decision.what is not Next.START)
 
     def forget_decision(self) -> None:
         """Forget the decision, since somebody stopped or started the worker."""
@@ -97,7 +98,7 @@ class RestartHistory:
         self.decision = None
         return life
 
-    def _keep(self) -> None:
+    def _keep(self, *, synced: bool = True) -> None:
         self._path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         document = {
             "generation": self._current,
@@ -107,7 +108,7 @@ class RestartHistory:
             "lives": [_life_document(life) for life in self.lives],
             "decision": _decision_document(self.decision) if self.decision else None,
         }
-        write_json(self._path, document)
+        write_json(self._path, document, synced=synced)
 
 
 def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], RestartDecision | None]:
