@@ -69,7 +69,7 @@ SUBMIT: Mapping[str, str] = {
     "rolling pause": "Pause the change",
     "rolling continue": "Continue the change",
     "rolling abort": "Abort the change",
-    "rolling undo": "Undo the change",
+    "rolling undo": "Roll the change back",
     "update": "Update",
     "update-deps": "Update with packages",
     "rollback": "Roll back",

@@ -21,11 +21,11 @@ Call = tuple[Future[Any], Callable[[], Any]]
 class DaemonThreads:
     """A pool whose threads are daemons: a call that hangs can't keep the program from ending."""
 
-    def __init__(self, name: str, limit: int, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, name: str, limit: int, idle_seconds: float | None = None) -> None:
         """A thread without a call ends after `idle_seconds`; a pool that is used once needs none."""
         self._name = name
         self._limit = limit
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
         self._calls: deque[Call] = deque()
         self._lock = threading.Lock()
         self._threads = 0

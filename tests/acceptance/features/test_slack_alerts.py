@@ -17,7 +17,7 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.common.times import from_text
 from tests.support.homes import a_home, demo_command
-from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, is_well, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -78,6 +78,7 @@ async def test_a_worker_that_was_killed_has_one_message_from_its_end_to_its_reco
     operator, viewer = slack.user("operator"), slack.user("viewer")
     printed = partial(_has_printed, home.folder / "var" / "output" / "OrionMX.log", b"item 1 done")
     await asyncio.to_thread(wait_until, printed, 20, "it has printed a line")
+    await is_well(home, "OrionMX")
     kill(home)
     card = await slack.channel("ops").shows("OrionMX is down")
     await card.becomes("crashed (SIGKILL)")

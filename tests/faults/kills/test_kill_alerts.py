@@ -13,7 +13,7 @@ import pytest
 from slack_playground import Playground
 from tests.support.homes import demo_command
 from tests.support.programs.armed import armed
-from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, is_well, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 
@@ -59,6 +59,7 @@ async def test_killed_between_the_flip_and_the_post_it_is_told_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     daemon = await started(home, slack, armed(point))
+    await is_well(home, "OrionMX")
     (pid,) = home.running_copies("OrionMX")
     os.kill(pid, signal.SIGKILL)
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL, home.daemon_log()
@@ -76,6 +77,7 @@ async def test_killed_while_somebody_acknowledged_it_that_counts_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
     daemon = await started(home, slack, armed(point))
+    await is_well(home, "OrionMX")
     (pid,) = home.running_copies("OrionMX")
     os.kill(pid, signal.SIGKILL)
     card = await slack.channel("ops").shows("OrionMX is down")

@@ -14,7 +14,7 @@ from bot.views.blocks import blocks_of
 from slack_playground import Playground
 from tests.support.homes import demo_command
 from tests.support.programs.armed import armed
-from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.slack.slack_home import SlackHome, a_slack_home, is_well, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -78,6 +78,7 @@ async def test_a_restart_cut_off_is_told_on_its_card_alone(home: SlackHome, slac
     (new,) = home.running_copies("OrionMX")
     assert ":x: *Restart of OrionMX interrupted*: The supervisor stopped while this was running" in card
     assert SAID[point].format(old=old, new=new) in card
+    await is_well(home, "OrionMX")
     assert home.rows("select * from alerts_t") == []
     assert [row["new"] for row in home.rows("select new from flips_t where target_type = 'worker'")] == ["well"]
 

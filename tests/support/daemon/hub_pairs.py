@@ -84,8 +84,10 @@ class HubPair:
         await asyncio.to_thread(self.wait_known, "first")
 
     def wait_known(self, name: str, seconds: float = 30.0) -> None:
-        """Wait until this hub has the status of the worker."""
+        """Wait until this hub has the status of the worker, and takes commands for it."""
         hub = self.hubs[name]
+        there = "select host_id from fleet_hosts_t where workers_json <> '[]'"
+        wait_until(lambda: hub.rows(there), seconds, f"the worker is announced:\n{hub.daemon_log()}")
         wait_until(
             lambda: any("hasn't connected" not in each["reason"] for each in hub.status()["workers"]),
             seconds,

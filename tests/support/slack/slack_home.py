@@ -100,6 +100,12 @@ async def sent_by_shell(home: SlackHome, text: str) -> None:
     assert answer["success"], answer
 
 
+async def is_well(home: SlackHome, worker_id: str) -> None:
+    """It's on record that the worker is well: its start grace is over."""
+    query = f"select 1 from conditions_t where target_id = '{worker_id}' and condition = 'well'"
+    await asyncio.to_thread(wait_until, lambda: home.rows(query), SETTLED_SECONDS, f"{worker_id} is well")
+
+
 async def settled(home: SlackHome) -> None:
     """Everything that was heard is dealt with, carried out and told."""
     await asyncio.to_thread(home.settle)
