@@ -5,11 +5,12 @@ Also logs the workers for which a command wasn't started, because it failed on a
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -86,6 +87,8 @@ class Said(SharedNeed):
 
     report: Callable[[str], None]
     words: str
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    """Of the job that says it, so that its line in the log names its command."""
 
     @classmethod
     def answer(cls, needs: Sequence[Said]) -> Sequence[None]:
@@ -93,9 +96,9 @@ class Said(SharedNeed):
         begun = []
         for need in needs:
             if isinstance(need.report, ProgressReporter):
-                begun.append(need.report.begin(need.words))
+                begun.append(need.context.run(need.report.begin, need.words))
             else:
-                need.report(need.words)
+                need.context.run(need.report, need.words)
         deadline = time.monotonic() + WRITE_SECONDS
         for finish in begun:
             finish(max(0.0, deadline - time.monotonic()))
