@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,8 @@ async def test_a_code_change_cut_off_by_kill_9_is_no_trouble_of_the_workers_that
         await asyncio.to_thread(home.started_from, worker_id)
         assert home.runs_what_is_on_disk(worker_id)
     await settled(home)
+    for worker_id in WORKERS:
+        await until(partial(flips_of, home, worker_id), f"{worker_id} is on record")
     assert {each: flips_of(home, each) for each in WORKERS} == {each: ["well"] for each in WORKERS}
     assert {each: counted_starts(home, each) for each in WORKERS} == dict.fromkeys(WORKERS, 0)
     assert words_about_restarts(slack) == []
