@@ -369,7 +369,7 @@ class DaemonServices:
         self.waiter.notify()
 
     def _facts(self) -> Facts:
-        """What the conditions of a target are checked against. It blocks."""
+        """The facts that the conditions of a target are checked against. It blocks."""
         return self.hub.fleet.facts() if self.hub else self.view.facts()
 
     def _announcement(self) -> Mapping[str, Any] | None:
@@ -380,7 +380,7 @@ class DaemonServices:
         self.conditions.wake()
 
     def _rows_copied(self) -> None:
-        """Commands may have ended on other hosts: others have their turn, and whoever waits is told."""
+        """Commands may have ended on other hosts: start those that follow, and answer the clients that wait."""
         self.wake_workers()
         self.waiter.notify()
 

@@ -1,4 +1,4 @@
-"""What one host can be asked, by its own hub parts or by a hub elsewhere."""
+"""The questions that a host answers, to its own daemon or to a hub elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HostCode(Protocol):
 
     @property
     def preview(self) -> Callable[[Command], tuple[dict[str, Any], ...]]:
-        """What a command would do."""
+        """The effect that a command would have."""
 
     @property
     def commits(self) -> Callable[[Sequence[str], int], Sequence[Commit]]:

@@ -1,4 +1,4 @@
-"""What a hub asks its hosts, and how values travel in the answers."""
+"""The questions of a hub to its hosts, and the values in their answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Question(StrEnum):
     SNAPSHOT = "snapshot"
     """The workers, their status and their conditions."""
     PREVIEW = "preview"
-    """What a command would do."""
+    """The effect that a command would have."""
     COMMITS = "commits"
     FIND = "find"
     LOGS = "logs"
@@ -44,7 +44,7 @@ class HostAway(TemporaryError):
 
 @dataclass(frozen=True, slots=True)
 class PresenceMessage:
-    """What a host says of itself every few seconds and whenever something changes."""
+    """A host's report of itself, every few seconds and at each change."""
 
     host: str
     at: datetime

@@ -1,7 +1,7 @@
 """Messages of a fleet: what the hub signs, and how a host checks it.
 
 The hub signs each command and each question with its key. A host acts only on a message with a valid signature that is
-addressed to it; whoever controls the NATS server can't make one, and an altered one is refused.
+addressed to it; somebody who controls the NATS server can't make one, and an altered one is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The correction of a start that was reported as a success, after which the worker ended within its start grace.
 
-The record of the launch names the command until the worker has outlived its grace, so the end is found by whoever
-looks first, even after a `kill -9` of the daemon. The compare-and-set on the job's success makes it happen once.
+The record of the launch names the command until the worker has outlived its grace, so the next daemon
+finds the end, too, after a `kill -9` of this one. The compare-and-set on the job's success makes it happen once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scans that the threads of a program share.
 
-A scan of all processes answers only callers who asked before it began. So whoever asks during a scan waits for the
+A scan of all processes answers only callers who asked before it began. So a caller that asks during a scan waits for the
 next, together with all who come meanwhile: a thousand searches at once cost a few scans, each as fresh as its own.
 """
 

@@ -1,4 +1,4 @@
-"""What the status page and the metrics show, gathered at one moment."""
+"""The facts that the status page and the metrics show, gathered at one moment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class OutboxFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """What the ledger knows at this moment."""
+    """The facts in the ledger at this moment."""
 
     alerts: Sequence[Alert] = ()
     approvals: Sequence[Approval] = ()

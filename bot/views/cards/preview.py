@@ -34,7 +34,7 @@ LONG_LINE = 400  # characters of a reason
 NAMED = 4  # workers
 
 NOT_ALIKE = frozenset({"checkout", "host", "state", "workers"})
-"""What differs between checkouts with the same effect."""
+"""The facts that differ between checkouts with the same effect."""
 
 CLEAN, NOTHING_NEW = "Applies cleanly", "No new commits"
 
@@ -86,7 +86,7 @@ def summary(previews: Sequence[Document]) -> str:
 
 
 def preview_blocks(previews: Sequence[Document]) -> list[Json]:
-    """What a card shows of it below the facts: problems, commits, files."""
+    """The part of a preview below the facts on a card: problems, commits, files."""
     code = [each for each in previews if each.get("checkout")]
     problems = [line for each in previews for line in _problems(each)]
     problems += [line for each in previews for line in _busy(each["workers"])]

@@ -113,7 +113,7 @@ class AlertMembers:
 
     @property
     def noun(self) -> str:
-        """What they are."""
+        """The kind of the members: workers or hosts."""
         return "host" if self.of_hosts else "worker"
 
     @property

@@ -37,7 +37,7 @@ SETTLE_SECONDS = 0.02
 """The pause before a change is announced: changes come in bursts."""
 
 VOLATILE = ("last_health_at",)
-"""What differs in each look at a worker and is no change."""
+"""Facts that differ in each look at a worker without being a change."""
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class PresenceSpeaker(Service):
 
 
 def _settings(config: SupervisorConfig, worker_id: str) -> Mapping[str, Any]:
-    """What the hub must know of a worker's settings."""
+    """The settings of a worker that the hub needs."""
     worker = config.workers.get(worker_id)
     if worker is None:
         return {"enabled": False}

@@ -65,7 +65,7 @@ class HostLink(Service):
 
 
 class HostServices:
-    """What makes a daemon a host of a fleet."""
+    """The parts that make a daemon a host of a fleet."""
 
     def __init__(
         self, config: Callable[[], SupervisorConfig], ledger: Ledger, blocking: Blocking, doors: HostDoors

@@ -52,7 +52,7 @@ class Fleet:
         return {**await self._view.versions(), **await self._versions_elsewhere()}
 
     def facts(self) -> Facts:
-        """What the conditions of a target are checked against. It blocks."""
+        """The facts that the conditions of a target are checked against. It blocks."""
         versions = self._ask.wait(self._versions_elsewhere(), LOG_SECONDS)
         return {**self._view.facts(), **facts_of(self._hosts.workers(), versions)}
 

@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class KnownHost:
-    """What the hub knows of one host, and the task that follows it."""
+    """One host as the hub knows it, and the task that follows it."""
 
     name: str
     since: datetime
@@ -374,12 +374,12 @@ def _addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _announced(worker: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a worker for the next start of the hub."""
+    """The facts about a worker that are stored for the next start of the hub."""
     return {"id": str(worker["id"]), "team": worker.get("team") or "", "enabled": bool(worker.get("enabled", True))}
 
 
 def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What others must know of a worker, whatever it does."""
+    """The facts about a worker that others rely on. Its state isn't one of them."""
     return worker["id"], worker.get("team"), worker.get("enabled")
 
 

@@ -114,7 +114,7 @@ class HubLink(Service):
 
 
 class HubServices:
-    """What makes a daemon the hub of a fleet."""
+    """The parts that make a daemon the hub of a fleet."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JoinToken:
-    """The content of a token. Whoever has it can join in the host's name, once."""
+    """The content of a token. Anyone who has it can join in the host's name, once."""
 
     url: str
     ca: str

@@ -71,7 +71,7 @@ class HostNews(NamedTuple):
     name: str
     version: str
     workers: Sequence[Mapping[str, Any]] | None = None
-    """What it announces; None if that hasn't changed."""
+    """The workers that it announces; None if they haven't changed."""
 
 
 @dataclass(frozen=True, slots=True)

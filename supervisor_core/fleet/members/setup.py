@@ -121,7 +121,7 @@ def _has(known: Mapping[str, Any], section: str) -> bool:
 
 
 Scalar = str | bool
-"""What an edit writes."""
+"""The content that an edit writes."""
 
 
 def set_value(text: str, section: str, name: str, value: Scalar) -> str:

@@ -163,7 +163,7 @@ class FleetConnection:
             await self._subscribe(self._client, subject)
 
     async def pull(self, stream: str, consumer: str, batch: int = 1, seconds: float = 30.0) -> Sequence[FleetMessage]:
-        """The next stored messages of a consumer, in order; none if there are none within the time limit."""
+        """The next stored messages of a consumer, in order. Empty if none comes within the time limit."""
         client = self._connected()
         with TranslatedErrors():
             pulling = self._pulls.get((stream, consumer))

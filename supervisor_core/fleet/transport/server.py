@@ -166,7 +166,7 @@ class NatsServer:
 
     @property
     def identity(self) -> ProcessIdentity | None:
-        """The running server that we started; None if there is none."""
+        """The server that we started; None if it isn't running."""
         if self._child is not None:
             self._child.poll()
         known = read_json(self._folder / PROCESS, tolerant=True)

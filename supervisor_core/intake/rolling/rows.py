@@ -159,7 +159,7 @@ def _step(
     by: Issuer,
     now: datetime,
 ) -> Step:
-    """Compare the batch as well as the state: whoever comes second changes nothing."""
+    """Compare the batch as well as the state: the second of two writers changes nothing."""
     made = {"decided_at": now, "decided_by": by.id, "decided_name": by.name[: jobs.ISSUER_NAME], **values}
     key = {"task_id": change.task_id, "released": change.released, "accepted": change.accepted}
     return Step(rolling_changes, key, origins, to, made, entry, (jobs.refresh_card(change.task_id),))

@@ -127,7 +127,7 @@ class RollingChanges:
     def undo_command(self, task_id: str) -> Command:
         """The command that undoes a rolling change on the workers that it has changed; `MoveRefused` without any.
 
-        It takes one worker first and then all others, and no failure stops it: whoever rolls back is in a hurry.
+        It takes one worker first and then all others, and no failure stops it: a rollback is urgent.
         """
         status = self.status(task_id)
         if any(job.state in (JobState.CLAIMED, JobState.STARTED) for job in status.jobs):
