@@ -1,7 +1,7 @@
 """Scans that the threads of a program share.
 
-A scan of all processes answers only callers who asked before it began. So a caller that asks during a scan waits for the
-next, together with all who come meanwhile: a thousand searches at once cost a few scans, each as fresh as its own.
+A scan of all processes answers only callers who asked before it began. So a caller that asks during a scan waits for
+the next, together with all who come meanwhile: a thousand searches cost a few scans, each as fresh as its own.
 """
 
 from __future__ import annotations
