@@ -100,9 +100,12 @@ class SlackService(Chat):
 
     def figures(self) -> dict[str, float]:
         """The connection, for the metrics."""
-        heard = self._link.last_heard if self._link else None
-        found = {"connected": float(bool(self._link and self._link.connections and not self._link.trouble))}
-        if heard is not None:
+        link = self._link
+        if link is None:
+            return {"connected": 0.0}
+        found = {"connected": float(bool(link.connections and not link.trouble))}
+        found |= {"connection_age_seconds": link.age, "connections_total": float(link.opened)}
+        if (heard := link.last_heard) is not None:
             found["heard_seconds_ago"] = max(0.0, (datetime.now(UTC) - heard).total_seconds())
         return found
 

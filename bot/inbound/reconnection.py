@@ -103,6 +103,9 @@ class Link:
         self._short_lives = 0
         self._crowded = 0
         """`too_many_websockets` in a row."""
+        self.opened = 0
+        """The connections since the start."""
+        self._opened_at = 0.0
 
     @property
     def trouble(self) -> str:
@@ -113,6 +116,11 @@ class Link:
     def connections(self) -> int:
         """The open connections; Slack asks for a second one before it closes the first."""
         return len(self._open)
+
+    @property
+    def age(self) -> float:
+        """How long the newest connection is open, in seconds; 0 without one."""
+        return time.monotonic() - self._opened_at if self._open else 0.0
 
     @property
     def last_heard(self) -> datetime | None:
@@ -153,6 +161,7 @@ class Link:
         for old in tuple(self._open):
             self._let_go(old, self._open.pop(old))
         self._open[connection] = running
+        self.opened, self._opened_at = self.opened + 1, time.monotonic()
         if self._trouble:
             log.info("connected to Slack", extra=LogEvent.SLACK_CONNECTED.extra())
         self._trouble = ""

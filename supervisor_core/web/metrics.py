@@ -26,6 +26,8 @@ BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 CHAT_FIGURES = {
     "connected": "1 if the bot is connected to Slack.",
     "heard_seconds_ago": "The time since the last sign of Slack.",
+    "connection_age_seconds": "How long the connection to Slack is open.",
+    "connections_total": "Connections to Slack since the start of the daemon, replaced ones included.",
 }
 
 MOST_STARTED = 1000
@@ -100,7 +102,7 @@ def metrics_of(
     facts: WebFacts, tally: CommandTally, figures: DaemonFigures, lag_seconds: float = 0.0
 ) -> Iterator[Metric]:
     """All metrics. Their names and labels are a contract; `docs/reference/metrics.md` lists them."""
-    from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
     def gauge(name: str, words: str, value: float) -> Metric:
         return GaugeMetricFamily(PREFIX + name, words, value=value)
@@ -125,7 +127,8 @@ def metrics_of(
     yield gauge("loop_lag_seconds", "How late the daemon's event loop was in this scrape.", lag_seconds)
     yield gauge("ledger_bytes", "The size of the ledger with its write-ahead log.", facts.ledger.size_bytes)
     for name, value in figures.chat.items():
-        yield gauge(f"slack_{name}", CHAT_FIGURES.get(name, "The connection to Slack."), value)
+        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        yield kind(f"{PREFIX}slack_{name}", CHAT_FIGURES.get(name, "The connection to Slack."), value=value)
 
 
 def _of_workers(facts: WebFacts) -> Iterator[Metric]:

@@ -43,7 +43,8 @@ def content(facts: WebFacts) -> str:
     """The part of the page that is replaced when something changes."""
     unwell = [each for each in facts.workers if not each["fine"]]
     count = len(facts.workers)
-    said = f"{len(unwell)} of {count} need attention" if unwell else f"{_count(count, 'worker')}, all fine"
+    needs = "needs" if len(unwell) == 1 else "need"
+    said = f"{len(unwell)} of {count} {needs} attention" if unwell else f"{_count(count, 'worker')}, all fine"
     problem = f'<p class="problem">{_text(facts.problem)}</p>' if facts.problem else ""
     return "".join(
         (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from supervisor_core.web.facts import DaemonFigures, LedgerFacts, WebFacts
-from supervisor_core.web.metrics import BUCKETS, CommandTally, metrics_of
+from supervisor_core.web.metrics import BUCKETS, CHAT_FIGURES, CommandTally, metrics_of
 from tests.reference.markdown import code, fill, table
 
 
 def page() -> str:
     nothing = WebFacts("", datetime.now(UTC), [], (), "", LedgerFacts())
-    figures = DaemonFigures(chat={"connected": 1.0, "heard_seconds_ago": 0.0})
+    figures = DaemonFigures(chat=dict.fromkeys(CHAT_FIGURES, 0.0))
     found = metrics_of(nothing, CommandTally(), figures)
     rows = [
         (code(_name(each.name, each.type)), each.type, ", ".join(map(code, _labels(each))), each.documentation)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from slack_playground import Playground
+from tests.support.daemon.fleets import free_port
 from tests.support.slack.relay import Network
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
+from tests.support.waiting import wait_until
 
 COMMANDS, PEOPLE = 12, 20
 MOST = 6
@@ -47,3 +51,19 @@ async def test_doctor_shares_its_connections_too(tmp_path: Path, slack: Playgrou
             assert len(slack.calls("users.info")) == PEOPLE, told.stdout
             assert network.connections < PEOPLE
     assert "Unclosed" not in told.stderr
+
+
+async def test_the_metrics_count_a_connection_that_slack_replaces(tmp_path: Path, slack: Playground) -> None:
+    with a_slack_home(tmp_path / "home") as home:
+        document = yaml.safe_load(home.config.read_text())
+        address = f"127.0.0.1:{free_port()}"
+        home.config.write_text(yaml.safe_dump({**document, "metrics": {"bind": address}}))
+        await started(home, slack)
+        await slack.disconnect("refresh", 1)
+
+        def counted() -> bool:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+            return {"supervisor_slack_connected 1.0", "supervisor_slack_connections_total 2.0"} <= set(lines)
+
+        await asyncio.to_thread(wait_until, counted, 20.0, "the second connection is counted")

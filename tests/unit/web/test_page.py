@@ -73,7 +73,7 @@ def test_the_worker_that_needs_attention_comes_first_with_its_reason() -> None:
     words = words_of(facts(WELL, DOWN))
     assert words.index("crasher") < words.index("fetcher")
     assert "exited (code 3)" in words
-    assert "1 of 2 need attention" in words
+    assert "1 of 2 needs attention" in words
 
 
 def test_a_worker_has_its_age_version_memory_and_time() -> None:
