@@ -58,6 +58,7 @@ class LogEvent(Enum):
     DEADMAN_STOPPED = "deadman.stopped", "ERROR", "Dead-man pings were stopped: the daemon isn't healthy.", "error"
     DRIVE_BACK = "drive.back", "INFO", "The shared drive can be used again."
     DRIVE_LOST = "drive.lost", "WARNING", "The shared drive can't be used.", "error"
+    TRACES_LOST = "traces.lost", "WARNING", "The collector doesn't take traces.", "error"
     FLAGS_REJECTED = "flags.rejected", "WARNING", "Many more flags were rejected: see `report`.", "count", "report"
     FLAG_REJECTED = "flag.rejected", "WARNING", "A flag was rejected.", "flag", "reason"
     FLEET_REFUSED = "fleet.refused", "ERROR", "A message of the fleet was refused.", "error"

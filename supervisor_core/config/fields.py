@@ -226,7 +226,10 @@ def mask_url(url: str) -> str:
 
 def installed(module: str) -> bool:
     """True where a driver is installed, without importing it."""
-    return find_spec(module) is not None
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 def _text(value: object) -> str:
@@ -268,6 +271,13 @@ def _fleet_url(value: object) -> str:
     for part in text.split(","):
         _check_url(part, _NATS, "nats://hub.example.org:4222, or several separated by commas")
     _require_driver("nats", "fleet", "NATS")
+    return text
+
+
+def _trace_url(value: object) -> str:
+    text = web_url(value)
+    if text and not installed("opentelemetry.exporter.otlp.proto.common"):
+        raise Invalid(f"needs OpenTelemetry, which is not installed: pip install '{DISTRIBUTION}[traces]'")
     return text
 
 
@@ -316,5 +326,6 @@ def _sqlite(text: str, context: Context) -> str:
 
 DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url, context=True)]
 FleetUrl = Annotated[SecretUrl, BeforeValidator(_fleet_url)]
+TraceUrl = Annotated[SecretUrl, BeforeValidator(_trace_url)]
 WebUrl = Annotated[SecretUrl, BeforeValidator(web_url)]
 ProbeUrl = Annotated[SecretUrl, BeforeValidator(probe_url)]

@@ -32,6 +32,8 @@ from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
 from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, CodeReader, Reach, build_code_reader
+from supervisor_core.diagnosis.trace_service import Traces
+from supervisor_core.diagnosis.trace_service import why_not as traces_off
 from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -117,6 +119,7 @@ class DaemonServices:
         table: tuple[tuple[str, Callable[[], Service]], ...] = (
             (webhook_off(config), lambda: Webhook(self.context, self.blocking)),
             (deadman_off(config), lambda: DeadMan(self.context, self._silence_reason)),
+            (traces_off(config), lambda: Traces(config, self.context.ledger, self.bus)),
         )
         return ServiceRegistry([make() for disabled, make in table if not disabled])
 

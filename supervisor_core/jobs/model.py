@@ -116,6 +116,7 @@ class Job:
     progress: tuple[Progress, ...] = ()
     batch: int | None = None
     """The batch of a rolling change, from 1."""
+    started_at: datetime | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", MappingProxyType(dict(self.params)))

@@ -469,6 +469,7 @@ def of_row(row: RowMapping) -> Job:
         filed_at=row["filed_at"],
         approvals=tuple(json.loads(row["approvals_json"])),
         outcome=outcome,
+        started_at=row["started_at"],
         finished_at=row["finished_at"],
         progress=_progress(row["progress_json"]),
         batch=row["batch"],

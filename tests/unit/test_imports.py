@@ -92,6 +92,7 @@ NOT_IN_A_DAEMON = (
     "git",
     "http.client",
     "mako",
+    "opentelemetry",
     "psycopg",
     "pydantic",
     "pymysql",
