@@ -42,10 +42,10 @@ GROUPS = {
         "send": "Send a command as one text, exactly as in Slack",
     },
     "Set up": {
-        "config": "Check the configuration",
-        "import": "Convert another tool's configuration",
+        "config, import": "Check the configuration, or convert one",
         "doctor": "Check the installation and suggest fixes",
         "fleet": "Let other hosts join this one as their hub",
+        "backup, restore": "Copy the ledger to a file, or put it back",
         "db": "Upgrade the tables of the databases",
         "completion": "Print a completion script for your shell",
         "demo, playground": "Try it in the browser, or run a local Slack",

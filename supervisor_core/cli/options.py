@@ -180,6 +180,18 @@ def db(parser: ArgumentParser) -> None:
     parser.add_argument("upgrade", choices=["upgrade"], help="run the missing migrations")
 
 
+def backup(parser: ArgumentParser) -> None:
+    """The options of `backup`."""
+    named = "the new file (default: ledger-HOST-TIME.db)"
+    parser.add_argument("file", nargs="?", metavar="FILE", help=named)
+    parser.add_argument("--json", action="store_true", help=JSON)
+
+
+def restore(parser: ArgumentParser) -> None:
+    """The options of `restore`."""
+    parser.add_argument("file", metavar="FILE", help="a file that `supervisor backup` wrote")
+
+
 def fleet(parser: ArgumentParser) -> None:
     """The options of `fleet`."""
     what = "init: make this host the hub. invite: print a token for a new host. join: let this host join with a token. "
@@ -287,13 +299,18 @@ SUBCOMMANDS = {
         "import /etc/supervisord.conf --output config.yaml",
     ),
     "doctor": Subcommand(
-        "doctor_and_db:run_doctor",
+        "upkeep:run_doctor",
         doctor,
         "Check the installation, Slack included, and say how to fix each problem.",
         "doctor",
     ),
-    "db": Subcommand(
-        "doctor_and_db:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"
+    "db": Subcommand("upkeep:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"),
+    "backup": Subcommand("upkeep:run_backup", backup, "Copy the ledger to a file while the daemon runs.", "backup"),
+    "restore": Subcommand(
+        "upkeep:run_restore",
+        restore,
+        "Put a backup in the place of the ledger, while the daemon is stopped. Workers keep running.",
+        "restore ledger-OrionMX-20260205T143015Z.db",
     ),
     "fleet": Subcommand(
         "fleet:run", fleet, "Set up a fleet: one hub, and hosts that join it with a token.", "fleet invite web-1"

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from supervisor_core.workers.adapter import WorkerAdapter
 
 
+WORK_FOLDER = "restoring"
+"""The folder in the state folder in which a restore prepares the ledger. It's left only where that was killed."""
+
+
 class StateFolderError(SupervisorError):
     """The state folder can't be used."""
 
@@ -70,6 +74,10 @@ def opened_ledger(config: SupervisorConfig, lease: HubLease | None = None) -> It
     from supervisor_core.storage.store import Ledger
 
     prepare_state_dir(config)
+    if (config.state_dir / WORK_FOLDER).exists():
+        from supervisor_core.daemon.replication.restore import finish_restore
+
+        finish_restore(config.state_dir)
     place: Path | LedgerPlace = config.state_dir / LEDGER_FILE
     if config.ledger_url:
         from supervisor_core.fleet.hub.ledger import LedgerDatabase

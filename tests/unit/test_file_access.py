@@ -66,6 +66,8 @@ LISTED = {
     "supervisor_core/config/imports/cornerstone.py": OF_CONFIG,
     "supervisor_core/config/imports/supervisord.py": "the files that an operator's configuration includes",
     "supervisor_core/config/imports/formats.py": "the configuration that an operator names",
+    "supervisor_core/daemon/replication/backup.py": "the ledger, and a file that an operator names",
+    "supervisor_core/daemon/replication/restore.py": "the ledger and its copies, in the state folder",
     "supervisor_core/cli/audit_files.py": "the export that an operator names, removed where it isn't what was written",
     "supervisor_core/cli/dispatcher.py": "/dev/null, after a reader has closed the pipe",
     "supervisor_core/config/last_good.py": "the copy of the configuration in the state folder",

@@ -1,1 +1,1 @@
-"""Replication: copies the ledger's new rows to the shared database, in order and idempotently."""
+"""Copies of the ledger: its new rows in the shared database, in order and once; and backups, which can be restored."""

@@ -28,6 +28,7 @@ from supervisor_core.host.locks import FileLock, LockedError
 GENESIS = "0" * 64
 
 ARCHIVED = "AUDIT_ARCHIVED"
+RESTORED = "LEDGER_RESTORED"
 """The action of a row that records that older rows were archived. Its details name the last of them and its hash."""
 
 HASHED_FIELDS = (

@@ -15,7 +15,7 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.config.changes import APPLIED, TARGET
 from supervisor_core.config.changes import REFUSED as CONFIG_REFUSED
-from supervisor_core.storage.audit.chain import ARCHIVED
+from supervisor_core.storage.audit.chain import ARCHIVED, RESTORED
 
 OTHER_ACTIONS: Mapping[str, str] = {
     "APPROVAL_REQUESTED": "An approval was requested.",
@@ -42,6 +42,7 @@ OTHER_ACTIONS: Mapping[str, str] = {
     "HOST_JOINED": "A host joined the fleet. The actor is the person who invited it.",
     "HOST_REVOKED": "Somebody revoked a host of the fleet.",
     ARCHIVED: "Old rows of the audit trail were moved to a file.",
+    RESTORED: "Somebody restored the ledger from a backup. Rows from after it are in the ledger that was replaced.",
     APPLIED: "The daemon applied a changed configuration. The details name settings, never values.",
     CONFIG_REFUSED: "A changed configuration has mistakes; the previous one stays in force.",
 }

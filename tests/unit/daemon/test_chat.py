@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.plugin import SlackPlugin
-from supervisor_core.cli.doctor_and_db import run_doctor
+from supervisor_core.cli.upkeep import run_doctor
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.daemon import wiring
 from tests.support.homes import a_home

@@ -1,17 +1,24 @@
-"""`supervisor doctor` checks the installation; `supervisor db upgrade` upgrades the ledger and the shared database."""
+"""The upkeep of an installation: `doctor`, `backup` and `restore` of the ledger, and `db upgrade`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 from supervisor_core.cli import FAILURE, SUCCESS
+from supervisor_core.cli.host import load_config, shell_issuer
+from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import to_text
 from supervisor_core.config import last_good
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.daemon.replication.backup import BackupFacts, write_backup
 from supervisor_core.daemon.replication.connection import SharedDatabase
+from supervisor_core.daemon.replication.restore import restore
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
@@ -25,6 +32,37 @@ LOOK_SECONDS = 0.0
 """Enough for reading its version."""
 
 
+def run_backup(options: argparse.Namespace) -> int:
+    """Write a backup and say what it holds."""
+    config = load_config(options.config)
+    now = datetime.now(UTC)
+    path = Path(options.file or f"ledger-{config.supervisor.id}-{now:%Y%m%dT%H%M%SZ}.db").absolute()
+    facts = write_backup(config, path)
+    if options.json:
+        newest = to_text(facts.newest) if facts.newest else None
+        print(json.dumps({"file": str(path), "bytes": facts.size, "audit_rows": facts.rows, "newest": newest}))
+        return SUCCESS
+    print(f"Backed up the ledger to {path}: {_in_words(facts)}.")
+    return SUCCESS
+
+
+def run_restore(options: argparse.Namespace) -> int:
+    """Put a backup in the place of the ledger."""
+    config = load_config(options.config)
+    facts, kept = restore(config, Path(options.file).absolute(), shell_issuer(), datetime.now(UTC))
+    print(f"Restored the ledger from {facts.path}: {_in_words(facts)}.")
+    print("Commands and approvals that were open in it have ended; nothing was run again.")
+    if kept is not None:
+        print(f"The ledger before it is kept as {kept}.")
+    print("Now start the daemon again.")
+    return SUCCESS
+
+
+def _in_words(facts: BackupFacts) -> str:
+    newest = f", the newest from {facts.newest:%Y-%m-%d %H:%M:%S} UTC" if facts.newest else ""
+    return f"{facts.size / 2**20:.1f} MB, {count(facts.rows, 'audit row')}{newest}"
+
+
 def run_db(options: argparse.Namespace) -> int:
     """Upgrade the ledger first, so that it's done even when the shared database is away."""
     config = load_supervisor_config(options.config)
@@ -36,7 +74,7 @@ def run_db(options: argparse.Namespace) -> int:
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them
-        print(f"Ledger {path}: {_in_words(before)}")
+        print(f"Ledger {path}: {_version_words(before)}")
     if disabled_reason(config):
         print(f"Shared database: {disabled_reason(config)}")
         return SUCCESS
@@ -51,10 +89,10 @@ def _upgrade_shared(config: SupervisorConfig, what: str = "Shared database") -> 
         before = None if database.is_missing() else database.check_ours()
         with database.asking():
             schema.ensure(database.engine)
-    print(f"{what} {database.address}: {_in_words(before)}")
+    print(f"{what} {database.address}: {_version_words(before)}")
 
 
-def _in_words(before: str | None) -> str:
+def _version_words(before: str | None) -> str:
     if before == schema.HEAD:
         return f"up to date (version {before})"
     return f"upgraded from version {before} to {schema.HEAD}" if before else f"created (version {schema.HEAD})"

@@ -1,0 +1,118 @@
+"""A backup of the ledger: one file with everything that was stored at one moment, taken while the daemon runs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import from_text
+from supervisor_core.config.fields import mask_url
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host.descriptors import PRIVATE_FILE
+from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, connect, file_state
+from supervisor_core.storage.schema import HEAD, NEVER_RELEASED
+
+CHECK_SECONDS = 3600.0
+"""Enough for the check of any file: a backup is trusted when nothing else is left."""
+
+
+class BackupError(SupervisorError):
+    """The ledger can't be backed up or restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFacts:
+    """What a backup holds."""
+
+    path: Path
+    version: str
+    supervisors: tuple[str, ...]
+    """The hosts whose audit trails it has; on a hub there are several."""
+    rows: int
+    """The rows of the audit trail."""
+    newest: datetime | None
+    """The time of the newest one."""
+    size: int
+
+
+def require_file(config: SupervisorConfig) -> Path:
+    """The ledger's file; `BackupError` where the ledger is in a database server."""
+    if config.ledger_url:
+        raise BackupError(
+            f"The ledger is in the database {mask_url(config.ledger_url)}. Nothing was done.",
+            remedy="Use the database's own tools, such as pg_dump or mariadb-dump.",
+        )
+    return config.state_dir / LEDGER_FILE
+
+
+def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
+    """Copy the ledger to a new file. Writers go on meanwhile; what they add isn't in the copy."""
+    source = require_file(config)
+    if not source.exists():
+        raise BackupError(f"There is no ledger at {source}.", remedy="The daemon creates it at its first start.")
+    if path.exists():
+        raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        copy_database(source, temporary)
+        facts = read_backup(temporary)
+        os.link(temporary, path)  # fails if somebody else took the name meanwhile
+    except FileExistsError:
+        raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return BackupFacts(path, *(getattr(facts, name) for name in BackupFacts.__slots__[1:]))
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database to a file that is whole by itself, and on disk when this returns."""
+    target.touch(PRIVATE_FILE, exist_ok=True)
+    try:
+        with closing(connect(source, "ro", READER_SECONDS)) as reader, closing(sqlite3.connect(target)) as writer:
+            reader.backup(writer)
+            writer.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise BackupError(f"{source} can't be copied: {error}.") from None
+    with target.open("rb") as copied:
+        os.fsync(copied.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    with suppress(OSError):  # some systems can't
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_backup(path: Path) -> BackupFacts:
+    """Check a backup as a whole, and say what it holds."""
+    if not path.is_file():
+        raise BackupError(f"{path} isn't a file.")
+    try:
+        state = file_state(path, CHECK_SECONDS)
+        version = state.version or ""
+        if state.damage:
+            raise BackupError(f"{path} is damaged: {' '.join(state.damage.split())}.")
+        if not version or version in NEVER_RELEASED:
+            raise BackupError(f"{path} isn't a backup of a ledger.")
+        if version > HEAD:
+            raise BackupError(
+                f"{path} has version {version} of the tables; this program knows {HEAD}.",
+                remedy="Install the version of the supervisor that wrote it, or a newer one.",
+            )
+        with closing(connect(path, "ro", READER_SECONDS)) as connection:
+            names = connection.execute("SELECT DISTINCT supervisor_id FROM audit_log_t ORDER BY 1").fetchall()
+            rows, newest = connection.execute("SELECT count(*), max(created_at) FROM audit_log_t").fetchone()
+    except sqlite3.Error as error:
+        raise BackupError(f"{path} isn't a backup of a ledger: {error}.") from None
+    known = tuple(str(name) for (name,) in names)
+    return BackupFacts(path, version, known, rows, from_text(newest) if newest else None, path.stat().st_size)

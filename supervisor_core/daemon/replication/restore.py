@@ -1,0 +1,185 @@
+"""Restoring a backup: the ledger as it was, with everything that was under way then brought to an end.
+
+Between the backup and now, a waiting command may have run, an approval may have been given, a schedule may have had its
+time. Whatever may have happened isn't done again: it ends here, with the reason, and people decide.
+
+    check the backup → copy it beside the ledger → end what was open, in one transaction → keep the old ledger under
+    another name → rename the copy → rename the note of its newest audit row
+
+A crash before the copy is renamed leaves the old ledger; after one between the last two steps, whoever opens the ledger
+next takes the last one. No daemon and no pass may use the state folder meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.common import crashpoints
+from supervisor_core.common.cron import parse_cron
+from supervisor_core.common.time_zones import next_after
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.environment import WORK_FOLDER, prepare_state_dir
+from supervisor_core.daemon.ownership import daemon_ownership
+from supervisor_core.daemon.replication.backup import (
+    BackupError,
+    BackupFacts,
+    copy_database,
+    read_backup,
+    require_file,
+    sync_folder,
+)
+from supervisor_core.host.descriptors import PRIVATE_FOLDER
+from supervisor_core.host.locks import FileLock, LockedError
+from supervisor_core.intake.approvals import rows as approvals
+from supervisor_core.intake.approvals.rules import OPEN, Move
+from supervisor_core.intake.schedules import rows as schedules
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, JobState
+from supervisor_core.storage import envelopes
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import HEAD_FILE, RESTORED, AuditEntry, ChainHead, HeadFile
+from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, WRITER_SECONDS, connect
+from supervisor_core.storage.steps import record, take
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import jobs as jobs_table
+
+LOCK_FILE = "restoring.lock"
+REPLACED = "ledger.db.replaced-"
+
+LOGS = ("-wal", "-shm")
+"""The ends of the names of SQLite's files beside a database."""
+
+log = logging.getLogger(__name__)
+
+
+def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> tuple[BackupFacts, Path | None]:
+    """Replace the ledger by a backup. Returns what it holds, and where the old ledger is kept.
+
+    `AlreadyRunningError` or `BusyError` while a daemon or a pass uses the state folder.
+    """
+    place = require_file(config)
+    prepare_state_dir(config)
+    with daemon_ownership(config.state_dir, wait_seconds=0.0):
+        facts = read_backup(path)
+        mine = config.supervisor.id
+        if facts.supervisors and mine not in facts.supervisors:
+            known = ", ".join(facts.supervisors)
+            raise BackupError(
+                f"{path} is of {known}, and this host is {mine}. Nothing was done.",
+                remedy="Choose the backup of this host, or set supervisor.id to the host that it's of.",
+            )
+        work = config.state_dir / WORK_FOLDER
+        with FileLock(config.state_dir / LOCK_FILE, "a restore").acquire():
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(mode=PRIVATE_FOLDER)
+            try:
+                copy_database(path, work / LEDGER_FILE)
+                _prepare(work, mine, facts, by, now)
+                return facts, _swap(place, work, now)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def finish_restore(state_dir: Path) -> None:
+    """Take the last step of a restore that was killed; nothing while one is under way."""
+    work = state_dir / WORK_FOLDER
+    with suppress(LockedError), FileLock(state_dir / LOCK_FILE, "a restore").acquire():
+        if not (work / LEDGER_FILE).exists():
+            with suppress(FileNotFoundError):
+                (work / HEAD_FILE).replace(state_dir / HEAD_FILE)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _prepare(work: Path, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
+    """Upgrade the copy, check its trail, and end what was open in it."""
+    heads = HeadFile(work)
+    for head in _heads(work / LEDGER_FILE):  # what came after the backup isn't known here: its end is taken as it is
+        heads.keep(head)
+    with Ledger(work / LEDGER_FILE, supervisor_id, heads) as ledger:
+        _, faults = ledger.read(lambda connection: audit.verify(connection, heads.all()))
+        if faults:
+            raise BackupError(
+                f"The audit trail in {facts.path} isn't whole: row {faults[0].audit_id} {faults[0].what}. "
+                "Nothing was done.",
+                remedy="Choose another backup.",
+            )
+        ledger.write(partial(_end_open_work, supervisor_id=supervisor_id, facts=facts, by=by, now=now))
+    _close_log(work / LEDGER_FILE)
+
+
+def _heads(path: Path) -> list[ChainHead]:
+    """The newest row of each audit trail in this file."""
+    newest = "SELECT supervisor_id, max(audit_id), hash FROM audit_log_t GROUP BY supervisor_id"
+    with closing(connect(path, "ro", READER_SECONDS)) as connection:
+        return [ChainHead(*row) for row in connection.execute(newest)]
+
+
+def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
+    """Bring everything to an end that may have gone on after the backup."""
+    then = f"{facts.newest:%Y-%m-%d %H:%M} UTC" if facts.newest else "an unknown time"
+    why = f"The ledger was restored from a backup of {then}. Whatever happened to this since isn't known here."
+    for envelope in envelopes.pending_envelopes(connection):
+        take(connection, supervisor_id, envelopes.mark_failed(envelope, why, now), now)
+    for approval in approvals.in_states(connection, OPEN):
+        decided = approvals.ApprovalDecision(by.id, f"{why} Ask again if it's still wanted.")
+        approvals.take_step(connection, approval, approvals.move(approval, Move.OVERTAKE, decided, now), now)
+    counted = 0
+    query = select(jobs_table).where(jobs_table.c.state.not_in(FINAL)).order_by(jobs_table.c.job_id)
+    for row in connection.execute(query).mappings().all():
+        job = jobs.of_row(row)
+        end = jobs.interrupt(job, Outcome.failed(f"{why} It wasn't started again."), now)
+        step = replace(end, expected=(JobState.QUEUED, JobState.CLAIMED, JobState.STARTED), follow=None)
+        counted += take(connection, supervisor_id, step, now)
+    for schedule in schedules.due(connection, now):
+        later = next_after(parse_cron(schedule.cron), schedule.zone, now)
+        take(connection, supervisor_id, schedules.correct_next(schedule, later), now)
+    about = {"file": str(facts.path), "newest": to_text(facts.newest) if facts.newest else None, "ended": counted}
+    entry = AuditEntry(by.id, RESTORED, supervisor_id, label=by.name or None, target_type="supervisor", details=about)
+    record(connection, supervisor_id, entry, (), now)
+
+
+def _close_log(path: Path) -> None:
+    """Have everything in the file itself, so that it can be renamed alone."""
+    with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def _swap(place: Path, work: Path, now: datetime) -> Path | None:
+    """Put the copy in the ledger's place. The old ledger is kept; a damaged one with its log, as it is."""
+    kept = place.with_name(f"{REPLACED}{now:%Y%m%dT%H%M%SZ}") if place.exists() else None
+    crashpoints.reach("restore:before")
+    if kept is not None:
+        _keep(place, kept)
+    for end in LOGS:
+        place.with_name(place.name + end).unlink(missing_ok=True)
+    crashpoints.reach("restore:kept")
+    (work / LEDGER_FILE).replace(place)
+    sync_folder(place.parent)
+    crashpoints.reach("restore:after")
+    (work / HEAD_FILE).replace(place.parent / HEAD_FILE)
+    return kept
+
+
+def _keep(place: Path, kept: Path) -> None:
+    """Keep the old ledger under another name, and leave no log of it: SQLite would read it into the new one."""
+    try:
+        copy_database(place, kept)
+        _close_log(place)
+    except (sqlite3.Error, BackupError) as error:
+        log.warning("the old ledger can't be read: %s; it's kept as it is", error)
+        for end in LOGS:
+            with suppress(FileNotFoundError):
+                shutil.copy2(place.with_name(place.name + end), kept.with_name(kept.name + end))
+        shutil.copy2(place, kept)
