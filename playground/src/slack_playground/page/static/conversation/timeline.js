@@ -13,7 +13,7 @@ const SETTLED_MS = 80; // without scrolling, after which the place counts as cho
 export class Timeline {
   /** `draw(item, before)` makes a row; `older()` fetches what comes before the first, or is null. */
   constructor(scroller, { draw, older = null, end = () => {} }) {
-    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], near: new Set(), filling: 0, stuck: true, place: null, settling: 0, width: 0, loading: false });
+    Object.assign(this, { scroller, draw, older, end, items: [], chunks: [], near: new Set(), filling: 0, stuck: true, top: 0, place: null, settling: 0, width: 0, loading: false });
     this.inner = el("div.rows");
     this.head = el("div.rows-head");
     scroller.replaceChildren(this.head, this.inner);
@@ -36,6 +36,7 @@ export class Timeline {
   toEnd() {
     this.stuck = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.top = this.scroller.scrollTop;
     this.end(true);
   }
 
@@ -74,7 +75,9 @@ export class Timeline {
   scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     if (!clientHeight) return; // hidden
-    const stuck = scrollHeight - scrollTop - clientHeight < AT_END;
+    const down = scrollTop >= this.top; // rows that grew took the end away from the view, not the view from the end
+    const stuck = scrollHeight - scrollTop - clientHeight < AT_END || (this.stuck && down);
+    this.top = scrollTop;
     if (stuck !== this.stuck) { this.stuck = stuck; this.end(stuck); }
     clearTimeout(this.settling);
     this.settling = setTimeout(() => { this.place = this.anchor(); }, SETTLED_MS);
