@@ -22,6 +22,8 @@ from tests.support.daemon.reconciliation import World, a_world, until, waiting
 from tests.support.sampling import rounds
 
 CHANGES = rounds(10_000, sample=2_000)
+SEEN = 10
+"""So many different pictures each reader sees at least."""
 NOTHING: dict[str, Any] = {}
 
 
@@ -333,7 +335,7 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
     world: World,
 ) -> None:
     wrong: list[str] = []
-    most: list[int] = []
+    counts = [0, 0, 0]
     done = threading.Event()
 
     def whole(seen: Snapshot) -> bool:
@@ -341,16 +343,19 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
         actual = [worker.actual for worker in seen.workers.values()]
         return len(actual) == 2 and all((each.state == "running") == (each.pid is not None) for each in actual)
 
-    def read() -> None:
-        last, count = 0, 0
+    def read(reader: int) -> None:
+        last = 0
         while not done.is_set():
             seen = world.reconciler.current_snapshot()
             if seen.version < last or not whole(seen):
                 wrong.append(f"version {seen.version} after {last}: {seen.as_json()}")
                 return
-            count += seen.version > last
+            counts[reader] += seen.version > last
             last = seen.version
-        most.append(count)
+
+    def more(number: int) -> bool:
+        """Until there were enough, and until each reader saw many, however seldom a busy machine lets it run."""
+        return number < CHANGES or (min(counts) <= SEEN and not wrong)
 
     async def story() -> None:
         await up(world)
@@ -358,17 +363,19 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
         before = world.reconciler.current_snapshot().version
         for reader in readers:
             reader.start()
-        for number in range(CHANGES):
+        number = 0
+        while more(number):
             actor = actors[number % 2]
             assert actor is not None
             pid = 50_000 + number if number % 4 > 1 else None
             actor.observe(found(actor.worker.id, pid), quarantined=False)
+            number += 1
         done.set()
         for reader in readers:
             reader.join(30)
-        assert world.reconciler.current_snapshot().version == before + CHANGES
+        assert world.reconciler.current_snapshot().version == before + number
 
-    readers = [threading.Thread(target=read, daemon=True) for _ in range(3)]
+    readers = [threading.Thread(target=read, args=(number,), daemon=True) for number in range(len(counts))]
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -377,5 +384,4 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
         done.set()
         sys.setswitchinterval(usual)
     assert wrong == []
-    assert len(most) == 3
-    assert sum(most) > 30, "the readers saw many versions"
+    assert not any(reader.is_alive() for reader in readers)
