@@ -62,8 +62,8 @@ def is_told(slack: Playground, who: Person, words: str, times: int) -> bool:
 
 async def refused_by_every_door(home: SlackHome, slack: Playground, who: Person, words: str, missing: str) -> None:
     """By slash command, mention, button and with a mistake: told alone; nothing done; a row for each."""
-    everybodys = await slack.user("operator").says("@bot")
-    await everybodys.shows("all 2 workers running")
+    await slack.user("operator").says("@bot")
+    everybodys = await slack.channel("ops").shows("all 2 workers running")
     before = len(refusals(home))
     doors: list[tuple[str, Callable[[], Awaitable[object]]]] = [
         ("slash command", lambda: who.slash("/supervisor pause North")),
@@ -116,8 +116,8 @@ async def test_somebody_who_was_deactivated_is_refused_though_listed(home: Slack
 async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")
-    overview = await operator.says("@bot")
-    await overview.shows("all 2 workers running")
+    await operator.says("@bot")
+    overview = await slack.channel("ops").shows("all 2 workers running")
     slack.fault("error", "users.info", times=0, error="user_not_found")
     said = "Slack couldn't identify you"
     doors: list[Callable[[], Awaitable[object]]] = [
