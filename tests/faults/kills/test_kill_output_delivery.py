@@ -14,7 +14,13 @@ import pytest
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.workers.output.delivery import DriveLog, deliver_piece
 from tests.support.homes import ROOT
-from tests.support.processes.worker_outputs import LINE, everything, in_one_row, numbers
+from tests.support.processes.worker_outputs import (
+    LINE,
+    a_folder_that_loses_nothing,
+    everything,
+    in_one_row,
+    numbers,
+)
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
@@ -39,8 +45,13 @@ while True:
 
 
 @pytest.mark.sampled
-def test_however_often_whoever_delivers_is_killed_all_lines_arrive_once_and_in_order(tmp_path: Path) -> None:
-    local, drive, done = tmp_path / "North.log", tmp_path / "drive", threading.Event()
+def test_however_often_whoever_delivers_is_killed_all_lines_arrive_once_and_in_order() -> None:
+    with a_folder_that_loses_nothing() as folder:
+        deliver_and_kill(folder)
+
+
+def deliver_and_kill(folder: Path) -> None:
+    local, drive, done = folder / "North.log", folder / "drive", threading.Event()
     drive.mkdir()
     written = 0
 
