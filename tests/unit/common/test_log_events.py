@@ -6,6 +6,7 @@ import ast
 import logging
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,23 @@ from supervisor_core.alerts.rules import Reason
 from supervisor_core.common.log_events import ABOUT, NO_EVENT, LogEvent, unknown_pattern
 
 ROOT = Path(__file__).parents[3]
-MODULES = [path for folder in ("supervisor_core", "bot") for path in sorted((ROOT / folder).rglob("*.py"))]
 CATALOG = ROOT / "supervisor_core/common/log_events.py"
+
+WORDS = ("LogEvent", "extra", "log_approval")
 
 OF_A_LINE = {"timestamp", "level", "event", "message", "logger", *ABOUT}
 
 
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """The modules that log with fields, or call what does: few have these words, and to parse all takes seconds."""
+    paths = [path for folder in ("supervisor_core", "bot") for path in sorted((ROOT / folder).rglob("*.py"))]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    return {path: ast.parse(text) for path, text in texts.items() if any(word in text for word in WORDS)}
+
+
 def nodes(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return ast.walk(trees()[path])
 
 
 def event_in(node: ast.expr) -> LogEvent | None:
@@ -33,7 +43,7 @@ def event_in(node: ast.expr) -> LogEvent | None:
 def extras() -> list[tuple[Path, ast.Call, LogEvent | None]]:
     return [
         (path, node, event_in(node.func.value))
-        for path in MODULES
+        for path in trees()
         if path != CATALOG
         for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "extra"
@@ -45,7 +55,7 @@ def keywords(call: ast.Call) -> set[str]:
 
 
 def test_every_event_is_logged() -> None:
-    used = {event for path in MODULES if path != CATALOG for node in nodes(path) if (event := event_of(node))}
+    used = {event for path in trees() if path != CATALOG for node in nodes(path) if (event := event_of(node))}
     assert used == set(LogEvent)
 
 
@@ -68,7 +78,7 @@ def test_a_call_gives_the_fields_of_its_event() -> None:
 def test_a_call_about_an_approval_gives_the_fields_of_its_event() -> None:
     ended = {LogEvent.APPROVAL_CANCELLED, LogEvent.APPROVAL_EXPIRED, LogEvent.APPROVAL_OUTDATED}
     seen = 0
-    for path in MODULES:
+    for path in trees():
         for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "log_approval":
                 event = event_in(node.args[0])
@@ -100,7 +110,7 @@ def logged(function: ast.AST) -> Iterator[tuple[ast.Call, str, list[LogEvent]]]:
 
 def test_a_call_has_the_level_of_its_event() -> None:
     seen = 0
-    for path in MODULES:
+    for path in trees():
         for function in nodes(path):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 for call, level, events in logged(function):
@@ -112,7 +122,7 @@ def test_a_call_has_the_level_of_its_event() -> None:
 
 def test_no_call_writes_a_name_of_an_event_as_a_string() -> None:
     names = {each.event for each in LogEvent}
-    for path in MODULES:
+    for path in trees():
         if path != CATALOG:
             for node in nodes(path):
                 if isinstance(node, ast.keyword) and node.arg == "extra":
