@@ -125,6 +125,7 @@ class Router:
         self._handlers = handlers
         self._identity = identity
         self._bolt = AsyncApp(
+            name="supervisor",  # else Bolt looks for its caller's file among those of all modules
             client=client,
             logger=_bolt_logger(),
             authorize=_authorize_as(identity, client.token),
