@@ -89,31 +89,17 @@ def test_one_that_can_not_be_built_is_told_with_the_last_words_of_its_build(plac
     assert place.venv.versions() == {"alpha": "1.0"}
 
 
-@pytest.mark.parametrize("name", ["pip.py", "typing.py", "runpy.py"])
-def test_nothing_in_the_checkout_is_run_in_place_of_pip_or_what_pip_imports(
-    place: Place, tmp_path: Path, name: str
-) -> None:
-    (place.checkout / name).write_text(
-        f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('run out of the checkout')\n"
-    )
+def test_nothing_in_the_checkout_is_run_in_place_of_pip_or_what_pip_imports(place: Place, tmp_path: Path) -> None:
+    for name in ("pip.py", "typing.py", "runpy.py"):
+        (place.checkout / name).write_text(
+            f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('{name} was run out of the checkout')\n"
+        )
     wheel = make_wheel(place.checkout / "wheels", "beta", "1.0")
     packages = place.packages()
     before = packages.snapshot()
     packages.install(place.wants("alpha>=2", f"./wheels/{wheel.name}"), INSTALLING)
     assert place.venv.versions() == {"alpha": "2.0", "beta": "1.0"}
     assert packages.restore(before, INSTALLING).complete
-    assert not (tmp_path / "was-run").exists()
-
-
-def test_nothing_in_the_checkout_is_run_where_pip_is_brought_back(place: Place, tmp_path: Path) -> None:
-    packages = place.packages()
-    before = packages.snapshot()
-    for each in place.venv.site.glob("pip*"):
-        shutil.rmtree(each)
-    for name in ("ensurepip.py", "typing.py"):
-        (place.checkout / name).write_text(f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('no')\n")
-    packages.restore(before, INSTALLING)
-    assert "pip" in packages.snapshot().versions
     assert not (tmp_path / "was-run").exists()
 
 
@@ -263,14 +249,19 @@ def test_one_from_a_folder_is_not_tried_and_one_from_an_archive_with_its_hash_is
     assert place.venv.versions() == {"alpha": "1.0", "archived": "1.0"}
 
 
-def test_an_installation_that_lost_pip_itself_is_put_back(place: Place) -> None:
+def test_an_installation_that_lost_pip_is_put_back_and_nothing_in_the_checkout_is_run(
+    place: Place, tmp_path: Path
+) -> None:
     packages = place.packages()
     before = packages.snapshot()
     for each in place.venv.site.glob("pip*"):
         shutil.rmtree(each)
     place.venv.put(make_wheel(place.wheels, "fresh", "1.0"))
+    for name in ("ensurepip.py", "typing.py"):
+        (place.checkout / name).write_text(f"open({str(tmp_path / 'was-run')!r}, 'w'); raise SystemExit('no')\n")
     assert packages.restore(before, INSTALLING).complete
     assert packages.snapshot() == before
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_no_login_is_told_wherever_pip_has_it_from(place: Place) -> None:
