@@ -13,14 +13,7 @@ from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.output.files import drive_log, read_output_end
 from tests.support.homes import a_home
-from tests.support.processes.worker_outputs import (
-    LINE_BYTES,
-    a_folder_that_loses_nothing,
-    counting,
-    everything,
-    in_one_row,
-    numbers,
-)
+from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_one_row, numbers
 from tests.support.waiting import wait_until
 
 MAX_BYTES, BACKUPS = 1_000_000, 2
@@ -45,15 +38,10 @@ def peak_of(path: Path) -> Iterator[list[int]]:
         looking.join()
 
 
-def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap() -> None:
-    with a_folder_that_loses_nothing() as folder:
-        print_and_rotate(folder)
-
-
-def print_and_rotate(root: Path) -> None:
-    now, limits = root / "now", {"max_bytes": MAX_BYTES, "backups": BACKUPS}
+def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap(tmp_path: Path) -> None:
+    now, limits = tmp_path / "now", {"max_bytes": MAX_BYTES, "backups": BACKUPS}
     workers = {"Steady": counting(5e5, 5.5, str(now)), "Burst": counting(2e7, 1.0, str(now))}
-    with a_home(root / "home", workers, logging=limits) as home:
+    with a_home(tmp_path / "home", workers, logging=limits) as home:
         local, drive = home.state_dir / "output", home.nas / "05_LOGS" / "workers"
         home.start_daemon()
         with peak_of(local / "Steady.log") as steady, peak_of(local / "Burst.log") as burst:
