@@ -78,9 +78,8 @@ def file_jobs(
     if terms is not None and not command.batches:
         command = replace(command, batches=plan_batches(command.workers, terms))
     batches = {worker_id: number for number, batch in enumerate(command.batches, 1) for worker_id in batch}
-    filed: list[Job] = []
-    for worker_id in command.workers:
-        new = jobs.NewJob(
+    new = [
+        jobs.NewJob(
             task_id=command.task_id,
             worker_id=worker_id,
             handler=handler,
@@ -90,12 +89,12 @@ def file_jobs(
             door=door,
             filed_at=now,
             approvals=approvals,
-            card=None if filed else card,  # one for the whole command
+            card=card,
             batch=batches.get(worker_id),
         )
-        job = jobs.file(connection, supervisor_id, new, now)
-        if job is not None:
-            filed.append(job)
+        for worker_id in command.workers
+    ]
+    filed = jobs.file_all(connection, supervisor_id, new, now) if new else []
     if terms is not None and filed and rolling.find(connection, command.task_id) is None:
         rolling.file(connection, supervisor_id, command, terms, now)
     return filed

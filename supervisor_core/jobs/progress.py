@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextvars
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -35,50 +34,47 @@ class ProgressReporter:
     """`HostContext.progress` of one job. `heard` is called in the handler's thread after each stored step."""
 
     def __init__(self, job: Job, ledger: Ledger, heard: Callable[[Job], None]) -> None:
-        self._job = job
-        self._ledger = ledger
-        self._heard = heard
-        self._late: Future[bool] | None = None
+        self.job = job
+        self.ledger = ledger
+        self.heard = heard
+        self.late: Future[list[bool]] | None = None
+        """The newest write that took too long."""
 
     def __call__(self, words: str) -> None:
         """Store a step durably. If the ledger doesn't take it, the handler continues."""
-        self.begin(words)(WRITE_SECONDS)
+        self.log(words)
+        _store([(self, words)])
 
-    def begin(self, words: str) -> Callable[[float], None]:
-        """Begin to store a step; the result waits for it, for at most so many seconds."""
-        try:
-            step = Progress(datetime.now(UTC), words)
-            log.info("%s of %s: %s", self._job.command, self._job.worker_id, step.words)
-            work = partial(jobs.note_progress, supervisor_id=self._ledger.supervisor_id, job=self._job, step=step)
-            return partial(self._finish, self._ledger.submit(work))
-        except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
-            self._fail(error)
-            return _nothing
+    def log(self, words: str) -> None:
+        """Log a step."""
+        log.info("%s of %s: %s", self.job.command, self.job.worker_id, words)
 
-    def _finish(self, written: Future[bool], seconds: float) -> None:
-        try:
-            if self._kept(written, seconds):
+
+def _store(several: Sequence[tuple[ProgressReporter, str]]) -> None:
+    """Store a step of each of these jobs, which have the same ledger, and wait for that once."""
+    try:
+        now, ledger = datetime.now(UTC), several[0][0].ledger
+        steps = [(reporter.job, Progress(now, words)) for reporter, words in several]
+        work = partial(jobs.note_progress, supervisor_id=ledger.supervisor_id, several=steps)
+        kept = _written([reporter for reporter, _ in several], ledger.submit(work))
+        for (reporter, _), stored in zip(several, kept, strict=True):
+            if stored:
                 crashpoints.reach("job.progress:after")
-                self._heard(self._job)
-        except Exception as error:  # noqa: BLE001 (the same edge)
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        log.warning("couldn't report a progress step of %s: %s", self._job.task_id, describe(error))
-
-    def _kept(self, written: Future[bool], seconds: float) -> bool:
-        slow = self._late is not None and not self._late.done()
-        try:
-            kept = written.result(0 if slow else seconds)
-        except TimeoutError:  # it keeps its place, and is seen with a later step or with the outcome
-            log.warning("the ledger is slow; %s continues without waiting for it", self._job.task_id)
-            self._late = written
-            return False
-        return kept
+                reporter.heard(reporter.job)
+    except Exception as error:  # noqa: BLE001 (the edge: what is said of the work must not harm the work)
+        for reporter, _ in several:
+            log.warning("couldn't report a progress step of %s: %s", reporter.job.task_id, describe(error))
 
 
-def _nothing(_seconds: float) -> None:
-    pass
+def _written(reporters: Sequence[ProgressReporter], written: Future[list[bool]]) -> list[bool]:
+    slow = any(each.late is not None and not each.late.done() for each in reporters)
+    try:
+        return written.result(0 if slow else WRITE_SECONDS)
+    except TimeoutError:  # it keeps its place, and is seen with a later step or with the outcome
+        for each in reporters:
+            log.warning("the ledger is slow; %s continues without waiting for it", each.job.task_id)
+            each.late = written
+        return [False] * len(reporters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +89,15 @@ class Said(SharedNeed):
     @classmethod
     def answer(cls, needs: Sequence[Said]) -> Sequence[None]:
         """Report all; the ledger writes them together, and is waited for once."""
-        begun = []
+        stored = []
         for need in needs:
             if isinstance(need.report, ProgressReporter):
-                begun.append(need.context.run(need.report.begin, need.words))
+                need.context.run(need.report.log, need.words)
+                stored.append((need.report, need.words))
             else:
                 need.context.run(need.report, need.words)
-        deadline = time.monotonic() + WRITE_SECONDS
-        for finish in begun:
-            finish(max(0.0, deadline - time.monotonic()))
+        if stored:
+            _store(stored)
         return [None] * len(needs)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, bindparam, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, case, func, insert, or_, select, tuple_, update
 
 from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
@@ -64,34 +64,45 @@ class NewJob:
 
 
 def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime) -> Job | None:
-    """Queue a job; None if this worker already has one with this command id, in any state.
+    """Queue a job; None if this worker already has one with this command id, in any state."""
+    return next(iter(file_all(connection, supervisor_id, [new], now)), None)
+
+
+def file_all(connection: Connection, supervisor_id: str, several: Sequence[NewJob], now: datetime) -> list[Job]:
+    """Queue jobs of one command, for workers that have none with its id yet.
 
     Its card is added in the same transaction, so that no command is without its card.
     """
-    if find(connection, new.task_id, new.worker_id) is not None:
-        return None
-    row = {
-        "task_id": new.task_id,
-        "worker_id": new.worker_id,
-        "supervisor_id": supervisor_id,
-        "handler": new.handler,
-        "params_json": canonical_json(new.params),
-        "label": new.label,
-        "issuer_id": new.issuer.id,
-        "issuer_name": new.issuer.name[:ISSUER_NAME],
-        "owner_id": new.issuer.owner or None,
-        "door": new.door,
-        "approvals_json": canonical_json(list(new.approvals)),
-        "state": JobState.QUEUED,
-        "tier": tier_of(new.handler),
-        "filed_at": new.filed_at,
-        "created_at": now,
-        "batch": new.batch,
-    }
-    connection.execute(insert(jobs), row)
-    if new.card is not None:
-        record(connection, supervisor_id, None, (Message(CARD, new.task_id, new.card, SOON_SECONDS),), now)
-    return find(connection, new.task_id, new.worker_id)
+    task_id = several[0].task_id
+    known = set(connection.execute(select(jobs.c.worker_id).where(jobs.c.task_id == task_id)).scalars())
+    new = {each.worker_id: each for each in several if each.worker_id not in known}
+    if not new:
+        return []
+    rows = [
+        {
+            "task_id": each.task_id,
+            "worker_id": each.worker_id,
+            "supervisor_id": supervisor_id,
+            "handler": each.handler,
+            "params_json": canonical_json(each.params),
+            "label": each.label,
+            "issuer_id": each.issuer.id,
+            "issuer_name": each.issuer.name[:ISSUER_NAME],
+            "owner_id": each.issuer.owner or None,
+            "door": each.door,
+            "approvals_json": canonical_json(list(each.approvals)),
+            "state": JobState.QUEUED,
+            "tier": tier_of(each.handler),
+            "filed_at": each.filed_at,
+            "created_at": now,
+            "batch": each.batch,
+        }
+        for each in new.values()
+    ]
+    connection.execute(insert(jobs), rows)
+    cards = [Message(CARD, task_id, each.card, SOON_SECONDS) for each in new.values() if each.card is not None]
+    record(connection, supervisor_id, None, cards[:1], now)
+    return [job for job in of_task(connection, task_id) if job.worker_id in new]
 
 
 def refuse_taken(connection: Connection, task_id: str, handler: str | None, door: str) -> None:
@@ -180,15 +191,29 @@ def next_to_run(connection: Connection, worker_id: str) -> Job | None:
 
 def next_jobs(connection: Connection, worker_ids: Collection[str]) -> list[Job | None]:
     """`next_to_run` of each of these workers."""
-    waits = select(jobs.c.worker_id).where(jobs.c.state.in_((JobState.CLAIMED, JobState.QUEUED)))
-    some = set(connection.execute(waits.where(jobs.c.worker_id.in_(tuple(worker_ids))).distinct()).scalars())
-    return [next_to_run(connection, each) if each in some else None for each in worker_ids]
+    found = connection.execute(_NEXT, {"workers": tuple(worker_ids)}).mappings()
+    first = {row["worker_id"]: of_row(row) for row in found}
+    return [first.get(each) for each in worker_ids]
 
 
-_FIRST = select(jobs).where(jobs.c.worker_id == bindparam("worker")).limit(1)
-_IN_ORDER = _FIRST.order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+_ORDER = (jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
+_IN_ORDER = select(jobs).where(jobs.c.worker_id == bindparam("worker")).limit(1).order_by(*_ORDER)
 _CLAIMED = _IN_ORDER.where(jobs.c.state == JobState.CLAIMED)
 _QUEUED = _IN_ORDER.where(jobs.c.state == JobState.QUEUED, turns.is_next())
+
+
+def _first_of_each() -> Select[Any]:
+    """The next job of each of several workers, in one statement."""
+    mine = jobs.c.worker_id.in_(bindparam("workers", expanding=True))
+    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.is_next()))
+    before = case((jobs.c.state == JobState.CLAIMED, 0), else_=1)
+    place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=(before, *_ORDER)).label("place")
+    waits = jobs.c.state.in_((JobState.CLAIMED, JobState.QUEUED))  # by the index
+    ranked = select(jobs, place).where(waits, mine, free).subquery()
+    return select(ranked).where(ranked.c.place == 1)
+
+
+_NEXT = _first_of_each()
 
 
 def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
@@ -322,20 +347,23 @@ def begin(job: Job, now: datetime) -> Step:
     )
 
 
-def note_progress(connection: Connection, supervisor_id: str, job: Job, step: Progress) -> bool:
-    """Add a step to a running job and update its card; False if it isn't running."""
-    found = connection.execute(_PROGRESS, {"job": job.job_id}).first()
-    if found is None:
-        return False
-    steps = add_progress(_progress(found.progress_json), step)
-    kept = canonical_json([each.as_json() for each in steps])
-    connection.execute(_NEW_PROGRESS, {"job": job.job_id, "kept": kept})
-    record(connection, supervisor_id, None, (refresh_card(job.task_id),), step.at)
-    return True
+def note_progress(connection: Connection, supervisor_id: str, several: Sequence[tuple[Job, Progress]]) -> list[bool]:
+    """Add a step to each of these running jobs and update its card; False for one that isn't running."""
+    query = select(jobs.c.job_id, jobs.c.progress_json).where(jobs.c.state == JobState.STARTED)
+    asked = query.where(jobs.c.job_id.in_([job.job_id for job, _ in several]))
+    known = {row.job_id: row.progress_json for row in connection.execute(asked)}
+    noted = [
+        (job, step, add_progress(_progress(known[job.job_id]), step)) for job, step in several if job.job_id in known
+    ]
+    kept = [{"job": job.job_id, "kept": canonical_json([each.as_json() for each in steps])} for job, _, steps in noted]
+    if kept:
+        connection.execute(_NEW_PROGRESS, kept)
+        newest = max(step.at for _, step, _ in noted)
+        record(connection, supervisor_id, None, [refresh_card(job.task_id) for job, _, _ in noted], newest)
+    return [job.job_id in known for job, _ in several]
 
 
 _AT_WORK = (jobs.c.job_id == bindparam("job"), jobs.c.state == JobState.STARTED)
-_PROGRESS = select(jobs.c.progress_json).where(*_AT_WORK)
 _NEW_PROGRESS = update(jobs).where(*_AT_WORK).values(progress_json=bindparam("kept"))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, insert, or_, update
+from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, insert, or_, select, update
 
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.audit import rows as audit
@@ -33,6 +33,10 @@ _AGAIN = _SAME.values(
     due_at=bindparam("due_at"),
 )
 _ANEW = _AGAIN.values(payload_json=bindparam("payload_json"))
+_CONTENT = ("state", "attempts", "due_at", "payload_json")
+_KNOWN = select(outbox.c.kind, outbox.c.subject).where(
+    outbox.c.kind.in_(bindparam("kinds", expanding=True)), outbox.c.subject.in_(bindparam("subjects", expanding=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +78,52 @@ class Step:
 
 def take(connection: Connection, supervisor_id: str, step: Step, now: datetime) -> bool:
     """Take the whole step in the caller's transaction; False if the row isn't in an expected state."""
+    statement, values = _change_of(step)
+    if connection.execute(statement, values).rowcount != 1:
+        return False
+    _follow(connection, supervisor_id, [step], now)
+    return True
+
+
+class NotAllTaken(Exception):
+    """Some of several rows aren't in an expected state, so the caller's transaction must not commit."""
+
+
+def take_all(connection: Connection, supervisor_id: str, several: Sequence[Step], now: datetime) -> None:
+    """Take several steps with few statements. `NotAllTaken` where that isn't certain for one of them."""
+    changes: dict[Update, list[dict[str, Any]]] = {}
+    for step in several:
+        statement, values = _change_of(step)
+        changes.setdefault(statement, []).append(values)
+    for statement, rows in changes.items():
+        if _rows_of(connection, statement, rows) != len(rows):
+            raise NotAllTaken
+    _follow(connection, supervisor_id, several, now)
+
+
+def _rows_of(connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """Execute it for each of these; the number of changed rows, None where the driver doesn't tell."""
+    changed = connection.execute(statement, rows)
+    return changed.rowcount if len(rows) == 1 or connection.dialect.supports_sane_multi_rowcount else None
+
+
+def _change_of(step: Step) -> tuple[Update, dict[str, Any]]:
+    """The compare-and-set of a step."""
     values = {step.column: step.to, **step.values}
     statement = _change(step.table, step.column, tuple(step.key), len(step.expected), tuple(values))
-    parameters = {
-        **{f"its_{name}": value for name, value in step.key.items()},
-        **{f"expected_{number}": state for number, state in enumerate(step.expected)},
-    }
-    changed = connection.execute(statement, {**parameters, **values})
-    if changed.rowcount != 1:
-        return False
-    record(connection, supervisor_id, step.audit, step.outbox, now)
-    if step.follow is not None:
-        step.follow(connection, supervisor_id, now)
-    return True
+    key = {f"its_{name}": value for name, value in step.key.items()}
+    return statement, {**key, **{f"expected_{number}": state for number, state in enumerate(step.expected)}, **values}
+
+
+def _follow(connection: Connection, supervisor_id: str, taken: Sequence[Step], now: datetime) -> None:
+    """All that follows from steps that were taken."""
+    entries = [step.audit for step in taken if step.audit is not None]
+    if entries:
+        audit.append_all(connection, supervisor_id, entries, now)
+    _order_all(connection, [message for step in taken for message in step.outbox], now)
+    for step in taken:
+        if step.follow is not None:
+            step.follow(connection, supervisor_id, now)
 
 
 @cache
@@ -109,23 +146,45 @@ def record(
     """The rows that follow from a change: one audit row, any number of outbox rows."""
     if entry is not None:
         audit.append(connection, supervisor_id, entry, now)
+    _order_all(connection, messages, now)
+
+
+def _order_all(connection: Connection, messages: Sequence[Message], now: datetime) -> None:
+    """Order messages. One with the same kind and subject is updated, and its pending version is skipped."""
+    again: dict[tuple[str, str], dict[str, Any]] = {}
+    anew: dict[tuple[str, str], dict[str, Any]] = {}
     for message in messages:
-        _order(connection, message, now)
+        connection.info.setdefault(ORDERED, set()).add(message.kind)
+        this = message.kind, message.subject
+        due_at = now + timedelta(seconds=message.delay_seconds)
+        content = {"its_kind": this[0], "its_subject": this[1], "state": PENDING, "attempts": 0, "due_at": due_at}
+        if message.payload is not None:
+            again.pop(this, None)
+            anew[this] = {**content, "payload_json": canonical_json(message.payload)}
+        elif this in anew:
+            anew[this] |= content
+        else:
+            again[this] = content
+    if anew:
+        _order_anew(connection, anew, now)
+    if again:
+        connection.execute(_AGAIN, list(again.values()))
 
 
-def _order(connection: Connection, message: Message, now: datetime) -> None:
-    """Order a message. One with the same kind and subject is updated, and its pending version is skipped."""
-    connection.info.setdefault(ORDERED, set()).add(message.kind)
-    content: dict[str, Any] = {
-        "state": PENDING,
-        "attempts": 0,
-        "due_at": now + timedelta(seconds=message.delay_seconds),
-    }
-    if message.payload is not None:
-        content["payload_json"] = canonical_json(message.payload)
-    this = {"its_kind": message.kind, "its_subject": message.subject}
-    known = connection.execute(_AGAIN if message.payload is None else _ANEW, {**this, **content}).rowcount
-    if known or message.payload is None:
+def _order_anew(connection: Connection, messages: Mapping[tuple[str, str], Mapping[str, Any]], now: datetime) -> None:
+    """Order messages with a content, which may be the first of their subjects."""
+    known = _rows_of(connection, _ANEW, list(messages.values()))
+    if known == len(messages):
         return
-    names = {"kind": message.kind, "subject": message.subject, "version": 1, "created_at": now}
-    connection.execute(insert(outbox), {**names, **content})
+    new = dict(messages)
+    if known != 0:
+        subjects = [subject for _, subject in messages]
+        for row in connection.execute(_KNOWN, {"kinds": {kind for kind, _ in messages}, "subjects": subjects}):
+            new.pop((row.kind, row.subject), None)
+    names = {"version": 1, "created_at": now}
+    rows = [
+        {"kind": kind, "subject": subject, **names, **{name: content[name] for name in _CONTENT}}
+        for (kind, subject), content in new.items()
+    ]
+    if rows:
+        connection.execute(insert(outbox), rows)

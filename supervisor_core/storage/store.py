@@ -159,21 +159,22 @@ class Ledger:
         moment = now or datetime.now(UTC)
         for step in several:
             crashpoints.reach(f"{step.name}:before")
-        works = [partial(steps.take, supervisor_id=self.supervisor_id, step=step, now=moment) for step in several]
         taken: list[bool | Exception] = []
-        for first in range(0, len(works), STEPS_AT_ONCE):
-            taken += self._take_all(works[first : first + STEPS_AT_ONCE])
+        for first in range(0, len(several), STEPS_AT_ONCE):
+            taken += self._take_all(several[first : first + STEPS_AT_ONCE], moment)
         for step in several:
             crashpoints.reach(f"{step.name}:after")
         return taken
 
-    def _take_all(self, works: Sequence[Callable[[Connection], bool]]) -> Sequence[bool | Exception]:
+    def _take_all(self, several: Sequence[steps.Step], now: datetime) -> Sequence[bool | Exception]:
         try:
-            return self.write(lambda connection: [work(connection) for work in works])
+            self.write(lambda connection: steps.take_all(connection, self.supervisor_id, several, now))
         except LedgerUnavailable as error:
-            return [error] * len(works)
-        except Exception:  # noqa: BLE001 (one of them is to blame, and each says so for itself)
+            return [error] * len(several)
+        except Exception:  # noqa: BLE001 (one of them is to blame, or was late; each says so for itself)
+            works = [partial(steps.take, supervisor_id=self.supervisor_id, step=step, now=now) for step in several]
             return [_result(future) for future in [self.submit(work) for work in works]]
+        return [True] * len(several)
 
     def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
         """Add a row to the audit trail without a step, for a refusal or a reading."""

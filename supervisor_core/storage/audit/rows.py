@@ -52,10 +52,29 @@ class Fault:
 
 def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: datetime) -> ChainHead:
     """Add a row to this host's chain, in the caller's transaction, which holds the write lock."""
+    return append_all(connection, supervisor_id, [entry], now)
+
+
+def append_all(connection: Connection, supervisor_id: str, entries: Sequence[AuditEntry], now: datetime) -> ChainHead:
+    """`append` each of these, at least one, in this order."""
     newest = newest_row(connection, supervisor_id, lock=True)
+    head = newest or ChainHead(supervisor_id, 0, GENESIS)
+    rows = []
+    for entry in entries:
+        row = _row_after(head, entry, now)
+        head = ChainHead(supervisor_id, row["audit_id"], row["hash"])
+        rows.append(row)
+    connection.execute(insert(audit_log), rows)
+    for row, entry in zip(rows, entries, strict=True):
+        index_workers(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
+    connection.info[APPENDED] = True
+    return head
+
+
+def _row_after(head: ChainHead, entry: AuditEntry, now: datetime) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "supervisor_id": supervisor_id,
-        "audit_id": newest.audit_id + 1 if newest else 1,
+        "supervisor_id": head.supervisor_id,
+        "audit_id": head.audit_id + 1,
         "outcome": entry.outcome,
         "actor": entry.actor,
         "action": entry.action,
@@ -65,15 +84,12 @@ def append(connection: Connection, supervisor_id: str, entry: AuditEntry, now: d
         "created_at": now,
         "details_json": canonical_json(entry.details),
         "task_id": entry.task_id,
-        "previous_hash": newest.hash if newest else GENESIS,
+        "previous_hash": head.hash,
     }
     for name, width in _WIDTHS.items():
         row[name] = row[name] and row[name][:width]  # cut before it is hashed: a database must not
     row["hash"] = row_hash(row)
-    connection.execute(insert(audit_log), row)
-    index_workers(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
-    connection.info[APPENDED] = True
-    return ChainHead(supervisor_id, row["audit_id"], row["hash"])
+    return row
 
 
 def newest_row(connection: Connection, supervisor_id: str, *, lock: bool = False) -> ChainHead | None:

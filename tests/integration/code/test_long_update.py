@@ -56,8 +56,7 @@ def happenings(ledger: Ledger, filed_jobs: list[Job]) -> Iterator[tuple[float, A
             said = Progress(at, f"step {burst * STEPS // BURSTS + step + 1} of {STEPS}")
 
             def work(connection: Connection, said: Progress = said) -> None:
-                for job in filed_jobs:
-                    assert jobs.note_progress(connection, "Host", job, said)
+                assert all(jobs.note_progress(connection, "Host", [(job, said) for job in filed_jobs]))
 
             yield START + (at - BEGIN).total_seconds(), partial(ledger.write, work)
     end = BEGIN + timedelta(hours=3)

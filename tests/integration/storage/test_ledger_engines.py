@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, Engine, Table, insert, select, text, update
+from sqlalchemy import Connection, Engine, Table, event, insert, select, text, update
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from supervisor_core.storage import outbox as outbox_queries
@@ -169,6 +169,45 @@ def test_a_step_moves_the_row_and_writes_what_follows(engine: Engine) -> None:
         assert connection.execute(select(jobs.c.state, jobs.c.claimed_at)).one() == ("claimed", NOW)
         assert connection.execute(select(audit_log.c.audit_id, audit_log.c.label)).all() == [(1, "anna - hotfix")]
         assert connection.execute(select(outbox.c.state, outbox.c.due_at)).all() == [("pending", NOW)]
+
+
+def claiming(number: int) -> steps.Step:
+    entry = AuditEntry("cli:anna", "PAUSE", f"W{number}")
+    messages = (steps.Message("result_file", f"t{number}", {"n": number}), steps.Message("card", "all", None))
+    return steps.Step(jobs, {"task_id": f"t{number}"}, ("queued",), "claimed", {"claimed_at": NOW}, entry, messages)
+
+
+def test_several_steps_are_taken_with_few_statements_as_one_by_one(engine: Engine) -> None:
+    statements: list[str] = []
+    with engine.begin() as connection:
+        connection.execute(insert(jobs), [a_job(f"t{number}") for number in range(50)])
+        steps.record(connection, HOST, None, (steps.Message("card", "all", {"channel": "C1"}),), NOW)
+        steps.record(connection, HOST, None, (steps.Message("result_file", "t7", {"n": 0}),), NOW)
+        event.listen(engine, "before_cursor_execute", lambda *about: statements.append(about[2]))
+        steps.take_all(connection, HOST, [claiming(number) for number in range(50)], NOW)
+        assert len(statements) < 10, statements
+        assert set(connection.execute(select(jobs.c.state)).scalars()) == {"claimed"}
+        changed = connection.execute(select(jobs.c.changed).order_by(jobs.c.job_id)).scalars().all()
+        assert len(set(changed)) == 50, "each change has a number of its own"
+        head = audit.newest_row(connection, HOST)
+        assert head is not None
+        assert audit.verify(connection, [head]) == (50, [])
+        targets = connection.execute(select(audit_log.c.target_id).order_by(audit_log.c.audit_id)).scalars().all()
+        assert targets == [f"W{number}" for number in range(50)]
+        due = {each.payload["n"]: each.version for each in outbox_queries.due_messages(connection, "result_file", NOW)}
+        assert due == {number: 2 if number == 7 else 1 for number in range(50)}
+        (card,) = outbox_queries.due_messages(connection, "card", NOW)
+        assert (card.payload, card.version) == ({"channel": "C1"}, 2), "one update for all of them"
+
+
+def test_a_group_with_a_lost_race_is_refused_as_a_whole(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(insert(jobs), [a_job("t1"), a_job("t2", "claimed")])
+    with pytest.raises(steps.NotAllTaken), engine.begin() as connection:
+        steps.take_all(connection, HOST, [claiming(1), claiming(2)], NOW)
+    with engine.connect() as connection:
+        found = connection.execute(select(jobs.c.task_id).where(jobs.c.state == "queued")).scalars().all()
+        assert (found, connection.execute(select(audit_log.c.audit_id)).all()) == (["t1"], [])
 
 
 def test_a_message_ordered_anew_is_one_row_and_the_older_one_is_not_taken_for_sent(engine: Engine) -> None:
