@@ -99,7 +99,7 @@ def take_report(
     if after in FINAL and before not in FINAL:
         outcome = Outcome(bool(report["success"]), report["error"], json.loads(report["details_json"] or "{}"))
         ended = replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"])
-        rows.follow_up(connection, hub_id, now, ended=ended)
+        rows.follow_up(connection, hub_id, now, [ended])
     return True
 
 

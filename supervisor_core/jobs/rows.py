@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, case, func, insert, or_, select, tuple_, update
@@ -398,22 +397,25 @@ def _pass_over(job: Job, after: Job, now: datetime) -> Step:
     return replace(refuse(job, not_begun_after(job, after), now), follow=None)
 
 
-def follow_up(connection: Connection, supervisor_id: str, now: datetime, *, ended: Job) -> None:
-    """The consequences of an end: the end of others, its report, and after the last one the replies in the thread."""
-    outcome = ended.outcome or Outcome.done()
-    if not outcome.success and turns.stops_others(ended):
-        _stop_others(connection, supervisor_id, now, after=ended)
-    path = outcome.details.get("report_path")
-    mine = select(func.count()).where(jobs.c.task_id == ended.task_id)
-    if path and connection.execute(mine).scalar_one() <= replies.REPORTS:
-        digest = str(outcome.details.get("report_sha256") or "")
-        replies.order_report(connection, supervisor_id, ended.task_id, ended.worker_id, str(path), digest, now)
-    if outcome.success and ended.handler == turns.RESUME:
-        this = {"worker": ended.worker_id, "job": ended.job_id}
-        paused = connection.execute(turns.PAUSES_BEFORE, this).scalars().all()
-        record(connection, supervisor_id, None, [refresh_card(task_id) for task_id in paused], now)
-    if connection.execute(_LEFT, {"command": ended.task_id}).first() is None:
-        replies.order_replies(connection, supervisor_id, ended.task_id, now)
+def follow_up(connection: Connection, supervisor_id: str, now: datetime, ended: Sequence[Job]) -> None:
+    """The consequences of ends: the end of others, their reports, and after the last ones the replies in the thread."""
+    paused: list[str] = []
+    for job in ended:
+        outcome = job.outcome or Outcome.done()
+        if not outcome.success and turns.stops_others(job):
+            _stop_others(connection, supervisor_id, now, after=job)
+        path = outcome.details.get("report_path")
+        mine = select(func.count()).where(jobs.c.task_id == job.task_id)
+        if path and connection.execute(mine).scalar_one() <= replies.REPORTS:
+            digest = str(outcome.details.get("report_sha256") or "")
+            replies.order_report(connection, supervisor_id, job.task_id, job.worker_id, str(path), digest, now)
+        if outcome.success and job.handler == turns.RESUME:
+            this = {"worker": job.worker_id, "job": job.job_id}
+            paused += connection.execute(turns.PAUSES_BEFORE, this).scalars()
+    record(connection, supervisor_id, None, [refresh_card(task_id) for task_id in paused], now)
+    for task_id in dict.fromkeys(job.task_id for job in ended):
+        if connection.execute(_LEFT, {"command": task_id}).first() is None:
+            replies.order_replies(connection, supervisor_id, task_id, now)
 
 
 _OPEN = [state for state in JobState if state not in FINAL]
@@ -459,8 +461,9 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         refresh_card(job.task_id),
         *refresh_undone(job.params, details),
     )
-    follow = partial(follow_up, ended=replace(job, state=to, outcome=outcome))
-    return Step(jobs, {"job_id": job.job_id}, (JobState.STARTED,), to, values, entry, messages, follow=follow)
+    ended = replace(job, state=to, outcome=outcome)
+    key = {"job_id": job.job_id}
+    return Step(jobs, key, (JobState.STARTED,), to, values, entry, messages, follow=follow_up, subject=ended)
 
 
 def refresh_card(task_id: str) -> Message:

@@ -67,8 +67,10 @@ class Step:
     outbox: Sequence[Message] = ()
     column: str = "state"
     """The column with the state."""
-    follow: Callable[[Connection, str, datetime], object] | None = None
-    """A change of other rows in the same transaction."""
+    follow: Callable[..., object] | None = None
+    """A change of other rows in the same transaction, by connection, supervisor id and time."""
+    subject: Any = None
+    """What `follow` is about. It's then called once for all steps of a group that have it, with all their subjects."""
 
     @property
     def name(self) -> str:
@@ -121,9 +123,14 @@ def _follow(connection: Connection, supervisor_id: str, taken: Sequence[Step], n
     if entries:
         audit.append_all(connection, supervisor_id, entries, now)
     _order_all(connection, [message for step in taken for message in step.outbox], now)
+    shared: dict[Callable[..., object], list[Any]] = {}
     for step in taken:
-        if step.follow is not None:
+        if step.follow is not None and step.subject is not None:
+            shared.setdefault(step.follow, []).append(step.subject)
+        elif step.follow is not None:
             step.follow(connection, supervisor_id, now)
+    for follow, subjects in shared.items():
+        follow(connection, supervisor_id, now, subjects)
 
 
 @cache

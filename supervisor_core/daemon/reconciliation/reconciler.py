@@ -282,7 +282,10 @@ class Reconciler(Service):
             self._trouble = ""
 
     async def _round(self, due: list[str]) -> None:
-        observed = await self._observe({each: self.managed[each] for each in due})
+        shown = {each: managed for each in due if (managed := self.managed[each]).shows_something()}
+        if due and not shown:
+            return  # each of them asks for a new round at the end of what it does
+        observed = await self._observe(shown)
         if observed is None:
             return
         config, now = self._parts.host.config, datetime.now(UTC)
@@ -305,12 +308,11 @@ class Reconciler(Service):
         self._cycle.hand_out(actions)
         self._moved()
 
-    async def _observe(self, due: Mapping[str, ManagedWorker]) -> dict[str, WorkerStatus] | None:
+    async def _observe(self, managed: Mapping[str, ManagedWorker]) -> dict[str, WorkerStatus] | None:
         """The fresh statuses of these workers; None where the configuration has changed meanwhile.
 
         What was taken in hand since, or moves the worker, makes its status say nothing: its end asks for a new round.
         """
-        managed = {worker_id: each for worker_id, each in due.items() if each.shows_something()}
         begun, version = {worker_id: each.actor.begun for worker_id, each in managed.items()}, self._version
         statuses, ended = await self._blocking(self._look, [each.actor.worker for each in managed.values()])
         for worker_id in ended:
