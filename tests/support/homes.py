@@ -52,6 +52,7 @@ class Home:
         self.outbox = self.nas / "Worker_Outbox"
         self.config = folder / "config.yaml"
         self.worker_ids = tuple(workers)
+        self.more_environ: dict[str, str] = {}
         self._daemons: list[Daemon] = []
         document = {
             "supervisor": {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5},
@@ -65,7 +66,8 @@ class Home:
     def environ(self) -> dict[str, str]:
         """What the programs run with: nothing of the test runner's that could change what they do."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "PYTHONPATH": process_backends.python_path(), "SUPERVISOR_CONFIG": str(self.config)}
+        own = {"PYTHONPATH": process_backends.python_path(), "SUPERVISOR_CONFIG": str(self.config)}
+        return {**kept, **own, **self.more_environ}
 
     def supervisor(self, *words: str, program: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end; with a `program`, that one, started from nothing unless it is armed."""

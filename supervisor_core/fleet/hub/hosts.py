@@ -5,30 +5,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
-from supervisor_core.commands.addresses import SILENT, Address
+from supervisor_core.commands.addresses import Address
 from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.copies import SETTLE_SECONDS, RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.known_hosts import (
+    SERVER,
+    UNSEEN,
+    HubConnection,
+    KnownHost,
+    addressed,
+    as_known,
+    has_news,
+    is_cut_off,
+    last_sign,
+    newly_silent,
+    silence_in_words,
+)
 from supervisor_core.fleet.hub.refusals import RefusalWatch
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
-from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage, Question, read_presence, read_reading
+from supervisor_core.fleet.questions import Question, read_presence, read_reading
 from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
-
-SILENT_SECONDS = 15.0
-"""A host that has said nothing for so long is silent."""
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
@@ -42,53 +51,10 @@ NOTE_SECONDS = 60.0
 MOST_REASON = 500
 """Characters of a condition's reason."""
 
-SERVER = "NATS server"
-"""Its name among the silent ones; no host can have it."""
-
 AT_ONCE = 32
 """The hosts whose rows and snapshots are fetched at the same time."""
 
-UNSEEN: Mapping[str, Any] = {
-    "state": "stopped",
-    "health": "unknown",
-    "reason": "its host hasn't connected since the hub's start",
-    "fine": True,
-    "pid": None,
-    "paused": False,
-    "quarantined": False,
-    "muted_until": None,
-    "muted_for": None,
-    "started_at": None,
-    "last_health_at": None,
-    "last_error": None,
-}
-"""The status of a worker whose host hasn't connected yet."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, slots=True)
-class KnownHost:
-    """One host as the hub knows it, and the task that follows it."""
-
-    name: str
-    since: datetime
-    """The time of its first sign, or of the hub's start."""
-    presence: PresenceMessage | None = None
-    heard_at: datetime | None = None
-    """By the hub's clock."""
-    snapshot: tuple[str, int] | None = None
-    """The run of its daemon and the number of the snapshot that the hub has."""
-    have: tuple[str, Position] | None = None
-    """Its ledger's id, and the newest rows of it that the hub has."""
-    announcement: Sequence[Mapping[str, Any]] | None = None
-    """Its workers, if they have changed and aren't stored yet."""
-    workers: list[dict[str, Any]] = field(default_factory=list)
-    """Its workers' status, by their addresses."""
-    silent: bool = False
-    trouble: str = ""
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +71,6 @@ class HubHooks:
     """Where commands are announced that didn't come from Slack."""
     copied: Callable[[], None]
     """Rows were copied from a host: jobs may have ended, and others have their turn."""
-
-
-class HubConnection(Protocol):
-    """The hub's own connection."""
-
-    @property
-    def connected(self) -> bool:
-        """True while it's up."""
-
-    @property
-    def since(self) -> datetime:
-        """The time since when it has been up or down."""
 
 
 class FleetHosts(Service):
@@ -167,25 +121,26 @@ class FleetHosts(Service):
         if host.silent:
             self._note_silence(host, silent=False)
             self._hooks.silence_changed()
-        if _has_news(host, presence):
+        if has_news(host, presence):
             host.woken.set()
             self._follow(host)
 
     def workers(self) -> list[dict[str, Any]]:
         """The status of all workers of all hosts, as last reported. Those of a silent host say so."""
-        return [self._as_known(host, worker) for host in self.hosts.values() for worker in host.workers]
+        cut_off = is_cut_off(self._link, datetime.now(UTC))
+        return [as_known(host, worker, cut_off=cut_off) for host in self.hosts.values() for worker in host.workers]
 
     def silent(self) -> dict[str, str]:
         """The silent hosts, in words. Without its own connection, the hub knows nothing of them, and says just that."""
         now = datetime.now(UTC)
-        found = {host.name: _silence(host) for host in self.hosts.values() if host.silent}
-        if self.hosts and self._cut_off(now):
+        found = {host.name: silence_in_words(host) for host in self.hosts.values() if host.silent}
+        if self.hosts and is_cut_off(self._link, now):
             found[SERVER] = f"it can't be reached since {self._link.since:%H:%M:%S} UTC; commands to other hosts wait"
         return found
 
     def links(self) -> dict[str, dict[str, Any]]:
         """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
-        return {name: _link(host) for name, host in self.hosts.items()}
+        return {name: last_sign(host) for name, host in self.hosts.items()}
 
     def announced(self) -> dict[str, Mapping[str, Any]]:
         """The workers of all hosts by their addresses, as their hosts announce them."""
@@ -196,7 +151,7 @@ class FleetHosts(Service):
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
                 known = KnownHost(member.host_id, datetime.now(UTC))
-                known.workers = [_addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
+                known.workers = [addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
                 self.hosts[known.name] = known
 
     def follow_members(self, members: Sequence[FleetHost]) -> None:
@@ -278,7 +233,7 @@ class FleetHosts(Service):
         found = await self._ask(host.name, Question.SNAPSHOT, {})
         now = datetime.now(UTC)
         said = [each for each in found["workers"] if WORKER_ID.fullmatch(str(each["id"]))]
-        before, host.workers = host.workers, [_addressed(host.name, each) for each in said]
+        before, host.workers = host.workers, [addressed(host.name, each) for each in said]
         host.snapshot = str(found["life"]), int(found["number"])
         if list(map(_identity, host.workers)) != list(map(_identity, before)):
             host.announcement = [_announced(each) for each in said]
@@ -313,31 +268,13 @@ class FleetHosts(Service):
             self._hooks.workers_changed()
 
     def _look_for_silence(self, now: datetime) -> None:
-        cut_off = self._cut_off(now)
-        found = [] if not self._link.connected else self._newly_silent(now)
+        cut_off = is_cut_off(self._link, now)
+        found = newly_silent(self.hosts.values(), self._link)
         for host in found:
             self._note_silence(host, silent=True)
         if found or cut_off != self._was_cut_off:
             self._hooks.silence_changed()
         self._was_cut_off = cut_off
-
-    def _newly_silent(self, now: datetime) -> list[KnownHost]:
-        """The hosts that have said nothing for too long. Those that fell silent together are told together: the first
-        waits until the last of them is known."""
-        quiet = {
-            host.name: (now - max(host.heard_at or host.since, self._link.since)).total_seconds()
-            for host in self.hosts.values()
-            if not host.silent
-        }
-        longest = max(quiet.values(), default=0.0)
-        others = any(2 * SPEAK_SECONDS < each <= SILENT_SECONDS for each in quiet.values())
-        if longest <= SILENT_SECONDS or (others and longest <= SILENT_SECONDS + SPEAK_SECONDS):
-            return []
-        return [self.hosts[name] for name, seconds in quiet.items() if seconds > SILENT_SECONDS]
-
-    def _cut_off(self, now: datetime) -> bool:
-        """True if the hub itself hasn't been connected for long."""
-        return not self._link.connected and now - self._link.since > timedelta(seconds=SILENT_SECONDS)
 
     def _note_silence(self, host: KnownHost, *, silent: bool) -> None:
         host.silent = silent
@@ -345,32 +282,6 @@ class FleetHosts(Service):
             log.error("%s is unresponsive", host.name, extra=LogEvent.HOST_SILENT.extra(host=host.name))
         else:
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))
-
-    def _as_known(self, host: KnownHost, worker: dict[str, Any]) -> dict[str, Any]:
-        """The status of a worker; of a silent host's, nobody knows whether it runs."""
-        cut_off = self._cut_off(datetime.now(UTC))
-        if not (host.silent or cut_off):
-            return worker
-        seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
-        words = f"the {SERVER} can't be reached" if cut_off else f"{host.name} is unresponsive"
-        return {**worker, "health": "unknown", "fine": False, "reason": f"{words}, {seen}", SILENT: seen}
-
-
-def _has_news(host: KnownHost, presence: PresenceMessage) -> bool:
-    """True if the hub doesn't have all that a host announces."""
-    if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
-        return True
-    return host.have[1].is_behind(Position.of(presence.position))
-
-
-def _link(host: KnownHost) -> dict[str, Any]:
-    heard = to_text(host.heard_at) if host.heard_at else None
-    return {"seen_at": heard, "silent": host.silent, "trouble": host.trouble}
-
-
-def _addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
-    """A worker's status under its address."""
-    return {**worker, "id": str(Address(name, str(worker["id"]))), "host": name}
 
 
 def _announced(worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -381,11 +292,6 @@ def _announced(worker: Mapping[str, Any]) -> dict[str, Any]:
 def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
     """The facts about a worker that others rely on. Its state isn't one of them."""
     return worker["id"], worker.get("team"), worker.get("enabled")
-
-
-def _silence(host: KnownHost) -> str:
-    since = f"no message since {host.heard_at:%H:%M:%S} UTC" if host.heard_at else "not connected since the hub's start"
-    return f"{since}; its workers may still run"
 
 
 def _of_host(name: str, seen: TargetReading, now: datetime) -> TargetReading | None:

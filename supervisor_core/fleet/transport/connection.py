@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import random
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -38,9 +38,16 @@ CONNECT_SECONDS = 5.0
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
 """Each wait is random up to this limit, which doubles: a thousand hosts don't come back at the same moment."""
 
-CLOSE_SECONDS = 0.1
-PING_SECONDS, PINGS = 10, 2
-"""A connection without an answer to two pings is closed."""
+CLOSE_SECONDS = 2.0
+FAILED_CLOSE_SECONDS = 0.1
+"""After a failed handshake, TLS is never closed."""
+
+PING_SECONDS = 4.0
+PATIENCE_SECONDS = 6.0
+"""A connection whose server doesn't answer a ping for so long is given up: a line may fail without a word."""
+
+NEVER = 10**6
+"""In seconds: nats-py breaks its connection if an answer comes after it has given up a ping."""
 
 SECURE = ("tls", "wss")
 MESSAGE_ID = "Nats-Msg-Id"
@@ -66,7 +73,7 @@ class FleetConnection:
         self._up, self._down = asyncio.Event(), asyncio.Event()
         self.came_up: Callable[[], None] = lambda: None
         """Called after each connect, once all is subscribed."""
-        self._since = datetime.now(UTC)
+        self._since = self._heard_at = datetime.now(UTC)
         self._problem = "It hasn't connected yet."
         self._handlers: dict[str, Handler] = {}
         self._pulls: dict[tuple[str, str], Pull] = {}
@@ -82,6 +89,11 @@ class FleetConnection:
     def since(self) -> datetime:
         """The time since when it has been up or down."""
         return self._since
+
+    @property
+    def heard_at(self) -> datetime:
+        """The time at which the server certainly heard us: since then the line may have failed without a word."""
+        return self._heard_at
 
     @property
     def problem(self) -> str:
@@ -102,13 +114,12 @@ class FleetConnection:
     async def close(self) -> None:
         """Send what waits, and disconnect for good."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            while not self._task.done():  # nats-py may keep a cancellation to itself
+                self._task.cancel()
+                await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
             self._task = None
-        client, self._client = self._client, None
+        self._client = None
         self._up.clear()
-        if client is not None:
-            await client.close()
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -201,15 +212,37 @@ class FleetConnection:
                 await self._subscribe(client, subject)
             await client.flush()
             self._client, self._since, self._problem = client, datetime.now(UTC), "The connection has ended."
+            self._heard_at = self._since
             self._up.set()
             self.came_up()
-            await self._down.wait()
+            await self._stay(client)
         finally:
             if self._client is client:
                 self._client, self._since = None, datetime.now(UTC)
             self._up.clear()
             self._pulls.clear()
-            await client.close()
+            await _end(client, CLOSE_SECONDS)
+
+    async def _stay(self, client: Client) -> None:
+        """Return once the connection has ended, or the server doesn't answer any more."""
+        down = asyncio.ensure_future(self._down.wait())
+        ping: asyncio.Future[None] | None = None
+        try:
+            while True:
+                ping = asyncio.ensure_future(client.flush(timeout=NEVER))
+                for _ in range(2):  # once more: it may be this program that was held up
+                    await asyncio.wait({ping, down}, timeout=PATIENCE_SECONDS / 2, return_when=asyncio.FIRST_COMPLETED)
+                if not (ping.done() or down.done()):
+                    self._problem = "The server doesn't answer any more."
+                    return
+                if not ping.done() or ping.exception() is not None:
+                    return
+                self._heard_at = datetime.now(UTC)
+                await asyncio.wait({down}, timeout=PING_SECONDS)
+        finally:
+            down.cancel()
+            if ping is not None:
+                ping.cancel()
 
     async def _connect(self) -> Client:
         from nats.aio.client import Client
@@ -236,8 +269,8 @@ class FleetConnection:
                 connect_timeout=int(CONNECT_SECONDS),
                 max_reconnect_attempts=1,  # of each server, in this attempt
                 reconnect_time_wait=0,
-                ping_interval=PING_SECONDS,
-                max_outstanding_pings=PINGS,
+                ping_interval=math.ceil(PING_SECONDS),  # its own pings find out if it doesn't read any more
+                max_outstanding_pings=2,
                 tls=self._tls() if secure else None,
                 tls_handshake_first=secure,
                 nkeys_seed_str=self._keys.seed,
@@ -245,8 +278,7 @@ class FleetConnection:
             )
         except Exception as error:  # noqa: BLE001 (nats-py raises many kinds)
             cause = errors[-1] if errors else error
-            with suppress(TimeoutError):  # after a failed handshake, TLS is never closed
-                await asyncio.wait_for(client.close(), CLOSE_SECONDS)
+            await _end(client, FAILED_CLOSE_SECONDS)
             raise FleetUnavailable(in_words(cause)) from None
         return client
 
@@ -276,6 +308,21 @@ class FleetConnection:
         for each in tuple(self._refusals.get(found[1].casefold(), ())) if found else ():
             if not each.done():
                 each.set_result(None)
+
+
+async def _end(client: Client, seconds: float) -> None:
+    """Send what waits, and disconnect; what can't be sent in this time is dropped with the connection."""
+    ending = asyncio.ensure_future(client.close())
+    try:
+        await asyncio.wait({ending}, timeout=seconds)
+    finally:
+        if not ending.done():  # nats-py waits forever for a dead line
+            ending.cancel()
+            writer = getattr(client._transport, "_io_writer", None)  # noqa: SLF001 (it has no other way to give up)
+            if writer is not None:
+                writer.transport.abort()
+        elif not ending.cancelled():
+            ending.exception()  # there's nothing more to close
 
 
 def _api_error(answer: Mapping[str, Any]) -> str:

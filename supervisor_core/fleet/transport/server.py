@@ -33,6 +33,9 @@ CONFIGURATION, USERS, CA, CERTIFICATE, KEY = "nats-server.conf", "users.conf", "
 PROCESS, OUTPUT = "server.json", "server.out"
 
 MAX_PAYLOAD, MAX_CONNECTIONS = 1_048_576, 20_000
+PING_SECONDS, PINGS = 10, 2
+"""A connection that answers none of so many pings is closed. A line may fail without a word."""
+
 LOG_BYTES, LOG_FILES = 10_000_000, 5
 CERTIFICATE_DAYS = 3650
 STOP_SECONDS = 15.0
@@ -75,6 +78,8 @@ server_name: "fleet"
 listen: "{plan.listen}"
 max_payload: {MAX_PAYLOAD}
 max_connections: {MAX_CONNECTIONS}
+ping_interval: "{PING_SECONDS}s"
+ping_max: {PINGS}
 log_file: {name("server.log")}
 logfile_size_limit: {LOG_BYTES}
 logfile_max_num: {LOG_FILES}

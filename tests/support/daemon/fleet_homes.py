@@ -26,6 +26,7 @@ from tests.support.waiting import wait_until
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 KEY = "fleet.nk"
+HUB = "hub"
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,13 @@ def a_fleet(
     workers: Mapping[str, Any] | None = None,
     workers_of: Mapping[str, Mapping[str, Any]] | None = None,
     deadline_minutes: float = 10.0,
+    environ: Mapping[str, str] | None = None,
     **slack: Any,
 ) -> Iterator[FleetHomes]:
     """A hub without workers of its own, and hosts with one worker each, called `fetcher`; or with these workers, the
     same on each host or by host.
 
-    Each host is connected through a line of its own, which can be cut.
+    Each host, and the hub, is connected through a line of its own, which can be cut. `environ`: for the daemons.
     """
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
@@ -97,7 +99,8 @@ def a_fleet(
     with ExitStack() as ending:
         server.start()
         ending.callback(server.stop)
-        fleet = {"url": url, "credentials": KEY}
+        lines = {name: ending.enter_context(HostLine(port)) for name in (HUB, *hosts)}
+        fleet = {"credentials": KEY}
         hub = ending.enter_context(
             a_home(
                 folder / "hub",
@@ -108,13 +111,13 @@ def a_fleet(
                 fleet={
                     "role": "hub",
                     **fleet,
+                    "url": lines[HUB].url,
                     "server": {"folder": str(plan.folder)},
                     "deadline_minutes": deadline_minutes,
                 },
             )
         )
         assert isinstance(hub, SlackHome)
-        lines = {name: ending.enter_context(HostLine(port)) for name in hosts}
         made = {
             name: ending.enter_context(
                 a_home(
@@ -127,4 +130,6 @@ def a_fleet(
             )
             for name in hosts
         }
+        for home in (hub, *made.values()):
+            home.more_environ.update(environ or {})
         yield FleetHomes(hub, made, server, url, lines)

@@ -1,4 +1,4 @@
-"""The line between a host and its NATS server: a relay on loopback that can be cut."""
+"""The line between a host or the hub and the NATS server: a relay that can be cut, or fail without a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ CHUNK = 65536
 
 
 class HostLine:
-    """Relays connections to a port, in a thread. Cut, it ends those that there are and refuses new ones."""
+    """Relays connections to a port, in a thread.
+
+    Cut, it ends those that there are and refuses new ones. Silent, it takes no more from one side or both: nobody is
+    told, and each side thinks that the line is up. Once it's mended, whatever wasn't given up goes on, as with TCP.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -20,7 +24,9 @@ class HostLine:
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = socket.socketpair()
         self._pairs: dict[socket.socket, socket.socket] = {}
+        self._near: set[socket.socket] = set()
         self._up = True
+        self._silent: frozenset[str] = frozenset()
         self._ending = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -29,9 +35,15 @@ class HostLine:
         self._up = False
         self._waker.send(b"x")
 
+    def fall_silent(self, *senders: str) -> None:
+        """Take nothing more from `near`, from `far`, or from both; of each what they send, and that they end."""
+        self._silent = frozenset(senders)
+        self._waker.send(b"x")
+
     def mend(self) -> None:
-        """Let new connections through."""
-        self._up = True
+        """Let everything through."""
+        self._up, self._silent = True, frozenset()
+        self._waker.send(b"x")
 
     def __enter__(self) -> Self:
         self._selector.register(self._listening, selectors.EVENT_READ)
@@ -59,6 +71,17 @@ class HostLine:
             if not self._up:
                 for each in tuple(self._pairs):
                     self._drop(each)
+            for each in self._pairs:
+                self._listen(each)
+
+    def _listen(self, here: socket.socket) -> None:
+        """Take what comes from this side, unless it's silent."""
+        heard = ("near" if here in self._near else "far") not in self._silent
+        known = here in self._selector.get_map()
+        if heard and not known:
+            self._selector.register(here, selectors.EVENT_READ)
+        elif known and not heard:
+            self._selector.unregister(here)
 
     def _accept(self) -> None:
         near, _ = self._listening.accept()
@@ -68,8 +91,7 @@ class HostLine:
             near.close()
             return
         self._pairs |= {near: far, far: near}
-        for each in (near, far):
-            self._selector.register(each, selectors.EVENT_READ)
+        self._near.add(near)
 
     def _relay(self, here: socket.socket) -> None:
         try:
@@ -87,5 +109,7 @@ class HostLine:
             return
         del self._pairs[there]
         for each in (here, there):
-            self._selector.unregister(each)
+            self._near.discard(each)
+            if each in self._selector.get_map():
+                self._selector.unregister(each)
             each.close()

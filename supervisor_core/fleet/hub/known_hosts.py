@@ -1,0 +1,133 @@
+"""One host as the hub knows it, and its silence: how long it must last, and what it says about its workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from supervisor_core.commands.addresses import SILENT, Address
+from supervisor_core.common.times import to_text
+from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage
+from supervisor_core.fleet.rows import Position
+
+SILENT_SECONDS = 15.0
+"""A host that has said nothing for so long is silent."""
+
+SERVER = "NATS server"
+"""Its name among the silent ones; no host can have it."""
+
+UNSEEN: Mapping[str, Any] = {
+    "state": "stopped",
+    "health": "unknown",
+    "reason": "its host hasn't connected since the hub's start",
+    "fine": True,
+    "pid": None,
+    "paused": False,
+    "quarantined": False,
+    "muted_until": None,
+    "muted_for": None,
+    "started_at": None,
+    "last_health_at": None,
+    "last_error": None,
+}
+"""The status of a worker whose host hasn't connected yet."""
+
+
+@dataclass(eq=False, slots=True)
+class KnownHost:
+    """One host as the hub knows it, and the task that follows it."""
+
+    name: str
+    since: datetime
+    """The time of its first sign, or of the hub's start."""
+    presence: PresenceMessage | None = None
+    heard_at: datetime | None = None
+    """By the hub's clock."""
+    snapshot: tuple[str, int] | None = None
+    """The run of its daemon and the number of the snapshot that the hub has."""
+    have: tuple[str, Position] | None = None
+    """Its ledger's id, and the newest rows of it that the hub has."""
+    announcement: Sequence[Mapping[str, Any]] | None = None
+    """Its workers, if they have changed and aren't stored yet."""
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    """Its workers' status, by their addresses."""
+    silent: bool = False
+    trouble: str = ""
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class HubConnection(Protocol):
+    """The hub's own connection."""
+
+    @property
+    def connected(self) -> bool:
+        """True while it's up."""
+
+    @property
+    def since(self) -> datetime:
+        """The time since when it has been up or down."""
+
+    @property
+    def heard_at(self) -> datetime:
+        """The last time at which the server answered."""
+
+
+def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownHost]:
+    """The hosts that have said nothing for too long, at a time at which the server answered us.
+
+    Those that fell silent together are told together: the first waits until the last of them is known.
+    """
+    if not link.connected:
+        return []
+    quiet = [
+        (host, (link.heard_at - max(host.heard_at or host.since, link.since)).total_seconds())
+        for host in hosts
+        if not host.silent
+    ]
+    longest = max((each for _, each in quiet), default=0.0)
+    others = any(2 * SPEAK_SECONDS < each <= SILENT_SECONDS for _, each in quiet)
+    if longest <= SILENT_SECONDS or (others and longest <= SILENT_SECONDS + SPEAK_SECONDS):
+        return []
+    return [host for host, seconds in quiet if seconds > SILENT_SECONDS]
+
+
+def is_cut_off(link: HubConnection, now: datetime) -> bool:
+    """True if the hub itself hasn't been connected for long."""
+    return not link.connected and now - link.since > timedelta(seconds=SILENT_SECONDS)
+
+
+def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[str, Any]:
+    """The status of a worker; of a silent host's, nobody knows whether it runs."""
+    if not (host.silent or cut_off):
+        return worker
+    seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
+    words = f"the {SERVER} can't be reached" if cut_off else f"{host.name} is unresponsive"
+    return {**worker, "health": "unknown", "fine": False, "reason": f"{words}, {seen}", SILENT: seen}
+
+
+def silence_in_words(host: KnownHost) -> str:
+    """How long it has been silent."""
+    since = f"no message since {host.heard_at:%H:%M:%S} UTC" if host.heard_at else "not connected since the hub's start"
+    return f"{since}; its workers may still run"
+
+
+def has_news(host: KnownHost, presence: PresenceMessage) -> bool:
+    """True if the hub doesn't have all that a host announces."""
+    if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
+        return True
+    return host.have[1].is_behind(Position.of(presence.position))
+
+
+def last_sign(host: KnownHost) -> dict[str, Any]:
+    """The last sign of a host, and why it can't be followed."""
+    heard = to_text(host.heard_at) if host.heard_at else None
+    return {"seen_at": heard, "silent": host.silent, "trouble": host.trouble}
+
+
+def addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
+    """A worker's status under its address."""
+    return {**worker, "id": str(Address(name, str(worker["id"]))), "host": name}
