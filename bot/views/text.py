@@ -125,6 +125,12 @@ def when(at: datetime, now: datetime) -> str:
     return _date(at, "{time}", f"{at:%H:%M} UTC") if abs(now - at) < RECENT else minute(at)
 
 
+def period(begun: datetime, ended: datetime, now: datetime) -> str:
+    """`14:02 to 14:10`; the time alone where both are in the same minute."""
+    first, last = when(begun, now), when(ended, now)
+    return first if ended.replace(second=0, microsecond=0) <= begun else f"{first} to {last}"
+
+
 def day(at: datetime) -> str:
     """The day of a moment."""
     return _date(at, "{date_short}", f"{at:%Y-%m-%d}")

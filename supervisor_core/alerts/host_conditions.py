@@ -59,7 +59,7 @@ class HostConditions(Service):
         blocking: Blocking,
         observe: Observe,
         database: Callable[[], Outage | None] | None = None,
-        silent: Callable[[], Mapping[str, str] | None] = lambda: None,
+        silent: Callable[[], Mapping[str, str | None] | None] = lambda: None,
     ) -> None:
         super().__init__()
         self._parts = parts

@@ -5,7 +5,8 @@ A worker id has no slash, so an address is never the id of a worker of this host
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 SEPARATOR = "/"
@@ -61,6 +62,44 @@ def by_address(workers: Iterable[str], hosts: Mapping[str, Sequence[str]]) -> di
     """The workers by their addresses, in their order. Those of this host have one too, where its name is known."""
     own = next((host for host, there in hosts.items() if not all(map(is_address, there))), "")
     return {each if is_address(each) else str(Address(own, each)): each for each in workers}
+
+
+SENTENCES = frozenset({"error", "message", "rests", "words"})
+"""The keys of an outcome's details that hold sentences for people."""
+
+NAMED_WORKERS = frozenset({"workers", "failed"})
+"""The keys of an outcome's details that hold a value for each worker, by its id."""
+
+
+def with_addresses(text: str, host: str, worker_ids: Iterable[str]) -> str:
+    """A host's sentence with the addresses of these workers instead of their ids. Paths and longer names stay."""
+    names = sorted(map(re.escape, worker_ids), key=len, reverse=True)
+    if not names:
+        return text
+    return re.sub(
+        rf"(?<![\w./:-])(?:{'|'.join(names)})(?![\w/-]|\.\w)", lambda found: str(Address(host, found[0])), text
+    )
+
+
+def details_with_addresses(details: Mapping[str, Any], host: str, worker_ids: Collection[str]) -> dict[str, Any]:
+    """The details of an outcome on a host as its hub shows them: these workers by their addresses."""
+
+    def renamed(value: Any, key: str) -> Any:  # noqa: ANN401 (JSON)
+        if isinstance(value, str):
+            return with_addresses(value, host, worker_ids) if key in SENTENCES or key in worker_ids else value
+        if not isinstance(value, Mapping):
+            return value
+        if key in NAMED_WORKERS:
+            return {str(Address(host, name)): renamed(each, name) for name, each in value.items()}
+        return {name: renamed(each, name) for name, each in value.items()}
+
+    return {name: renamed(each, name) for name, each in details.items()}
+
+
+def workers_in(details: Mapping[str, Any]) -> set[str]:
+    """The workers that an outcome names, such as the others of a checkout."""
+    some = [value for name in NAMED_WORKERS if isinstance(value := details.get(name), Mapping)]
+    return {str(worker_id) for each in some for worker_id in each}
 
 
 SILENT = "host_silent"

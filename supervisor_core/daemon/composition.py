@@ -244,7 +244,7 @@ class DaemonServices:
         doors = SchedulerDoors(
             self.blocking,
             self.wake_workers,
-            self.view.watched,
+            self.hub.fleet.watched if self.hub else self.view.watched,
             resting=lambda: self.agent.rests,
             look_again=self.reconciler.look_again,
             facts=self._facts,
@@ -360,12 +360,13 @@ class DaemonServices:
         if self.chat is not None:
             self.chat.configured(self.reach.context.host.config)
 
-    def _silent_supervisors(self) -> Mapping[str, str] | None:
-        """The silent supervisors of the shared database and of the fleet; None before the first look."""
+    def _silent_supervisors(self) -> Mapping[str, str | None] | None:
+        """The supervisors of the shared database and of the fleet, as `HostFacts.silent` has them."""
         known = self.life.silent_by_id
         if self.hub is None:
             return known
-        return {**(known or {}), **self.hub.hosts.silent()}
+        heard = {name: "" if host.heard_at else None for name, host in self.hub.hosts.hosts.items()}
+        return {**(known or {}), **heard, **self.hub.hosts.silent()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.wake()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from supervisor_core.code.change_plan import Commit
+from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.conditions import Facts
 from supervisor_core.diagnosis.why.model import Explanation
@@ -32,6 +33,9 @@ class HostView(Protocol):
 
     def explanations(self, worker_ids: Collection[str]) -> Awaitable[list[Explanation]]:
         """Explain these workers, the unhealthy ones first."""
+
+    def watched(self, worker_ids: Collection[str]) -> Mapping[str, WatchedWorker]:
+        """Look at these workers for the watch after a code change. It blocks."""
 
     def facts(self) -> Facts:
         """For the conditions of a target. It blocks."""

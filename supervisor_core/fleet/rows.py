@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, func, insert, select
 
-from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.addresses import Address, details_with_addresses, with_addresses, workers_in
 from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.jobs import remote
 from supervisor_core.storage import replication_progress
@@ -132,13 +133,31 @@ def take_rows(
         job = _from_json(jobs, row)
         changed = max(changed, int(job["changed"]))
         if WORKER_ID.fullmatch(str(job["worker_id"])):
-            address = str(Address(host, str(job["worker_id"])))
-            remote.take_report(connection, hub_id, {**job, "worker_id": address}, now, place)
+            remote.take_report(connection, hub_id, _with_addresses(host, job), now, place)
     for refused in filter(None, map(refused_command, trail)):
         remote.take_refusal(connection, hub_id, host, refused.task_id, refused.words, now)
     rows = _newest_audit(connection, host)
     replication_progress.write(connection, origin, replace(marks, jobs_changed=changed, audit_rows=rows))
     return position_of(connection, origin)
+
+
+def _with_addresses(host: str, job: Row) -> Row:
+    """A host's job with the addresses of its workers, also in what it says. What isn't valid is refused later."""
+    own = str(job["worker_id"])
+    named = {**job, "worker_id": str(Address(host, own))}
+    try:
+        details, steps = json.loads(job.get("details_json") or "{}"), json.loads(job.get("progress_json") or "[]")
+        workers = {own, *workers_in(details)}
+        if job.get("error"):
+            named["error"] = with_addresses(str(job["error"]), host, workers)
+        if details:
+            named["details_json"] = canonical_json(details_with_addresses(details, host, workers))
+        if steps:
+            words = [{**step, "words": with_addresses(str(step["words"]), host, workers)} for step in steps]
+            named["progress_json"] = canonical_json(words)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {**job, "worker_id": named["worker_id"]}
+    return named
 
 
 def _affected(host: str, trail: Sequence[Row], rows: Sequence[Mapping[str, Any]]) -> list[Row]:

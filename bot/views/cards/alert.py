@@ -23,7 +23,7 @@ from bot.views.blocks import (
 )
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
-from bot.views.text import ago, escape, fit, in_code, inert, mention, when
+from bot.views.text import ago, escape, fit, in_code, inert, mention, period, when
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppression
@@ -277,7 +277,7 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
     facts = {
         "Problem": capitalize(happened, alert.target.id) if happened else condition_words(alert),
         "Now": _sentence(details.ended, alert.target.id),
-        "From": f"{when(alert.opened_at, now)} to {when(ended, now)}",
+        "When": period(alert.opened_at, ended, now),
         "Came back": times(alert.occurrences - 1) if alert.occurrences > 1 else "",
         "Acknowledged": mention(alert.acknowledged_by) if alert.acknowledged_by else "",
     }

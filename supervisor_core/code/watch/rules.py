@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from supervisor_core.common.text import times
+from supervisor_core.common.times import from_text
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun, from_outside
@@ -79,6 +80,23 @@ class WatchedWorker(NamedTuple):
     """When it was last started by itself, after it had ended or hung."""
     lives: tuple[WorkerRun, ...] = ()
     """Its last lives that ended by themselves, the newest last."""
+
+
+def watched_elsewhere(document: Mapping[str, Any]) -> WatchedWorker:
+    """A worker of another host, by the status that its host reported last. Unknown while the host is silent."""
+    health = Health(document["health"])
+    known = health is not Health.UNKNOWN or (bool(document["fine"]) and document["pid"] is not None)
+    started = document.get("started_at")
+    return WatchedWorker(
+        WorkerState(document["state"]) if known else WorkerState.RUNNING,
+        health,
+        known and bool(document["fine"]),
+        str(document["reason"]),
+        started_at=from_text(started) if started else None,
+        paused=bool(document["paused"]),
+        wanted=bool(document.get("enabled", True)),
+        given_up=document["state"] == WorkerState.QUARANTINED,
+    )
 
 
 class BakeVerdict(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
+from supervisor_core.code.watch.rules import WatchedWorker, watched_elsewhere
 from supervisor_core.commands.addresses import Address, address_of, by_host, is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.conditions import Facts, facts_of
@@ -55,6 +56,14 @@ class Fleet:
         """The facts that the conditions of a target are checked against. It blocks."""
         versions = self._ask.wait(self._versions_elsewhere(), LOG_SECONDS)
         return {**self._view.facts(), **facts_of(self._hosts.workers(), versions)}
+
+    def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
+        """Look at these workers for the watch after a code change: live here, as last reported elsewhere. It blocks."""
+        found = dict(self._view.watched([each for each in worker_ids if not is_address(each)]))
+        if any(map(is_address, worker_ids)):
+            some = (each for each in self._hosts.workers() if each["id"] in worker_ids)
+            found |= {each["id"]: watched_elsewhere(each) for each in some}
+        return found
 
     async def _versions_elsewhere(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -84,8 +84,9 @@ class HostFacts:
     skewed: Collection[str] = ()
     """The running workers whose heartbeats are in the future."""
     cut_off: Collection[InterruptedCommand] = ()
-    silent: Mapping[str, str] | None = None
-    """Other supervisors that are unresponsive, each with a description."""
+    silent: Mapping[str, str | None] | None = None
+    """Other supervisors that are unresponsive, each with a description. Empty: it responds. None: not heard yet, so its
+    last condition holds."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
     """The last conditions of the host's parts."""
 
@@ -166,10 +167,11 @@ def _supervisors(facts: HostFacts) -> list[TargetReading]:
     readings = [
         TargetReading(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
         for each, words in sorted(facts.silent.items())
+        if words
     ]
+    silent = {each.target for each in readings}
     for target, condition in facts.known.items():
-        if target.kind == SUPERVISOR and not condition.fine and target.id not in facts.silent:
-            readings.append(
-                TargetReading(target, Reading(Condition.WELL, "it sends heartbeats again, or was shut down", facts.at))
-            )
+        words = facts.silent.get(target.id, "it sends heartbeats again, or was stopped or removed")
+        if target.kind == SUPERVISOR and not condition.fine and words is not None and target not in silent:
+            readings.append(TargetReading(target, Reading(Condition.WELL, words or "it responds again", facts.at)))
     return readings

@@ -186,3 +186,22 @@ def test_whatever_happens_in_whatever_order_both_have_the_same_in_the_end(tmp_pa
         pair.copy()
         assert pair.states(pair.hub) == pair.states(pair.host)
         assert pair.verified() == (pair.host.read(audit.verify)[0], [])
+
+
+def test_what_a_host_says_about_its_workers_has_their_addresses(pair: Pair) -> None:
+    do_job(pair.host, "task_1")
+    query = select(tables.jobs.c.details_json, tables.jobs.c.error, tables.jobs.c.progress_json)
+    pair.host.write(
+        lambda connection: connection.execute(
+            update(tables.jobs).values(
+                error="OrionMX is down",
+                details_json='{"message":"OrionMX is running","workers":{"OrionMX":{"new_pid":1}}}',
+                progress_json='[{"at":"2026-11-19T12:00:00Z","words":"stopping OrionMX"}]',
+            )
+        )
+    )
+    pair.copy()
+    copied = pair.hub.read(lambda connection: connection.execute(query).one())
+    assert copied.error == "web-1/OrionMX is down"
+    assert copied.details_json == '{"message":"web-1/OrionMX is running","workers":{"web-1/OrionMX":{"new_pid":1}}}'
+    assert copied.progress_json == '[{"at":"2026-11-19T12:00:00Z","words":"stopping web-1/OrionMX"}]'

@@ -20,6 +20,7 @@ from supervisor_core.code.watch.rules import (
     change_of,
     judge,
     overtakes,
+    watched_elsewhere,
 )
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.jobs.model import Job, JobState
@@ -247,3 +248,43 @@ def test_a_job_that_has_not_ended_has_changed_nothing() -> None:
 def test_a_newer_change_of_the_code_that_it_runs_from_overtakes(changed: dict[str, Any], overtaken: bool) -> None:
     change = BakedChange("task_2", "North", SINCE + SECOND, frozenset({"North"}), ("North",))
     assert overtakes(replace(change, **changed), BAKE) is overtaken
+
+
+ELSEWHERE: dict[str, Any] = {
+    "state": "running",
+    "health": "healthy",
+    "fine": True,
+    "reason": "running, heartbeat 2 s ago",
+    "pid": 12,
+    "paused": False,
+    "enabled": True,
+    "started_at": "2026-02-05T14:29:59Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("reported", "verdict"),
+    [
+        ({}, BakeVerdict(B.WELL)),
+        (
+            {"state": "backing_off", "fine": False, "reason": "exited (code 1)"},
+            BakeVerdict(B.DEGRADED, "exited (code 1)"),
+        ),
+        ({"paused": True, "reason": "paused by bob"}, BakeVerdict(B.ENDED, "paused by bob")),
+        (
+            {"health": "unknown", "fine": False, "reason": "web-1 is unresponsive"},
+            BakeVerdict(B.ENDED, "web-1 is unresponsive"),
+        ),
+        (
+            {"state": "stopped", "health": "unknown", "pid": None, "reason": "not connected yet", "started_at": None},
+            BakeVerdict(B.ENDED, "not connected yet"),
+        ),
+    ],
+)
+def test_a_worker_of_another_host_is_judged_by_what_its_host_reports(
+    reported: dict[str, Any], verdict: BakeVerdict
+) -> None:
+    worker = watched_elsewhere({**ELSEWHERE, **reported})
+    assert judge(BAKE, worker, UNTIL, GRACE) == verdict
+    early = judge(BAKE, worker, SINCE + SECOND, GRACE)
+    assert early == (verdict if verdict.state is B.DEGRADED or worker.paused else None)

@@ -73,3 +73,10 @@ def test_a_supervisor_is_silent_until_it_is_not_among_those_that_are() -> None:
     known = {OTHER: Condition.SUPERVISOR_SILENT}
     assert OTHER not in seen(known=known), "nobody has looked"
     assert seen(known=known, silent={})[OTHER].condition is Condition.WELL
+
+
+def test_a_host_of_the_fleet_responds_again_only_once_the_hub_has_heard_it() -> None:
+    known = {OTHER: Condition.SUPERVISOR_SILENT}
+    assert OTHER not in seen(known=known, silent={"Other": None}), "the hub has just started"
+    assert seen(known=known, silent={"Other": ""})[OTHER] == Reading(Condition.WELL, "it responds again", NOW)
+    assert OTHER not in seen(silent={"Other": ""})
