@@ -9,6 +9,8 @@ from supervisor_core.cli import COMMANDS, GROUPS
 from supervisor_core.cli.option_types import LEVELS
 from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
 from supervisor_core.commands.addresses import address_of, is_address
+from supervisor_core.commands.catalog import FAMILIES
+from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.commands.targets import ALL, HOST, TEAM, WORKER_ID
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.raw import state_dir_of
@@ -94,6 +96,9 @@ class _Completion:
             if not action.option_strings and action.choices:
                 self.words += map(str, action.choices)
             self.takes_target = self.takes_target or action.dest in _TARGETS
+        if family := FAMILIES.get(name):
+            self.words += [each.name.removeprefix(f"{name} ") for each in family]
+            self.takes_target = any(each.target is TargetRule.WORKERS for each in family)
 
     @property
     def all(self) -> str:

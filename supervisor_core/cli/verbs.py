@@ -44,15 +44,15 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
     queued, code = (any(test(each) for each in definitions) for test in (_is_queued, _changes_code))
     if queued:
-        wait = "wait for the outcome (the default), or return once the command is queued"
-        parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True, help=wait)
+        wait = "wait for the outcome (the default, but for batches), or return once the command is queued"
+        parser.add_argument("--wait", action=argparse.BooleanOptionalAction, help=wait)
         options.waiting(parser)
     for option in definitions[0].options:
         _add_option(parser, option)
     if code:
         options.previewing(parser)
     parser.add_argument("--json", action="store_true", help=options.JSON)
-    parser.set_defaults(wait=queued, timeout=None, preview=False, if_state=None, flags=None)
+    parser.set_defaults(wait=None if queued else False, timeout=None, preview=False, if_state=None, flags=None)
     return parser
 
 
@@ -72,12 +72,14 @@ def run(name: str, options: argparse.Namespace) -> int:
     from supervisor_core.cli.send import command
 
     options.text = [as_text(name, options.words, options.flags or ())]
+    if options.wait is None:  # batches take longer than anybody waits at a prompt
+        options.wait = options.timeout is not None or not command.is_rolling(options.text)
     return command.run(options)
 
 
 def run_restart(options: argparse.Namespace) -> int:
     """Restart a worker; without any argument, the daemon."""
-    if options.words or options.flags or options.note or options.json or not options.wait or options.timeout:
+    if options.words or options.flags or options.note or options.json or options.wait is False or options.timeout:
         return run("restart", options)
     from supervisor_core.cli import lifecycle
 

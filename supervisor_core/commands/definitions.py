@@ -94,7 +94,7 @@ MAX_FAILURES = Parameter(
     "max_failures",
     ParameterKind.NUMBER,
     "N",
-    "failed or unhealthy workers after which no further one is started (0 if not given)",
+    "failed or unhealthy workers that it goes on with; one more halts it (0 if not given)",
     low=0,
     high=9999,
     keyword="--max-failures",

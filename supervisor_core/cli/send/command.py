@@ -18,6 +18,7 @@ from supervisor_core.cli.send.outcome import outcome, queued
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
 from supervisor_core.cli.status.command import read_quickly
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.definitions import ROLLING
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.config.raw import RawConfig, state_dir_of, text_digest
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
@@ -37,6 +38,14 @@ Look = Callable[[str], tuple[list[dict[str, str]], list[dict[str, Any]] | None]]
 """The steps of a command so far, and its results once it has ended, by the ledger."""
 
 
+def is_rolling(text: Sequence[str]) -> bool:
+    """True for the words of a command that becomes a rolling change."""
+    return any(word.partition("=")[0] in _BATCHES for word in " ".join(text).split())
+
+
+_BATCHES = tuple(each.option for each in ROLLING)
+
+
 def run(options: argparse.Namespace) -> int:
     """Queue the command, wake the daemon, and wait if requested."""
     text, sent_at = " ".join([*options.text, options.note]), datetime.now(UTC)
@@ -50,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
         return without_daemon.run(text, task_id, options)
     if not options.wait:
-        return queued(command, options, awake=True)
+        return queued(command, options, awake=True, rolling=is_rolling(options.text))
     return follow(state_dir, command, options, options.timeout or float(WAIT_SECONDS), sent_at, awake=True)
 
 
@@ -88,30 +97,36 @@ def follow(
     try:
         known, results = wait_for_outcome(state_dir, command.task_id, seconds, steps, look)
     except KeyboardInterrupt:
-        print(f"Stopped waiting. {command.task_id} {_still(awake=awake)}", file=sys.stderr)
+        still = _still(command.task_id, awake=awake, rolling=is_rolling(options.text))
+        print(f"Stopped waiting. {command.task_id} {still}", file=sys.stderr)
         raise
     if steps is not None and results is not None:
         steps.finish([result["worker_id"] for result in results if not result["success"]])
-    late = describe_missing_outcome(state_dir, command.task_id, seconds) if results is None else ""
+    late = (
+        describe_missing_outcome(state_dir, command.task_id, seconds, rolling=is_rolling(options.text))
+        if results is None
+        else ""
+    )
     return outcome(command, late, results, known, options)
 
 
-def describe_missing_outcome(state_dir: str, task_id: str, seconds: float) -> str:
+def describe_missing_outcome(state_dir: str, task_id: str, seconds: float, *, rolling: bool = False) -> str:
     """The error of a command that hasn't ended in time."""
     try:
         ask(state_dir, {"do": "wake"})
-        what = _still(awake=True)
+        what = _still(task_id, awake=True, rolling=rolling)
     except NotRunningError:
-        what = _still(awake=False)
+        what = _still(task_id, awake=False, rolling=rolling)
     except UnresponsiveError:
         what = "waits, because the daemon isn't responding. See `supervisor status`. Don't send it again."
     return f"No outcome after {seconds:g} s. {task_id} {what}"
 
 
-def _still(*, awake: bool) -> str:
+def _still(task_id: str, *, awake: bool, rolling: bool) -> str:
     """What happens to a command after the wait has ended."""
     if awake:
-        return "is still running. `supervisor audit` shows the outcome. Don't send it again."
+        shows = f"rolling status {task_id}` shows the progress" if rolling else "audit` shows the outcome"
+        return f"is still running. `supervisor {shows}. Don't send it again."
     words = "stays queued, because no daemon is running. The next `supervisor once` or `supervisor daemon start`"
     return f"{words} runs or reports it. Don't send it again."
 

@@ -15,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+NAMED = 8
+"""Workers of a queued command that are named."""
+
 
 def nothing_to_do(command: Command, words: str, options: argparse.Namespace) -> int:
     """Report that there is nothing to do, which is a success."""
@@ -28,7 +31,8 @@ def nothing_to_do(command: Command, words: str, options: argparse.Namespace) -> 
     return 0
 
 
-def queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int:
+def queued(command: Command, options: argparse.Namespace, *, awake: bool, rolling: bool = False) -> int:
+    """Report that the command is queued."""
     if options.json:
         document = {
             "task_id": command.task_id,
@@ -38,7 +42,10 @@ def queued(command: Command, options: argparse.Namespace, *, awake: bool) -> int
         }
         print(json.dumps(document))
         return 0
-    print(f"Queued: {command.name} {', '.join(command.workers)} as {command.task_id}")
+    workers = f"of {len(command.workers):,} workers" if len(command.workers) > NAMED else ", ".join(command.workers)
+    print(f"Queued: {command.name} {workers} as {command.task_id}")
+    if rolling:
+        print(f"To see its progress: `supervisor rolling status {command.task_id}`")
     if not awake:
         print("No daemon is running. The next pass (`supervisor once`) runs it.")
     return 0

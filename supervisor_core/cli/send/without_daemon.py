@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor_core.cli.host import approvals_of, is_awake, load_config, load_fleet_config, shell_issuer
 from supervisor_core.cli.options import WAIT_SECONDS
-from supervisor_core.cli.send.command import follow
+from supervisor_core.cli.send.command import follow, is_rolling
 from supervisor_core.cli.send.outcome import nothing_to_do, outcome, queued
 from supervisor_core.cli.send.rolling import completed
 from supervisor_core.commands.addresses import is_address
@@ -77,7 +77,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, task_id: s
         if refused:
             return outcome(issued, refused, None, [], options)
     if not options.wait:
-        return queued(issued, options, awake=awake)
+        return queued(issued, options, awake=awake, rolling=is_rolling(options.text))
     if not awake and not options.json:
         what = "No daemon is running. Queued for the next `supervisor once` or `supervisor daemon start`. Waiting …"
         print(what, flush=True)

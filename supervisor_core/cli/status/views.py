@@ -52,7 +52,7 @@ class StatusText:
             blocks.append(
                 self._table(("STATE", "WORKER"), [self._worker(each) for each in _folded_hosts(status["workers"])])
             )
-        else:
+        elif status["supervisor"]["state"] != "standby":
             blocks.append("No workers are configured. Add one under `workers` in the configuration.")
         running = status["supervisor"]["state"] == "running"
         unwell = running and any(_is_unwell(each) for each in status["services"])

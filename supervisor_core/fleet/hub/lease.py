@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from supervisor_core.common.errors import LedgerUnavailable, describe
-from supervisor_core.common.times import to_text
+from supervisor_core.common.times import clock_time
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import UtcDateTime
 from supervisor_core.storage.tables import leases
@@ -64,7 +64,7 @@ class LeaseHolder:
 
     def in_words(self) -> str:
         """The machine and its time as the hub."""
-        return f"{self.machine}, which has held the hub since {to_text(self.since)}"
+        return f"{self.machine}, the hub since {clock_time(self.since, datetime.now(UTC))}"
 
 
 def clock() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
@@ -41,6 +42,8 @@ async def check_fleet(config: SupervisorConfig) -> list[FleetFinding]:
         found.append(FleetFinding("key", ok=True, message=f"{fleet.credentials} has the key {keys.public_key}."))
         own = config.fleet_folder / CA
         ca = fleet.ca or (own if fleet.role == HUB and own.exists() else None)
+        if ca is not None and not ca.exists():
+            raise SupervisorError(f"The certificate file {ca} is missing.", remedy=_certificate_remedy(config, own))
         inbox = HUB_INBOX if fleet.role == HUB else host_inbox(config.supervisor.id)
         url = fleet.url.get_secret_value()
         async with FleetConnection(url, keys, name="doctor", inbox=inbox, ca=ca) as connection:
@@ -49,8 +52,24 @@ async def check_fleet(config: SupervisorConfig) -> list[FleetFinding]:
             await (_check_hub if fleet.role == HUB else _check_host)(connection, found)
     except SupervisorError as error:
         names = ("key", "connection", "server", "streams")
-        found.append(FleetFinding(names[min(len(found), 3)], ok=False, message=error.message, remedy=error.remedy))
+        name = names[min(len(found), 3)]
+        remedy = error.remedy or (_connection_remedy(config) if name == "connection" else "")
+        found.append(FleetFinding(name, ok=False, message=error.message, remedy=remedy))
     return found
+
+
+def _certificate_remedy(config: SupervisorConfig, own: Path) -> str:
+    if config.fleet.role == HOST:
+        return f"Join again: `supervisor fleet invite {config.supervisor.id}` on the hub."
+    return f"Remove fleet.ca to use {own}, which `supervisor fleet init` makes."
+
+
+def _connection_remedy(config: SupervisorConfig) -> str:
+    if config.fleet.role == HUB:
+        ran = "Run `supervisor daemon start`, which starts it." if config.fleet.server.run else "Start it."
+        return f"Is the NATS server running? {ran}"
+    again = f"A host that was revoked joins again: `supervisor fleet invite {config.supervisor.id}` on the hub."
+    return f"Is the NATS server running, and its port open? {again}"
 
 
 async def _check_hub(connection: FleetConnection, found: list[FleetFinding]) -> None:

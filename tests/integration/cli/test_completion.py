@@ -65,6 +65,7 @@ def completed(home: Home, *words: str) -> set[str]:
         (["daemon", "st"], {"start", "stop"}),
         (["daemon", "stop", "--w"], {"--workers"}),
         (["audit", "ver"], {"verify"}),
+        (["rolling", ""], {"status", "pause", "continue", "abort", "undo"}),
         (["send", "--config", ""], set()),
         (["completion", "z"], {"zsh"}),
     ],

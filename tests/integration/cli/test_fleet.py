@@ -46,6 +46,12 @@ def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
         assert "FAIL" not in said(web, "doctor")
         assert "FAIL" not in said(hub, "doctor")
         assert "web" in said(hub, "list")
+        authority = web.folder / "fleet" / "ca.pem"
+        authority.rename(web.folder / "ca.pem")
+        told = said(web, "doctor", code=1)
+        assert f"{authority} is missing" in told
+        assert "supervisor fleet invite web" in told
+        (web.folder / "ca.pem").rename(authority)
         assert "cut off" in said(hub, "revoke", "web")
         assert '"state": "revoked"' in said(hub, "list", "--json")
         assert "isn't the hub" in said(web, "invite", "db", code=2)

@@ -53,6 +53,11 @@ def test_the_audit_trail_names_the_user_of_the_shell(home: Home) -> None:
     assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
 
 
+def test_batches_are_waited_for_only_with_a_time_limit(home: Home) -> None:
+    asked = home.supervisor("restart", "all", "--batch", "1", "--healthy", "1d")
+    assert (asked.returncode, asked.stdout.splitlines()[0][:20]) == (0, "Waiting for approval"), "it has returned"
+
+
 @pytest.mark.parametrize(("words", "code"), [("pause Nort", 2), ("pause North 'bad/label'", 2), ("undo North", 1)])
 def test_a_refusal_reads_the_same_as_without_a_daemon(home: Home, tmp_path: Path, words: str, code: int) -> None:
     with_daemon = home.supervisor("send", words, "--wait")

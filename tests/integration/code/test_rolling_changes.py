@@ -49,7 +49,8 @@ def heads(sites: dict[str, Clones]) -> dict[str, str]:
 def test_an_update_in_batches_reaches_all_workers(home: Home, sites: dict[str, Clones]) -> None:
     newest = {name: site.comes_in(GOOD) for name, site in sites.items()}
     home.start_daemon()
-    task_id = home.json("send", "update all --batch 50% --healthy 0m")["task_id"]
+    task_id = home.json("update", "all", "--batch", "50%", "--healthy", "0m")["task_id"]
+    assert task_id, "nobody waits for its end at a prompt"
     told = becomes(home, task_id, "done")
     assert (told["batches"], told["workers"]) == (3, {"done": list(WORKERS)})
     assert heads(sites) == newest
