@@ -1,22 +1,16 @@
-"""`supervisor config check` validates the configuration; `supervisor import` converts another tool's."""
+"""`supervisor config check`: validates the configuration, and shows its effect."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from supervisor_core.common.errors import UsageError
 from supervisor_core.common.times import clock_time, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
-from supervisor_core.config.imports.formats import convert_file
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.raw import ENV_FILE
-from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 from supervisor_core.workers.heartbeats.files import heartbeat_path
 
@@ -27,13 +21,17 @@ ANSWER_SECONDS = 8.0
 def run(options: argparse.Namespace) -> int:
     """Print a summary of a valid configuration; the loader reports every problem with its line."""
     config = load_supervisor_config(options.config)
-    workers = ", ".join(config.workers) or "none"
-    print(f"{config.path} is valid. Supervisor {config.supervisor.id}, workers: {workers}.")
-    for remark in _remarks(config):
-        print(f"Warning: {remark}")
-    for line in (*_without_heartbeats(config), *_with_a_daemon(config)):
+    for line in (*summary(config), *_with_a_daemon(config)):
         print(line)
     return 0
+
+
+def summary(config: SupervisorConfig) -> Iterator[str]:
+    """A valid configuration in a line, and warnings about what wouldn't work on this host."""
+    workers = ", ".join(config.workers) or "none"
+    yield f"{config.path} is valid. Supervisor {config.supervisor.id}, workers: {workers}."
+    yield from (f"Warning: {remark}" for remark in _remarks(config))
+    yield from _without_heartbeats(config)
 
 
 def _with_a_daemon(config: SupervisorConfig) -> Iterator[str]:
@@ -110,31 +108,3 @@ def _remarks(config: SupervisorConfig) -> Iterator[str]:
             yield f"workers.{worker.id}.command: the program {program} doesn't exist."
         if not worker.cwd.is_dir():
             yield f"workers.{worker.id}.cwd: the folder {worker.cwd} doesn't exist."
-
-
-def run_import(options: argparse.Namespace) -> int:
-    """Convert another tool's configuration, and name what has no place in ours."""
-    source, target = Path(options.file), Path(options.output)
-    found, conversion = convert_file(source, options.worker_id)
-    mode = "w" if options.force else "x"
-    try:
-        with target.open(mode, encoding="utf-8") as file:
-            file.write(conversion.text(str(source)))
-    except FileExistsError:
-        raise UsageError(f"{target} exists. Choose another --output, or replace it with --force.") from None
-    for reason in dict.fromkeys(conversion.unmapped.values()):
-        keys = ", ".join(key for key, each in conversion.unmapped.items() if each == reason)
-        print(f"Not converted: {keys}: {reason}.", file=sys.stderr)
-    for note in conversion.notes:
-        print(f"Note: {note}", file=sys.stderr)
-    folders = {str(worker["cwd"]) for worker in conversion.document["workers"].values() if "cwd" in worker}
-    for folder in map(Path, sorted(folders)):
-        if target.absolute().is_relative_to(folder):
-            print(f"Note: {target} and its state folder are in {folder}. Keep them out of the code.", file=sys.stderr)
-    if needed := [name for name in conversion.variables if name not in SAFE]:
-        beside = target.with_name(ENV_FILE)
-        print(f"Note: set {', '.join(needed)} in {beside} (NAME=value, mode 0600).", file=sys.stderr)
-    workers = ", ".join(conversion.document["workers"])
-    print(f"Converted {source} ({found.name}) to {target}. Workers: {workers}.")
-    print(f"Next: supervisor config check --config {target}")
-    return 0

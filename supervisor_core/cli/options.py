@@ -163,7 +163,8 @@ def config(parser: ArgumentParser) -> None:
 
 def importing(parser: ArgumentParser) -> None:
     """The options of `import`."""
-    parser.add_argument("file", metavar="FILE", help="the other tool's configuration; it isn't changed")
+    files = "the other tool's configuration, or several for one new configuration; they aren't changed"
+    parser.add_argument("file", nargs="+", metavar="FILE", help=files)
     parser.add_argument("--output", default="config.yaml", metavar="FILE", help="the new file (default: config.yaml)")
     parser.add_argument("--force", action="store_true", help="replace the new file if it exists")
     which = "a worker's id, once for each worker; by default those with a heartbeat on the drive"
@@ -293,7 +294,7 @@ SUBCOMMANDS = {
     ),
     "config": Subcommand("config:run", config, "Validate the configuration.", "config check --config new.yaml"),
     "import": Subcommand(
-        "config:run_import",
+        "importing:run",
         importing,
         "Convert a configuration of Cornerstone Archive or supervisord, and name each setting without a place here.",
         "import /etc/supervisord.conf --output config.yaml",

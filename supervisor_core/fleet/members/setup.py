@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ from supervisor_core.common.errors import ConfigError, UsageError
 from supervisor_core.config.load import SupervisorConfig, check_raw
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.raw import MAX_BYTES, parse_raw
-from supervisor_core.host.descriptors import set_mode
-from supervisor_core.host.files import read_limited, write_atomically
+from supervisor_core.config.setup.files import write_file
+from supervisor_core.host.files import read_limited
 
 LOCAL = ("127.0.0.1", "localhost")
 
@@ -54,11 +53,7 @@ class PlannedConfig:
         """Replace the file durably; its mode stays. Without a change, nothing is written."""
         if not self.changes:
             return
-        mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
-        write_atomically(self.path, self.text)
-        with self.path.open("rb") as written:
-            set_mode(written.fileno(), mode)
-            os.fsync(written.fileno())
+        write_file(self.path, self.text, replace=True)
 
 
 def plan_hub(path: Path, section: str) -> PlannedConfig:

@@ -15,10 +15,10 @@ import yaml
 
 from supervisor_core.cli import main
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.imports.conversion import Conversion, leaves, quoted, word
-from supervisor_core.config.imports.formats import convert_file
-from supervisor_core.config.imports.running import RunningWorker
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, word
+from supervisor_core.config.setup.imports.formats import convert_file, convert_files
+from supervisor_core.config.setup.imports.running import RunningWorker
 
 OLD = """\
 environment: production
@@ -328,6 +328,49 @@ class TestSupervisord:
         assert problem in str(caught.value)
 
 
+def test_several_files_become_one_configuration(place: Place, old: Path) -> None:
+    other = old.with_name("other.conf")
+    other.write_text("[program:web]\ncommand=x\nenvironment=TOKEN=hunter5\n[supervisord]\nloglevel=debug\n")
+    formats, found = convert_files([place.old, old, other], environ={})
+    assert [each.name for each in formats] == ["Cornerstone Archive", "supervisord", "supervisord"]
+    assert [*found.document["workers"]] == ["OrionMX", "mail-worker-00", "mail-worker-01", "web", "web-2"]
+    assert found.document["teams"] == {"jobs": {}}
+    assert found.document["workers"]["web-2"]["env"]["TOKEN"] == "${WEB_TOKEN}", "another secret of the same name"
+    assert "The section logging is that of the first file. Check it." in found.notes
+    place.new.write_text(found.text("old"))
+    environ = dict.fromkeys(found.variables, "x")
+    assert list(load_supervisor_config(place.new, environ=environ).workers) == [*found.document["workers"]]
+
+
+def test_two_files_with_the_same_worker_are_refused(place: Place) -> None:
+    other = place.old.with_name("other.yaml")
+    other.write_text(place.old.read_text())
+    with pytest.raises(ConfigError, match="Two files have a worker OrionMX"):
+        convert_files([place.old, other], environ={})
+
+
+def test_a_setting_without_a_place_is_named_with_its_file_and_line(place: Place, old: Path) -> None:
+    found = {each.key: each.place for each in convert_files([place.old, old], environ={})[1].leftovers}
+    assert found["nas.scratch"] == "config.dev.yaml line 9"
+    assert found["[supervisord] logfile"] == "supervisord.conf line 6"
+    assert found["[program:web] startretries"] == f"{old.parent / 'conf.d' / 'web.conf'} line 6"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [*a]\n",
+        "[" * 50_000,
+        "a: &a [1, 2]\nb: &b [*a, *a]\n"
+        + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(1, 10)),
+    ],
+)
+def test_a_document_that_contains_itself_again_and_again_is_refused(place: Place, text: str) -> None:
+    place.write(text)
+    with pytest.raises(ConfigError):
+        place.convert()
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -373,7 +416,8 @@ class TestCommand:
         assert self.run(place) == 0
         said = capsys.readouterr()
         assert f"Converted {place.old} (Cornerstone Archive) to {place.new}. Workers: OrionMX." in said.out
-        assert "Not converted: nas.scratch, internet_archive.base_url, " in said.err
+        scratch = "nas.scratch (config.dev.yaml line 9)"
+        assert f"Not converted: {scratch}, internet_archive.base_url (config.dev.yaml line 11), " in said.err
         assert f"Note: set DB_PASSWORD in {place.new.with_name('.env')} (NAME=value, mode 0600)." in said.err
         assert f"Note: {place.new} and its state folder are in {place.folder}. Keep them out of the code." in said.err
         (place.folder / ".env").write_text("DB_PASSWORD=secret\n")

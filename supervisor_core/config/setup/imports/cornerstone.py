@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 
 from supervisor_core.common.errors import ConfigError, SupervisorError
 from supervisor_core.config.drive_settings import CORNERSTONE, LAYOUTS
-from supervisor_core.config.imports.conversion import (
+from supervisor_core.config.names import worker_id_fault
+from supervisor_core.config.problems import as_mapping, is_of_cornerstone
+from supervisor_core.config.raw import parse_env, substitute
+from supervisor_core.config.setup.imports.conversion import (
     Conversion,
+    Leftover,
     OldFile,
     is_foreign,
     is_of_windows,
@@ -21,17 +25,15 @@ from supervisor_core.config.imports.conversion import (
     quoted,
     required_variables,
     word,
+    yaml_lines,
 )
-from supervisor_core.config.imports.running import (
+from supervisor_core.config.setup.imports.running import (
     RunningWorker,
     heartbeats,
     interpreters,
     running_worker,
     usual_interpreter,
 )
-from supervisor_core.config.names import worker_id_fault
-from supervisor_core.config.problems import as_mapping, is_of_cornerstone
-from supervisor_core.config.raw import parse_env, substitute
 from supervisor_core.host.drive import Drive
 
 USUAL_WORKER = "OrionMX"
@@ -112,7 +114,7 @@ class _Converter:
             self._notes.append(f"nas.root is the Windows path {root}. Replace it with the drive's folder on this host.")
         elif found.problem:
             self._notes.append(f"The drive couldn't be read, so the inbox is assumed in 05_LOGS: {found.problem}")
-        return Conversion(document, dict(self._unmapped()), tuple(self._notes))
+        return Conversion(document, tuple(self._leftovers()), tuple(self._notes))
 
     # --- the drive
 
@@ -243,10 +245,11 @@ class _Converter:
         self._reasons[key] = _INVALID
         return 0
 
-    def _unmapped(self) -> Iterator[tuple[str, str]]:
+    def _leftovers(self) -> Iterator[Leftover]:
+        lines = yaml_lines(self._old.text)
         for key, _ in leaves(self._old.document):
             if key not in self._mapped:
-                yield key, self._reasons.get(key) or _reason(key)
+                yield Leftover(key, self._reasons.get(key) or _reason(key), self._old.path.name, lines.get(key, 0))
 
 
 def _reason(key: str) -> str:

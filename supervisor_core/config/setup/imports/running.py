@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor_core.config.imports.conversion import word
+from supervisor_core.config.setup.imports.conversion import word
 from supervisor_core.host import drive_files
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.programs import ProgramError, run_command

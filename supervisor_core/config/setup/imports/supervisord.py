@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.imports.conversion import Conversion, OldFile, word
-from supervisor_core.config.names import worker_id_fault
+from supervisor_core.config.setup.imports.conversion import (
+    Conversion,
+    Leftover,
+    NewNames,
+    OldFile,
+    is_secret,
+    may_be_checkout,
+    word,
+)
 from supervisor_core.config.worker_settings import SIGNALS
 
 PROGRAM, GROUP = "program:", "group:"
@@ -39,8 +46,6 @@ _OF_SUPERVISORD = "it's about supervisord itself"
 _UNKNOWN = "nothing here corresponds to it"
 _INVALID = "its value isn't valid"
 
-SECRET = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|DSN", re.IGNORECASE)
-_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 _MARK = "\0"
 
 
@@ -51,25 +56,44 @@ def recognize(old: OldFile) -> bool:
 
 def convert(old: OldFile) -> Conversion:
     """The new configuration, the included files among it."""
-    return _Converter(old.path, _parse(old)).convert()
+    parser, places = _parse(old)
+    return _Converter(old, parser, places).convert()
 
 
-def _parse(old: OldFile) -> configparser.RawConfigParser:
+Places = dict[tuple[str, str], tuple[str, int]]
+"""The file and line of each setting, by its section and key."""
+
+
+def _parse(old: OldFile) -> tuple[configparser.RawConfigParser, Places]:
     path = old.path
     parser = configparser.RawConfigParser(inline_comment_prefixes=(";", "#"), strict=False)
+    places = _places(path.name, old.text)
     try:
         parser.read_string(old.text, source=path.name)
         patterns = parser.get("include", "files", fallback="") % _Expansions(path.parent)
         for pattern in patterns.split():
             place = path.parent / pattern
             for found in sorted(Path(place.anchor).glob(str(place.relative_to(place.anchor)))):
-                parser.read_string(old.read(found), source=str(found))
+                text = old.read(found)
+                parser.read_string(text, source=str(found))
+                places |= _places(str(found), text)
     except configparser.ParsingError as error:  # its message quotes the line, which may hold a password
         lines = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
         raise ConfigError(f"{error.source} line {lines[0]}: must be a section, or a setting as key=value") from None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"A file that {path} includes can't be read: {error}.") from None
-    return parser
+    return parser, places
+
+
+def _places(name: str, text: str) -> Places:
+    found: Places = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := re.match(r"\[([^\]]+)\]", line):
+            section = heading[1]
+        elif setting := re.match(r"([^\s;#=:][^=:]*?)\s*[=:]", line):
+            found[section, setting[1].lower()] = name, number
+    return found
 
 
 class _Expansions(dict[str, Any]):
@@ -88,28 +112,20 @@ class _Expansions(dict[str, Any]):
         raise KeyError(name)
 
 
-def _is_secret(name: str, value: str) -> bool:
-    return bool(value) and _MARK not in value and bool(SECRET.search(name) or _WITH_PASSWORD.search(value))
-
-
 def _variables(text: str) -> str:
     return re.sub(f"{_MARK}([^{_MARK}]*){_MARK}", r"${\1}", text)
 
 
-def _may_be_checkout(folder: Path) -> bool:
-    """False for a folder of this host that is in no git checkout: code.path would be a failure for the doctor."""
-    return not folder.is_dir() or any((each / ".git").exists() for each in (folder, *folder.parents))
-
-
 class _Converter:
-    def __init__(self, path: Path, parser: configparser.RawConfigParser) -> None:
-        self._here = path.parent
+    def __init__(self, old: OldFile, parser: configparser.RawConfigParser, places: Places) -> None:
+        self._file = old.path.name
+        self._here = old.path.parent
+        self._places = places
         self._sections = {name: dict(parser.items(name)) for name in parser.sections()}
         self._mapped: set[tuple[str, str]] = {("include", "files")}
         self._reasons: dict[tuple[str, str], str] = {}
         self._notes: list[str] = []
-        self._secrets: dict[str, str] = {}
-        """The values that look like secrets, by the variables that stand for them."""
+        self._names: NewNames = old.names
 
     def convert(self) -> Conversion:
         teams = self._teams()
@@ -118,7 +134,7 @@ class _Converter:
             if section.startswith(PROGRAM):
                 program = section.removeprefix(PROGRAM).strip()
                 for name, worker in self._program(section, program, teams.get(program, program)):
-                    workers[self._worker_id(name, workers)] = {
+                    workers[self._worker_id(name)] = {
                         **worker,
                         **({"team": teams[program]} if program in teams else {}),
                     }
@@ -130,9 +146,8 @@ class _Converter:
         if teams:
             document["teams"] = {name: {} for name in dict.fromkeys(teams.values())}
         self._notes.append("A worker gets only a few of the supervisor's variables: add what it needs to its env.")
-        for name in self._secrets:
-            self._notes.append(f"{name} stands for a value that looks like a secret, which isn't copied.")
-        return Conversion(document, dict(self._unmapped()), tuple(self._notes))
+        self._notes.extend(self._names.notes())
+        return Conversion(document, tuple(self._leftovers()), tuple(self._notes))
 
     def _teams(self) -> dict[str, str]:
         found = {}
@@ -166,7 +181,7 @@ class _Converter:
         folder = self._get(section, "directory") or self._get("supervisord", "directory")
         if folder:
             worker["cwd"] = _variables(folder.replace("$", "$$") % known)
-            if _may_be_checkout(Path(worker["cwd"])):
+            if may_be_checkout(Path(worker["cwd"])):
                 worker["code"] = {"path": worker["cwd"]}
         else:
             self._notes.append(f"{name} has no directory. Set cwd to the folder that it runs in now.")
@@ -192,27 +207,16 @@ class _Converter:
             if len(words) < place + 3 or words[place + 1] != "=":
                 raise ValueError('environment must consist of KEY="value" pairs with commas between them')
             name, value = words[place], words[place + 2]
-            found[name] = self._hidden(section, name, value) if _is_secret(name, value) else value
+            hidden = _MARK not in value and is_secret(name, value)
+            found[name] = self._hidden(section, name, value) if hidden else value
         return found
 
     def _hidden(self, section: str, name: str, value: str) -> str:
-        """The mark of a variable that stands for a secret; another one if its name has another value elsewhere."""
-        variable = name
-        if self._secrets.get(variable, value) != value:
-            variable = re.sub(r"[^A-Z0-9]+", "_", f"{section.removeprefix(PROGRAM)}_{name}".upper()).lstrip(
-                "_0123456789"
-            )
-        self._secrets[variable] = value
-        return f"{_MARK}{variable}{_MARK}"
+        """The mark of a variable that stands for a secret."""
+        return f"{_MARK}{self._names.secret(section.removeprefix(PROGRAM), name, value)}{_MARK}"
 
-    def _worker_id(self, name: str, taken: Mapping[str, Any]) -> str:
-        found = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip(".-")[:56] or "worker"
-        if worker_id_fault(found):
-            found = f"worker-{found}"
-        folded = {each.casefold() for each in taken}
-        made = next(
-            each for each in (found, *(f"{found}-{n}" for n in range(2, 9999))) if each.casefold() not in folded
-        )
+    def _worker_id(self, name: str) -> str:
+        made = self._names.worker_id(name)
         if made != name:
             self._notes.append(f"{name} is the worker {made}: an id has letters, digits, dots and hyphens.")
         return made
@@ -247,11 +251,12 @@ class _Converter:
             self._reasons[section, "stopsignal"] = _INVALID
         return name if name in SIGNALS else "TERM"
 
-    def _unmapped(self) -> Iterator[tuple[str, str]]:
+    def _leftovers(self) -> Iterator[Leftover]:
         for section, settings in self._sections.items():
             for key in settings:
                 if (section, key) not in self._mapped:
-                    yield f"[{section}] {key}", self._reasons.get((section, key)) or _reason(section, key)
+                    reason = self._reasons.get((section, key)) or _reason(section, key)
+                    yield Leftover(f"[{section}] {key}", reason, *self._places.get((section, key), (self._file, 0)))
 
 
 def _reason(section: str, key: str) -> str:

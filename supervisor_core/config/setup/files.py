@@ -1,0 +1,81 @@
+"""The one writer of configuration files and of what lies beside them: whole or not at all, and never by surprise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.raw import MAX_BYTES, parse_env
+from supervisor_core.host.descriptors import PRIVATE_FILE, set_mode
+from supervisor_core.host.files import FileTaken, read_limited
+from supervisor_core.host.open_folder import OpenFolder
+
+READABLE_FILE = 0o644
+"""The mode of a file without secrets."""
+
+
+def write_file(path: Path, text: str, *, replace: bool, mode: int = PRIVATE_FILE) -> None:
+    """Write a file that survives a power cut: a reader sees the old one, the new one, or none yet.
+
+    Without `replace`, a file with this name is kept, and that's `FileTaken`. A file that is replaced keeps its mode.
+    A file that root writes gets the owner of its folder, who runs the daemon.
+    """
+    with OpenFolder.at(path.parent, shared=False) as folder:
+        if not replace:
+            try:
+                folder.create(path.name, text.encode(), mode)
+            except FileExistsError:
+                raise FileTaken(f"{path} exists.", remedy="Replace it with --force.") from None
+        else:
+            kept = path.stat().st_mode & 0o777 if path.exists() else mode
+            folder.write(path.name, text.encode(), kept)
+    _give_to_owner_of_folder(path)
+
+
+def _give_to_owner_of_folder(path: Path) -> None:
+    if os.name == "nt" or os.geteuid() != 0:
+        return
+    owner = path.parent.stat()
+    if owner.st_uid != 0:
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def add_variables(path: Path, values: Mapping[str, str], comments: Sequence[str] = ()) -> tuple[str, ...]:
+    """Add variables to a `.env`; those that it sets keep their values. Returns the names of the added ones.
+
+    A comment is added if the file doesn't have it. Its mode becomes 0600, because it holds secrets.
+    """
+    there = _read(path) if path.exists() else ""
+    known, _ = parse_env(there)
+    added = {name: value for name, value in values.items() if name not in known}
+    lines = [line for line in comments if line not in there.splitlines()]
+    lines += [f"{name}={value}" for name, value in added.items()]
+    if lines:
+        before = f"{there.rstrip()}\n" if there.strip() else ""
+        write_file(path, before + "\n".join(lines) + "\n", replace=path.exists())
+    if path.exists() and path.stat().st_mode & 0o077:
+        with path.open("rb") as written:
+            set_mode(written.fileno(), PRIVATE_FILE)
+    return tuple(added)
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_limited(path, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{path} can't be read.") from None
+
+
+def document_text(document: Mapping[str, Any], header: str, comments: Mapping[str, str]) -> str:
+    """A configuration as a file: a header, and each section with the comment above it, if it has one."""
+    parts = [header.rstrip() + "\n"]
+    for name, section in document.items():
+        comment = "".join(f"# {line}\n" for line in comments.get(name, "").splitlines())
+        body = yaml.safe_dump({name: section}, sort_keys=False, allow_unicode=True, width=110)
+        parts.append(f"{comment}{body}")
+    return "\n".join(parts)
