@@ -415,7 +415,7 @@ def test_a_job_is_filed_once_for_each_worker_and_runs_through_its_states(ledger:
         assert not ledger.step(step), "once"
     assert not ledger.step(jobs.interrupt(job, Outcome.failed("too late"), NOW))
     done = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
-    assert done == replace(job, state=JobState.DONE, outcome=Outcome.done(pid=7), finished_at=NOW)
+    assert done == replace(job, state=JobState.DONE, outcome=Outcome.done(pid=7), started_at=NOW, finished_at=NOW)
     (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
     assert (row["action"], row["outcome"], row["label"]) == ("PAUSE", "success", "anna - hotfix")
     assert json.loads(row["details_json"])["duration_seconds"] == 1.235
