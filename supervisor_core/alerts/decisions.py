@@ -18,7 +18,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, StormRules, after_members, closes_after
 from supervisor_core.alerts.grouping.service import follow_hosts, group_alerts, part_of
-from supervisor_core.alerts.outside import webhook_documents as webhooks
+from supervisor_core.alerts.outside.documents import outside_messages
 from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertRules, AlertState, Reason, after_decision, decide
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -133,7 +133,8 @@ class AlertDecider:
     def _write(self, connection: Connection, decisions: Sequence[AlertDecision], now: datetime) -> list[AlertDecision]:
         """Write each decision and order its message; the answer has those worth a line in the log."""
         config = self._config()
-        place, written, begun = place_of(config), list[AlertDecision](), list[Alert]()
+        place, receivers = place_of(config), config.alerts.outside
+        written, begun = list[AlertDecision](), list[Alert]()
         for each in decisions:
             before, after, decision, quiet = each
             final = after_decision(after, decision, now)
@@ -142,8 +143,8 @@ class AlertDecider:
                 messages += calls(config, after, final)
             if decision.reason is Reason.HEALED and not quiet:
                 messages += alerts.recovery_messages(final, place, now)
-            if config.alerts.webhook.url and _reaches_webhook(final):
-                messages += webhooks.webhook_messages(final, decision.reason, now)
+            if _goes_outside(final):
+                messages += outside_messages(connection, final, decision.reason, receivers, now)
             if before is None:
                 begun.append(final)
                 record(connection, self._host, None, messages, now)
@@ -181,7 +182,7 @@ class AlertDecider:
         return suppressions.about(connection, [alert.target], now)[alert.target]
 
 
-def _reaches_webhook(alert: Alert) -> bool:
+def _goes_outside(alert: Alert) -> bool:
     """True if the alert goes beyond Slack: not for each member of a storm, unless it was sent before."""
     return alert.parent_id is None or alert.calling_since is not None
 

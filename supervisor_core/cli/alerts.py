@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Uptime
+from supervisor_core.alerts.outside.trial import try_receiver
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
+from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.table import AMBER, DIM, RED, fit, folded_table, table, terminal_width, wants_colour
+from supervisor_core.cli.table import AMBER, DIM, GREEN, RED, fit, folded_table, table, terminal_width, wants_colour
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import clock_time, format_ago, format_span, to_text
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.fields import mask_url
+from supervisor_core.config.load import SHORTEST_SECRET, SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
+from supervisor_core.host.logging.masking import Masking
 from supervisor_core.jobs.model import new_task_id
 from supervisor_core.workers.conditions.rules import shown_as
 
 DOOR = "cli"
+TEST = "test"
+TEST_KEYS = ("receiver", "format", "answer", "body")
 HEAD = ("STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "ALERT", "WHY")
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the alerts, or act on one."""
+    """List the alerts, act on one, or test the receivers."""
+    if options.what == TEST:
+        return test(load_config(options.config), options.alert or "", as_json=options.json)
     if options.what and not options.alert:
         raise UsageError(f"Name the alert: `supervisor alerts {options.what} ID`. `supervisor alerts` lists the ids.")
     config = load_config(options.config)
@@ -54,6 +65,43 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{alert.state.capitalize()}: {alert.target.id} is {condition_word(alert)}: {alert.reason}")
     return 0
+
+
+def test(config: SupervisorConfig, name: str, *, as_json: bool) -> int:
+    """Send a test alert to each receiver, or to one, and print the answers."""
+    receivers = [each for each in config.alerts.outside if name in ("", each.label)]
+    if not receivers:
+        known = ", ".join(each.label for each in config.alerts.outside)
+        raise UsageError(
+            f"No receiver {name!a}. There are: {known}." if known else "No receiver of alerts is configured.",
+            remedy="" if known else "Set alerts.webhook or alerts.receivers in the configuration.",
+        )
+    with ThreadPoolExecutor(len(receivers)) as pool:
+        results = list(pool.map(partial(try_receiver, config), receivers))
+    masking = Masking({*config.secrets(), *(part for each in receivers for part in _private_parts(each.address))})
+    found = [
+        {
+            "receiver": each.receiver.label,
+            "format": each.receiver.format,
+            "url": mask_url(each.receiver.address),
+            "ok": each.ok,
+            "answer": each.answer.words,
+            "body": masking.text(each.answer.excerpt),
+        }
+        for each in results
+    ]
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        rows = [["ok" if each["ok"] else "failed", *(str(each[key]) for key in TEST_KEYS)] for each in found]
+        colours = [GREEN if each.ok else RED for each in results] if wants_colour() else ()
+        print(folded_table(("RESULT", "RECEIVER", "FORMAT", "ANSWER", "BODY"), rows, terminal_width(), colours))
+    return SUCCESS if all(each.ok for each in results) else FAILURE
+
+
+def _private_parts(url: str) -> list[str]:
+    """The parts of a URL that may be tokens. A receiver may show them in its answer."""
+    return [part for part in re.split(r"[/?&=]", url.partition("://")[2])[1:] if len(part) >= SHORTEST_SECRET]
 
 
 def request_of(reason: str = "") -> AlertRequest:

@@ -117,9 +117,9 @@ def approvals(parser: ArgumentParser) -> None:
 
 def alerts(parser: ArgumentParser) -> None:
     """The options of `alerts`."""
-    what = "act on one; by default: list the open alerts"
-    parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze"], help=what)
-    parser.add_argument("alert", nargs="?", metavar="ID", help="the alert's id")
+    what = "act on one, or send a test alert to the receivers outside Slack; by default: list the open alerts"
+    parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze", "test"], help=what)
+    parser.add_argument("alert", nargs="?", metavar="ID", help="the alert's id; for test, one receiver's name")
     uptime = "show each worker's uptime over 24 hours, 7 days and 30 days"
     parser.add_argument("--uptime", action="store_true", help=uptime)
     parser.add_argument("--json", action="store_true", help=JSON)

@@ -16,7 +16,13 @@ BAD: Final = object()
 
 
 class Invalid(ValueError):
-    """The error of a value; its text continues a sentence that begins with the key."""
+    """The error of a value; its text continues a sentence that begins with the key.
+
+    The validator of a whole section names the key that is wrong in it."""
+
+    def __init__(self, text: str, key: str = "") -> None:
+        super().__init__(text)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,8 @@ def is_section(hint: object) -> bool:
 
 
 def refuse(error: ValueError, place: Place, found: list[Flaw]) -> object:
+    if isinstance(error, Invalid) and error.key:
+        place = (*place, error.key)
     found.append(Flaw("said" if isinstance(error, Invalid) else "value", place, str(error)))
     return BAD
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Callable
 from datetime import time
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -13,9 +15,12 @@ from supervisor_core.common.sections import Field, Section, model_validator
 from supervisor_core.config.fields import (
     Flag,
     Kind,
+    Line,
     Minutes,
     Number,
+    OneOf,
     Pause,
+    ReceiverUrl,
     Seconds,
     Secret,
     SecretUrl,
@@ -82,6 +87,11 @@ Days = Annotated[tuple[str, ...], BeforeValidator(_days), Kind("days")]
 Cron = Annotated[str, BeforeValidator(_cron), Kind("cron expression")]
 
 
+def _mailbox(*, empty: bool = False) -> Callable[[object], str]:
+    """What may stand in a header and an SMTP command: nothing in it can end either."""
+    return matching(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}", "an email address", empty=empty)
+
+
 class FlappingSettings(Section):
     """Flapping: many condition changes become one alert."""
 
@@ -138,17 +148,127 @@ class Maintenance(Section):
     zone: Zone = Field(default="UTC", description="Time zone of the cron expression.")
 
 
-class WebhookSettings(Section):
-    """A [webhook](../how-to/be-told-beyond-slack.md#a-webhook) that receives alerts as JSON."""
+JSON, PAGERDUTY, OPSGENIE, ALERTMANAGER = "json", "pagerduty", "opsgenie", "alertmanager"
+SLACK, EMAIL = "slack", "email"
+FORMATS = (JSON, PAGERDUTY, OPSGENIE, ALERTMANAGER, SLACK, EMAIL)
+OWN_URLS = {PAGERDUTY: "https://events.pagerduty.com/v2/enqueue", OPSGENIE: "https://api.opsgenie.com"}
+"""The formats of one service, which has an address without being told."""
 
-    url: WebUrl = Field(
-        default=SecretUrl(""), description="URL that alerts are sent to. Empty: none.", examples=["${WEBHOOK_URL:}"]
+WEBHOOK = "webhook"
+"""The name of the receiver that has none of its own."""
+
+SIGNING_PREFIX = "whsec_"
+SIGNING_BYTES = range(24, 65)
+"""The length of a secret of Standard Webhooks."""
+
+
+class WebhookSettings(Section):
+    """A [receiver of alerts](../how-to/be-told-beyond-slack.md) outside Slack."""
+
+    format: Annotated[str, BeforeValidator(OneOf(FORMATS))] = Field(
+        default=JSON, description="Format that the receiver takes."
+    )
+    url: ReceiverUrl = Field(
+        default=SecretUrl(""),
+        description="URL that alerts are sent to: `https://…`, and `smtp://…` (STARTTLS) or `smtps://…` for `email`. "
+        "Empty: none, or the service's own for `pagerduty` and `opsgenie`.",
+        examples=["${WEBHOOK_URL:}"],
     )
     secret: Secret = Field(
         default=SecretStr(""),
-        description="Secret that signs the requests. Empty: they aren't signed.",
+        description="`json`: the secret that signs the requests, `whsec_…`. `pagerduty`: the integration key. "
+        "`opsgenie`: the API key. `alertmanager`: a bearer token. `email`: the password.",
         examples=["${WEBHOOK_SECRET:}"],
     )
+    user: Line = Field(default="", description="Login at the mail server. Empty: none.")
+    sender: Annotated[str, BeforeValidator(_mailbox(empty=True)), Kind("email address")] = Field(
+        default="", alias="from", description="Sender of the emails."
+    )
+    to: tuple[Annotated[str, BeforeValidator(_mailbox()), Kind("email address")], ...] = Field(
+        default=(), description="Recipients of the emails."
+    )
+
+    @property
+    def label(self) -> str:
+        """The name of this receiver in the outbox, in `status` and on the command line."""
+        return WEBHOOK
+
+    @property
+    def address(self) -> str:
+        """The URL in force; empty for a receiver that is off."""
+        given = self.url.get_secret_value()
+        if self.format in OWN_URLS:
+            return (given or OWN_URLS[self.format]) if self.secret else ""
+        return given
+
+    @model_validator(mode="after")
+    def _suits_its_format(self) -> WebhookSettings:
+        mail = self.format == EMAIL
+        if self.url and self.url.get_secret_value().startswith("smtp") is not mail:
+            expected = "smtp:// or smtps://" if mail else "https:// or http://"
+            raise Invalid(f"must begin with {expected} for the format {self.format}", "url")
+        if mail and self.url and not (self.sender and self.to):
+            raise Invalid("must not be empty for the format email", "to" if self.sender else "from")
+        if mail and bool(self.user) is not bool(self.secret):
+            raise Invalid("must be set, too: a login has a user and a password", "secret" if self.user else "user")
+        strange = [] if mail else [key for key in ("user", "from", "to") if getattr(self, _FIELD.get(key, key))]
+        if strange:
+            raise Invalid("is only for the format email", strange[0])
+        _check_secret(self.format, self.secret.get_secret_value())
+        return self
+
+
+class ReceiverSettings(WebhookSettings):
+    """A further receiver of alerts. Each has a queue of its own."""
+
+    name: Annotated[
+        str,
+        BeforeValidator(
+            matching(
+                r"(?!webhook$)[a-z0-9][a-z0-9-]{0,31}", "1 to 32 lowercase letters, digits and hyphens, and not webhook"
+            )
+        ),
+        Kind("name"),
+    ] = Field(description="Name in `supervisor status` and `supervisor alerts test`.")
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+
+_FIELD = {"from": "sender"}
+
+
+def _check_secret(kind: str, secret: str) -> None:
+    if not secret:
+        return
+    if not (secret.isascii() and secret.isprintable() and " " not in secret) and kind != EMAIL:
+        raise Invalid("has characters that a key doesn't have, such as a space", "secret")
+    if kind == SLACK:
+        raise Invalid("isn't for the format slack: the URL is the secret", "secret")
+    if kind == PAGERDUTY and not re.fullmatch(r"[0-9A-Za-z]{32}", secret):
+        raise Invalid("must be an integration key of Events API v2: 32 letters and digits", "secret")
+    if kind == JSON and secret.startswith(SIGNING_PREFIX) and signing_key(secret) is None:
+        expected = f"{SIGNING_PREFIX} and {SIGNING_BYTES[0]} to {SIGNING_BYTES[-1]} bytes in base64"
+        raise Invalid(f"must be {expected}: echo {SIGNING_PREFIX}$(openssl rand -base64 32)", "secret")
+
+
+def signing_key(secret: str) -> bytes | None:
+    """The key that signs requests: the bytes behind `whsec_`, or those of another text; None for nonsense."""
+    if not secret.startswith(SIGNING_PREFIX):
+        return secret.encode()
+    try:
+        key = base64.b64decode(secret.removeprefix(SIGNING_PREFIX), validate=True)
+    except ValueError:
+        return None
+    return key if len(key) in SIGNING_BYTES else None
+
+
+def _each_once(receivers: tuple[ReceiverSettings, ...]) -> tuple[ReceiverSettings, ...]:
+    names = [each.name for each in receivers]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise Invalid(f"has the name {twice[0]} twice")
+    return receivers
 
 
 class AlertSettings(Section):
@@ -190,9 +310,30 @@ class AlertSettings(Section):
         examples=[{"target": "all", "cron": "0 3 * * sun", "minutes": 60, "zone": "UTC"}],
     )
     webhook: WebhookSettings = Field(default_factory=WebhookSettings)
+    receivers: Annotated[tuple[ReceiverSettings, ...], AfterValidator(_each_once)] = Field(
+        default=(),
+        description="Further receivers, with the settings of `alerts.webhook` and a name.",
+        examples=[
+            {"name": "prometheus", "format": "alertmanager", "url": "http://alertmanager:9093"},
+            {
+                "name": "m",
+                "format": "email",
+                "url": "smtps://mail",
+                "user": "bot",
+                "secret": "${MAIL}",
+                "from": "bot@a.org",
+                "to": ["ops@a.org"],
+            },
+        ],
+    )
     deadman_url: WebUrl = Field(
         default=SecretUrl(""),
         description="URL that is requested every minute while the daemon works, so that another service notices an "
         "outage. Empty: none.",
         examples=["${DEADMAN_URL:}"],
     )
+
+    @property
+    def outside(self) -> tuple[WebhookSettings, ...]:
+        """The receivers that are on."""
+        return tuple(each for each in (self.webhook, *self.receivers) if each.address)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from supervisor_core.alerts.host_conditions import HostConditions
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.alerts.outside.deadman import why_not as deadman_off
-from supervisor_core.alerts.outside.webhook import Webhook
-from supervisor_core.alerts.outside.webhook import why_not as webhook_off
+from supervisor_core.alerts.outside.sender import AlertSender
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.conditions import Facts
 from supervisor_core.common.events import EventBus
@@ -116,12 +115,12 @@ class DaemonServices:
     def outbound(self) -> ServiceRegistry:
         """The services that tell other systems, once all else is up."""
         config = self.context.host.config
+        senders = [AlertSender(self.context, self.blocking, each) for each in config.alerts.outside]
         table: tuple[tuple[str, Callable[[], Service]], ...] = (
-            (webhook_off(config), lambda: Webhook(self.context, self.blocking)),
             (deadman_off(config), lambda: DeadMan(self.context, self._silence_reason)),
             (traces_off(config), lambda: Traces(config, self.context.ledger, self.bus)),
         )
-        return ServiceRegistry([make() for disabled, make in table if not disabled])
+        return ServiceRegistry([*senders, *(make() for disabled, make in table if not disabled)])
 
     @cached_property
     def fleet_services(self) -> ServiceRegistry:

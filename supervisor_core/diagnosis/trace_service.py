@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, select
 
-from supervisor_core.alerts.outside.webhook_documents import status_words
+from supervisor_core.alerts.outside.transport import status_words
 from supervisor_core.common.events import EventBus, EventType
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until

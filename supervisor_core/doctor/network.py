@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from supervisor_core.alerts.outside.formats.model import MailLogin
+from supervisor_core.alerts.outside.transport import SendVerdict, judge_reply
+from supervisor_core.config.alert_settings import EMAIL, JSON, WebhookSettings
 from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import API_URL, SLACK_ITSELF
@@ -21,7 +25,8 @@ from supervisor_core.host.web import NoHttpResponse
 
 NETWORK, WEBHOOK, DEADMAN, FLEET = "network", "webhook", "deadman", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
-UNSIGNED = "Set alerts.webhook.secret on both sides, so the receiver can verify where an alert comes from."
+UNSIGNED = "Set the receiver's secret on both sides, so it can verify where an alert comes from."
+MAIL_REMEDY = "Check the URL in {key}, and this host's DNS and firewall."
 MOST_HOSTS = 5
 
 
@@ -54,19 +59,48 @@ def _some(ways: dict[str, str], proxy: str) -> str:
 def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
     """Each host that is connected to, with one of its URLs."""
     urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
-    urls += [config.alerts.webhook.url.get_secret_value(), config.alerts.deadman_url.get_secret_value()]
+    urls += [each.address for each in config.alerts.outside if each.format != EMAIL]
+    urls += [config.alerts.deadman_url.get_secret_value()]
     probes = (probe.http for worker in config.workers.values() for probe in worker.probes)
     urls += [http.get_secret_value() for http in probes if http is not None]
     yield from ((urlsplit(url).hostname or "", url) for url in urls if url)
 
 
-def check_webhook(config: SupervisorConfig) -> CheckResult:
-    """Reach the receiver of alerts."""
-    said = config.alerts.webhook
-    check = _reached(config, WEBHOOK, "alerts.webhook.url", said.url)
-    if check.ok and said.url and not said.secret.get_secret_value():
-        return CheckResult(WEBHOOK, True, f"{check.message}; requests aren't signed", UNSIGNED)
+def check_receivers(config: SupervisorConfig) -> Sequence[CheckResult]:
+    """Reach each receiver of alerts."""
+    said = config.alerts
+    off = [CheckResult(WEBHOOK, True, "off: alerts.webhook.url isn't set")] if not said.webhook.address else []
+    places = {each.label: f"alerts.receivers[{number}].url" for number, each in enumerate(said.receivers)}
+    with ThreadPoolExecutor(max(len(said.outside), 1)) as pool:
+        checks = pool.map(
+            lambda each: _receiver(config, each, places.get(each.label, "alerts.webhook.url")), said.outside
+        )
+        return [*off, *checks]
+
+
+def _receiver(config: SupervisorConfig, receiver: WebhookSettings, key: str) -> CheckResult:
+    name = WEBHOOK if receiver.label == WEBHOOK else f"receiver_{receiver.label}"
+    if receiver.format == EMAIL:
+        return _mail_server(config, name, key, receiver)
+    check = _reached(config, name, key, SecretUrl(receiver.address))
+    if check.ok and receiver.format == JSON and not receiver.secret:
+        return CheckResult(name, True, f"{check.message}; requests aren't signed", UNSIGNED)
     return check
+
+
+def _mail_server(config: SupervisorConfig, name: str, key: str, receiver: WebhookSettings) -> CheckResult:
+    """Log in, and send nothing."""
+    from supervisor_core.alerts.outside.smtp import NoMailServer, check_server  # late: most hosts send no email
+
+    shown = mask_url(receiver.address)
+    login = MailLogin(receiver.address, receiver.user, receiver.secret.get_secret_value())
+    try:
+        answer = judge_reply(*check_server(config.network, login))
+    except NoMailServer as error:
+        return CheckResult(name, False, f"{shown}: {error}", MAIL_REMEDY.format(key=key))
+    if answer.verdict is not SendVerdict.TAKEN:
+        return CheckResult(name, False, f"{shown} {answer.words}", "Check the user and the password.")
+    return CheckResult(name, True, f"{shown} is reachable; no email was sent")
 
 
 def check_deadman(config: SupervisorConfig) -> CheckResult:

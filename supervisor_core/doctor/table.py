@@ -30,7 +30,7 @@ CORE_CHECKS = (
     Check(storage.OTHER_SUPERVISORS, storage.check_other_supervisors),
     Check(git.NAME, git.check_git),
     Check(network.NETWORK, network.check_network),
-    Check(network.WEBHOOK, network.check_webhook),
+    Check(network.WEBHOOK, network.check_receivers),
     Check(network.DEADMAN, network.check_deadman),
     Check(network.FLEET, network.check_fleet),
 )

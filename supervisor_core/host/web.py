@@ -20,7 +20,7 @@ from supervisor_core.host.network import PORTS, Network, NetworkError, causes_of
 from supervisor_core.version import __version__
 
 if TYPE_CHECKING:
-    from requests import Session
+    from requests import Response, Session
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 """The time limits for a connection, and for each piece of a response."""
@@ -28,9 +28,7 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 MOST_REDIRECTS = 3
 USER_AGENT = f"supervisor-chatops/{__version__}"
 
-_KEEPING = frozenset({307, 308})
-"""Redirects that a request with a body follows; one without a body follows all of `_MOVED`."""
-_MOVED = _KEEPING | {301, 302, 303}
+_MOVED = frozenset({301, 302, 303, 307, 308})
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b")
 
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addresses
@@ -42,16 +40,25 @@ class NoHttpResponse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A response without its body, which may have no end."""
+    """A response without its body, which may have no end; where it was wanted, with the beginning as text."""
 
     status: int
     retry_after: str = ""
+    excerpt: str = ""
 
 
 def send_request(
-    network: Network, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    network: Network,
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    excerpt: int = 0,
 ) -> HttpResponse:
-    """One request; it blocks. A redirect is followed within the same host, never down from TLS."""
+    """One request; it blocks. `excerpt` is the number of bytes of the response that are wanted.
+
+    A redirect is followed within the same host, never down from TLS. With a body, none is followed: it's for the
+    configured address alone."""
     with _in_words(), _session(network) as session:
         for _ in range(MOST_REDIRECTS + 1):
             proxy = network.proxy(url)
@@ -65,15 +72,21 @@ def send_request(
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                answer = HttpResponse(response.status_code, response.headers.get("Retry-After", ""))
+                text = _beginning(response, excerpt) if excerpt else ""
+                answer = HttpResponse(response.status_code, response.headers.get("Retry-After", ""), text)
                 location = response.headers.get("Location", "")
-            if answer.status not in (_MOVED if body is None else _KEEPING) or not location:
+            if answer.status not in _MOVED or body is not None or not location:
                 return answer
             target = urljoin(url, location)
             if not is_same_host(url, target):
                 return answer
             url = target
         return answer
+
+
+def _beginning(response: Response, most: int) -> str:
+    """The first bytes of a body."""
+    return bytes(response.raw.read(most, decode_content=True)).decode(errors="replace")
 
 
 def _session(network: Network) -> Session:

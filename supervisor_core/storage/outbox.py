@@ -73,9 +73,12 @@ def pending_messages(
     return [_message(row) for row in connection.execute(query).mappings()]
 
 
-def pending_of_kind(connection: Connection, kind: str, limit: int) -> list[PendingMessage]:
-    """The pending messages of this kind, due or not, in the order in which they were first ordered."""
+def pending_of_kind(connection: Connection, kind: str, limit: int, beginning: str = "") -> list[PendingMessage]:
+    """The pending messages of this kind whose subject begins so, due or not, in the order in which they were first
+    ordered."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
+    if beginning:
+        query = query.where(outbox.c.subject.startswith(beginning, autoescape=True))
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
     return [_message(row) for row in rows]
 

@@ -10,7 +10,7 @@ from bot.inbound import connection, dispatcher, notices, reconnection
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
 from supervisor_core.alerts import rules as alert_rules
-from supervisor_core.alerts.outside import deadman, webhook, webhook_documents
+from supervisor_core.alerts.outside import deadman, sender, transport
 from supervisor_core.code import preview
 from supervisor_core.commands import flags
 from supervisor_core.commands.catalog import CATALOG, MAX_REASON
@@ -134,8 +134,8 @@ def _alerts() -> Rows:
     low = f"{host.LOW_PERCENT:g} % and {host.LOW_BYTES // host.GIB} GiB"
     yield "Free disk space that is low", f"less than {low}, or less than {host.LEAST_BYTES // 1024**2} MiB"
     yield "Longest wait between reminders", duration(alert_rules.LONGEST_REMINDER)
-    yield "Webhook request", duration(webhook.LONGEST_SECONDS)
-    yield "Webhook retries", f"for {duration(webhook_documents.PATIENCE)}"
+    yield "One attempt to reach a receiver of alerts", duration(transport.LONGEST_SECONDS)
+    yield "Attempts to reach a receiver of alerts", f"for {duration(sender.PATIENCE)}"
     yield "Dead-man ping", f"every {interval(deadman.PING_SECONDS)}; again after {duration(deadman.RETRY_SECONDS)}"
 
 

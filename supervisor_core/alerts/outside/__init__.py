@@ -1,1 +1,1 @@
-"""Alerts beyond Slack: the webhook and the dead man's switch."""
+"""Alerts beyond Slack: their receivers and formats, and the dead man's switch."""

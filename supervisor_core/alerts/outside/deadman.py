@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 
-from supervisor_core.alerts.outside.webhook_documents import status_words
+from supervisor_core.alerts.outside.transport import status_words
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, ServiceReport, wait_until

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
-from supervisor_core.alerts.outside.webhook_documents import WEBHOOK
+from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.code.packages.environments import FOLDER as PACKAGES

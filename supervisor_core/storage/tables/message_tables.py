@@ -14,7 +14,8 @@ outbox = table(
     required(
         "kind",
         String(32),
-        "`result_file`, `webhook`, `deadman`, or a kind of [message in Slack](../explanation/slack.md#outgoing).",
+        "`result_file`, `webhook` (for a receiver of alerts), `deadman`, or a kind of [message in "
+        "Slack](../explanation/slack.md#outgoing).",
     ),
     required("subject", String(255), "What it is about, such as a command id."),
     required("state", String(STATE), "`dropped` can't or needn't be sent any more; `last_error` says why."),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts.outside.webhook_documents import REPLAY_SECONDS, SIGNATURE, TIMESTAMP, signature
+from supervisor_core.alerts.outside.formats.own_json import ID, REPLAY_SECONDS, SIGNATURE, TIMESTAMP, signature
 from tests.support.alerts.webhook_receiver import Receiver, a_receiver
 from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
@@ -57,7 +57,7 @@ def test_an_alert_is_told_signed_from_its_first_word_to_its_end_and_no_secret_is
     assert len({each.delivery for each in tries}) == 1 < len(tries)
     for each in receiver.posts():
         stamp = int(each.headers[TIMESTAMP])
-        assert each.headers[SIGNATURE] == signature(SECRET, stamp, each.body)
+        assert each.headers[SIGNATURE] == signature(SECRET, each.headers[ID], stamp, each.body)
         assert abs(time.time() - stamp) < REPLAY_SECONDS
         assert each.headers["User-Agent"].startswith("supervisor-chatops/")
     first, last = tries[-1].document, receiver.posts()[-1].document
@@ -74,3 +74,20 @@ def test_an_alert_is_told_signed_from_its_first_word_to_its_end_and_no_secret_is
     said += f"{home.log()} {home.supervisor('status').stdout} {report} {reports}"
     assert "hunter2" not in said
     assert home.supervisor("stop").returncode == 0
+
+
+def test_the_shell_sends_a_test_alert_and_shows_the_answer_of_each_receiver(home: Host, receiver: Receiver) -> None:
+    """Without a daemon: the receivers are tested before it starts."""
+    receiver.answer = lambda request: (202, f"\x1b[31mtaken {request.path}".encode())
+    found = home.json("alerts", "test")
+    assert [(each["receiver"], each["format"], each["ok"]) for each in found] == [("webhook", "json", True)]
+    assert receiver.events() == ["first", "resolved"]
+    receiver.answer = lambda request: (401, b"unknown")
+    failed = home.supervisor("alerts", "test", "webhook")
+    assert failed.returncode == 1
+    assert "responded 401 Unauthorized" in failed.stdout
+    unknown = home.supervisor("alerts", "test", "pager")
+    assert "No receiver 'pager'. There are: webhook." in unknown.stderr
+    said = f"{found} {failed.stdout} {failed.stderr}"
+    assert "hunter2" not in said
+    assert "\x1b" not in said

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Table, func, select
 
 from supervisor_core.alerts.grouping.rules import STORM
-from supervisor_core.alerts.outside.webhook_documents import WEBHOOK
+from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.daemon.services.retention import delete_batch
 from supervisor_core.daemon.services.retention_rules import RETENTIONS, RetentionScope

@@ -13,7 +13,7 @@ import yaml
 
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.doctor.network import check_network, check_webhook
+from supervisor_core.doctor.network import check_network, check_receivers
 from supervisor_core.host.network import Network
 from supervisor_core.host.web import NoHttpResponse, send_request
 from supervisor_core.workers.probes import requests as probes
@@ -158,7 +158,7 @@ def test_doctor_tells_the_ways_and_the_certificates(place: Place) -> None:
         f"slack.com, receiver.test through {place.proxy_url}; 127.0.0.1 directly; "
         f"trusts the system's certificates and {place.authority.file} (SSL_CERT_FILE)"
     )
-    assert check_webhook(config).ok
+    assert all(each.ok for each in check_receivers(config))
     assert "secret" in config.secrets()
     bare = load_supervisor_config(place.folder / "config.yaml", environ={"HTTPS_PROXY": "", "SSL_CERT_FILE": ""})
     assert check_network(bare).message == "no proxy; trusts the system's certificates"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +29,7 @@ class Received:
     @property
     def delivery(self) -> str:
         """The id by which a second try is known."""
-        return self.headers["X-Supervisor-Delivery"]
+        return self.headers["webhook-id"]
 
 
 @dataclass
@@ -38,6 +38,8 @@ class Receiver:
 
     url: str = ""
     status: int = 204
+    answer: Callable[[Received], tuple[int, bytes]] | None = None
+    """What a service answers to a POST, while `status` is a success."""
     received: list[Received] = field(default_factory=list)
     hangs: threading.Event = field(default_factory=threading.Event)
     let_go: threading.Event = field(default_factory=threading.Event)
@@ -63,12 +65,17 @@ def a_receiver() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            receiver.received.append(Received(self.command, self.path, dict(self.headers), body))
+            request = Received(self.command, self.path, dict(self.headers), body)
+            receiver.received.append(request)
             if receiver.hangs.is_set():
                 receiver.let_go.wait(60)
-            self.send_response(receiver.status)
-            self.send_header("Content-Length", "0")
+            status, said = receiver.status, b""
+            if receiver.answer is not None and self.command == "POST" and status < 300:
+                status, said = receiver.answer(request)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
 
         do_GET = do_POST = do_HEAD = answer  # noqa: N815 (their names)
 

@@ -12,7 +12,7 @@ import yaml
 
 from supervisor_core.common.section_checks import SecretStr
 from supervisor_core.common.sections import UNDEFINED, Section
-from supervisor_core.config.alert_settings import EscalationSettings, Maintenance, QuietHours
+from supervisor_core.config.alert_settings import EscalationSettings, Maintenance, QuietHours, ReceiverSettings
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.models import Settings
 from supervisor_core.config.worker_settings import ProbeSettings
@@ -26,6 +26,7 @@ ITEMS: Mapping[str, type[Section]] = {
     "escalation": EscalationSettings,
     "quiet_hours": QuietHours,
     "maintenance": Maintenance,
+    "receivers": ReceiverSettings,
 }
 GIVEN_TO_WORKERS = {"SUPERVISOR_GENERATION"}  # set by us, read by nobody but us
 CHOSEN = {"workers": "ID", "teams": "NAME"}

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts.outside.webhook_documents import REPLAY_SECONDS, SIGNATURE, body_of, headers_of
+from supervisor_core.alerts.outside.formats.own_json import REPLAY_SECONDS, SIGNATURE, body_of, headers_of
 from supervisor_core.host import web
 from supervisor_core.host.network import Network
 from tests.support.homes import ROOT
 from tests.support.waiting import wait_until
 
 NETWORK = Network({})
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = body_of({"words": "North on Host: down.", "version": 1})
 
 
@@ -39,7 +40,7 @@ def printed(tmp_path: Path, port: int) -> Iterator[Path]:
     text = (ROOT / "docs" / "how-to" / "be-told-beyond-slack.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "receiver.py").write_text(program)
-    environ = {"PATH": os.environ["PATH"], "WEBHOOK_SECRET": "s3cret", "PORT": str(port)}
+    environ = {"PATH": os.environ["PATH"], "WEBHOOK_SECRET": SECRET, "PORT": str(port)}
     words = [sys.executable, str(tmp_path / "receiver.py")]
     with (tmp_path / "printed").open("wb") as file:
         process = subprocess.Popen(words, env=environ, stdout=file, stderr=subprocess.DEVNULL)
@@ -59,12 +60,10 @@ def _listens(port: int) -> bool:
 
 def test_the_documented_receiver_takes_what_is_ours_once_and_nothing_else(printed: Path, port: int) -> None:
     url, now = f"http://127.0.0.1:{port}/", datetime.now(UTC)
-    ours = headers_of(BODY, "d1", "s3cret", now)
+    ours = headers_of(BODY, "d1", SECRET, now)
     assert web.send_request(NETWORK, "POST", url, BODY, ours).status == 204
     assert (
-        web.send_request(
-            NETWORK, "POST", url, BODY, headers_of(BODY, "d1", "s3cret", now + timedelta(seconds=2))
-        ).status
+        web.send_request(NETWORK, "POST", url, BODY, headers_of(BODY, "d1", SECRET, now + timedelta(seconds=2))).status
         == 204
     )
     assert web.send_request(NETWORK, "POST", url, BODY.replace(b"down", b"well"), ours).status == 401, (
@@ -76,7 +75,7 @@ def test_the_documented_receiver_takes_what_is_ours_once_and_nothing_else(printe
     unsigned = {name: value for name, value in ours.items() if name != SIGNATURE}
     assert web.send_request(NETWORK, "POST", url, BODY, unsigned).status == 401
     old = now - timedelta(seconds=REPLAY_SECONDS + 10)
-    assert web.send_request(NETWORK, "POST", url, BODY, headers_of(BODY, "d3", "s3cret", old)).status == 401, (
+    assert web.send_request(NETWORK, "POST", url, BODY, headers_of(BODY, "d3", SECRET, old)).status == 401, (
         "played again"
     )
     assert printed.read_text() == "North on Host: down.\n"

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
+from sqlalchemy import Connection
 
-from supervisor_core.alerts.outside import webhook_documents as webhooks
-from supervisor_core.alerts.outside.webhook_documents import (
+from supervisor_core.alerts.outside.documents import delivery_id, document, outside_messages
+from supervisor_core.alerts.outside.formats.own_json import body_of, headers_of, signature
+from supervisor_core.alerts.outside.sender import PATIENCE
+from supervisor_core.alerts.outside.transport import (
     LONGEST_ASKED_SECONDS,
     LONGEST_RETRY_SECONDS,
-    PATIENCE,
-    WebhookVerdict,
-    body_of,
-    delivery_id,
-    document,
-    headers_of,
+    SendVerdict,
     judge_answer,
+    judge_reply,
     retry_seconds,
-    signature,
 )
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
+from supervisor_core.config.alert_settings import WebhookSettings
+from supervisor_core.config.fields import SecretUrl
 from supervisor_core.host.web import is_same_host
+from supervisor_core.storage.steps import Message
 from supervisor_core.workers.conditions.rules import Condition, Target
 
 NOW = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
@@ -99,15 +102,22 @@ def test_what_is_over_says_until_when_and_how_long_it_lasted() -> None:
     assert (told["until"], told["lasted_seconds"]) == ("2026-02-05T08:59:30.000000Z", 60.0)
 
 
+def messages(alert: Alert, reason: Reason, now: datetime = NOW) -> list[Message]:
+    """The documents for one receiver; nothing was acknowledged, so no row is read."""
+    return list(
+        outside_messages(cast(Connection, None), alert, reason, [WebhookSettings(url=SecretUrl("http://h/"))], now)
+    )
+
+
 def test_everything_that_people_hear_has_a_document_and_nothing_else() -> None:
-    told = {reason for reason in Reason if webhooks.webhook_messages(OVER, reason, NOW)}
+    told = {reason for reason in Reason if messages(OVER, reason)}
     assert told == {reason for reason in Reason if reason.tells}
-    assert webhooks.webhook_messages(replace(OVER, told=None), Reason.RESOLVED, NOW) == [], "nobody has heard of it"
+    assert messages(replace(OVER, told=None), Reason.RESOLVED) == [], "nobody has heard of it"
 
 
 def test_two_decisions_about_one_alert_are_two_documents() -> None:
     subjects = {
-        webhooks.webhook_messages(DOWN, reason, NOW + timedelta(seconds=after))[0].subject
+        messages(DOWN, reason, NOW + timedelta(seconds=after))[0].subject
         for reason in (Reason.FIRST, Reason.WORSE)
         for after in (0, 1)
     }
@@ -115,50 +125,66 @@ def test_two_decisions_about_one_alert_are_two_documents() -> None:
     assert delivery_id("Host", "a") != delivery_id("Other", "a")
 
 
-def test_a_signature_is_over_the_moment_and_the_very_bytes() -> None:
+def test_a_signature_is_that_of_the_published_example() -> None:
+    """The test vector of the libraries of Standard Webhooks."""
+    signed = signature(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
+    assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_signature_is_over_the_id_the_moment_and_the_very_bytes() -> None:
     body = body_of({"words": "größer", "version": 1})
     assert body == b'{"version":1,"words":"gr\\u00f6\\u00dfer"}'
-    digest = hmac.new(b"secret", b"1770282000." + body, hashlib.sha256).hexdigest()
+    digest = hmac.new(b"secret", b"d1.1770282000." + body, hashlib.sha256).digest()
     headers = headers_of(body, "d1", "secret", NOW)
-    assert headers["X-Supervisor-Signature"] == f"sha256={digest}" == signature("secret", 1770282000, body)
-    assert (headers["X-Supervisor-Timestamp"], headers["X-Supervisor-Delivery"]) == ("1770282000", "d1")
-    assert signature("secret", 1770282001, body) != signature("secret", 1770282000, body)
+    assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    assert (headers["webhook-timestamp"], headers["webhook-id"]) == ("1770282000", "d1")
+    assert signature("secret", "d1", 1770282001, body) != signature("secret", "d1", 1770282000, body)
     assert json.loads(body)["words"] == "größer"
 
 
 def test_without_a_secret_nothing_pretends_to_be_signed() -> None:
-    assert "X-Supervisor-Signature" not in headers_of(b"{}", "d1", "", NOW)
+    assert "webhook-signature" not in headers_of(b"{}", "d1", "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [(250, SendVerdict.TAKEN), (421, SendVerdict.AGAIN), (450, SendVerdict.AGAIN), (535, SendVerdict.REFUSED)],
+)
+def test_a_reply_of_a_mail_server_is_taken_tried_again_or_refused(code: int, verdict: SendVerdict) -> None:
+    assert judge_reply(code, "the message")[:2] == (verdict, f"responded {code} to the message")
 
 
 @pytest.mark.parametrize(
     ("status", "retry_after", "verdict", "seconds"),
     [
-        (200, "", WebhookVerdict.TAKEN, None),
-        (202, "", WebhookVerdict.TAKEN, None),
-        (204, "9", WebhookVerdict.TAKEN, None),
-        (301, "", WebhookVerdict.REFUSED, None),
-        (400, "", WebhookVerdict.REFUSED, None),
-        (401, "", WebhookVerdict.REFUSED, None),
-        (404, "", WebhookVerdict.REFUSED, None),
-        (410, "60", WebhookVerdict.REFUSED, None),
-        (408, "", WebhookVerdict.AGAIN, None),
-        (429, "7", WebhookVerdict.AGAIN, 7.0),
-        (429, "Thu, 05 Feb 2026 09:01:00 GMT", WebhookVerdict.AGAIN, 60.0),
-        (429, "Thu, 05 Feb 2026 08:00:00 GMT", WebhookVerdict.AGAIN, 0.0),
-        (429, "99999999", WebhookVerdict.AGAIN, LONGEST_ASKED_SECONDS),
-        (429, "soon", WebhookVerdict.AGAIN, None),
-        (429, "-5", WebhookVerdict.AGAIN, None),
-        (500, "", WebhookVerdict.AGAIN, None),
-        (503, "30", WebhookVerdict.AGAIN, 30.0),
-        (999, "", WebhookVerdict.AGAIN, None),
+        (200, "", SendVerdict.TAKEN, None),
+        (202, "", SendVerdict.TAKEN, None),
+        (204, "9", SendVerdict.TAKEN, None),
+        (301, "", SendVerdict.REFUSED, None),
+        (400, "", SendVerdict.REFUSED, None),
+        (401, "", SendVerdict.REFUSED, None),
+        (404, "", SendVerdict.REFUSED, None),
+        (410, "60", SendVerdict.REFUSED, None),
+        (408, "", SendVerdict.AGAIN, None),
+        (429, "7", SendVerdict.AGAIN, 7.0),
+        (429, "Thu, 05 Feb 2026 09:01:00 GMT", SendVerdict.AGAIN, 60.0),
+        (429, "Thu, 05 Feb 2026 08:00:00 GMT", SendVerdict.AGAIN, 0.0),
+        (429, "99999999", SendVerdict.AGAIN, LONGEST_ASKED_SECONDS),
+        (429, "soon", SendVerdict.AGAIN, None),
+        (429, "-5", SendVerdict.AGAIN, None),
+        (500, "", SendVerdict.AGAIN, None),
+        (503, "30", SendVerdict.AGAIN, 30.0),
+        (999, "", SendVerdict.AGAIN, None),
     ],
 )
 def test_an_answer_is_taken_tried_again_or_refused(
-    status: int, retry_after: str, verdict: WebhookVerdict, seconds: float | None
+    status: int, retry_after: str, verdict: SendVerdict, seconds: float | None
 ) -> None:
     judged = judge_answer(status, retry_after, NOW)
     assert (judged.verdict, judged.seconds) == (verdict, seconds)
-    assert str(status) in judged.words or verdict is WebhookVerdict.TAKEN
+    assert str(status) in judged.words
 
 
 def test_tries_grow_rarer_and_are_many_within_the_day() -> None:

@@ -1,6 +1,7 @@
-"""The webhook service: sends rows of the outbox as signed documents, each at least once.
+"""The service of one receiver: sends rows of the outbox in its format, each at least once.
 
-It needs no chat, and nothing waits for it: whatever the receiver does, the documents wait in the ledger.
+It needs no chat, and nothing waits for it: whatever the receiver does, the documents wait in the ledger. Each receiver
+has a service of its own, so none waits for another.
 """
 
 from __future__ import annotations
@@ -9,35 +10,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from supervisor_core.alerts.outside import webhook_documents as webhooks
-from supervisor_core.alerts.outside.webhook_documents import (
-    PATIENCE,
-    WEBHOOK,
-    WebhookResult,
-    WebhookVerdict,
-    body_of,
-    delivery_id,
-    headers_of,
-    judge_answer,
-    retry_seconds,
-)
+from supervisor_core.alerts.outside import documents
+from supervisor_core.alerts.outside.documents import WEBHOOK, delivery_id
+from supervisor_core.alerts.outside.formats.table import call_of
+from supervisor_core.alerts.outside.transport import SendResult, SendVerdict, attempt, retry_seconds
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.config.alert_settings import WebhookSettings
 from supervisor_core.config.fields import mask_url
-from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.host import web
-from supervisor_core.host.web import HttpResponse, NoHttpResponse
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.workers.context import DaemonContext
 
-LONGEST_SECONDS = 20.0
-"""For one try, whatever the receiver does: one that sends a byte now and then never runs into the door's own limits."""
+PATIENCE = timedelta(days=1)
+"""An older document is outdated and is not sent."""
 
 LEFT_BEHIND = 4
 """Tries that may hang at the same time, each in a thread of its own, before the next ones wait for an end of theirs."""
@@ -55,27 +46,31 @@ LAST_SECONDS = 3.0
 log = logging.getLogger(__name__)
 
 
-def why_not(config: SupervisorConfig) -> str:
-    """The reason why this host sends nothing; empty if it does."""
-    return "" if config.alerts.webhook.url else "alerts.webhook.url is not set"
+REMOVED = "its receiver was removed from the configuration"
 
 
-class Webhook(Service):
+class AlertSender(Service):
     """Works behind the services that `status` lists. One document at a time; those of one alert in their order."""
 
-    name = "webhook"
+    name = WEBHOOK
 
-    def __init__(self, parts: DaemonContext, blocking: Blocking, clock: Callable[[], float] = time.monotonic) -> None:
-        config = parts.host.config.alerts.webhook
+    def __init__(
+        self,
+        parts: DaemonContext,
+        blocking: Blocking,
+        receiver: WebhookSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
+        self._receiver = receiver
+        self._config = parts.host.config.alerts
+        self.name = WEBHOOK if receiver.label == WEBHOOK else f"receiver {receiver.label}"
         self._ledger = parts.ledger
         self._blocking = blocking
         self._clock = clock
         self._asking = Blocking(LEFT_BEHIND)
         self._network = parts.host.config.network
-        self._url = config.url.get_secret_value()
-        self._secret = config.secret.get_secret_value()
-        self._shown = mask_url(self._url)
+        self._shown = mask_url(receiver.address)
         self._woken = asyncio.Event()
         self._failures = 0
         self._pause_until = 0.0
@@ -93,8 +88,11 @@ class Webhook(Service):
         return self._unkept or self._problem or self._lost
 
     async def initialise(self) -> None:
-        lost = await self._blocking(self._ledger.read, webhooks.last_loss)
+        lost = await self._blocking(self._ledger.read, partial(documents.last_loss, receiver=self._receiver.label))
         self._lost = self._loss(lost) if lost else ""
+        known = [each.label for each in self._config.outside]
+        for message in await self._blocking(self._ledger.read, partial(documents.strays, receivers=known)):
+            await self._drop(message, REMOVED, datetime.now(UTC))
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Send what waits, until asked to stop."""
@@ -131,7 +129,9 @@ class Webhook(Service):
         """Send what may be sent now; in how many seconds to look again."""
         while not stopping.is_set() and self._clock() >= self._pause_until:
             now = datetime.now(UTC)
-            heads = await self._blocking(self._ledger.read, partial(webhooks.heads, now=now))
+            heads = await self._blocking(
+                self._ledger.read, partial(documents.heads, receiver=self._receiver.label, now=now)
+            )
             if not heads:
                 break
             for message in heads:
@@ -140,25 +140,26 @@ class Webhook(Service):
         return await self._until_next()
 
     async def _until_next(self) -> float:
-        due = await self._blocking(self._ledger.read, webhooks.next_due)
+        due = await self._blocking(self._ledger.read, partial(documents.next_due, receiver=self._receiver.label))
         left = (due - datetime.now(UTC)).total_seconds() if due else TICK_SECONDS
         return max(left, self._pause_until - self._clock(), SHORTEST_SECONDS)
 
     async def _deliver(self, message: PendingMessage) -> bool:
         """Send one document; True if the receiver is up, so the next can follow immediately."""
-        card = await self._blocking(self._ledger.read, partial(webhooks.card_of, alert_id=message.payload["alert"]))
+        card = await self._blocking(self._ledger.read, partial(documents.card_of, alert_id=message.payload["alert"]))
         delivery = delivery_id(self._ledger.supervisor_id, message.subject)
-        body = body_of({**message.payload, "delivery": delivery, "card": card})
+        told = {**message.payload, "delivery": delivery, "card": card}
         crashpoints.reach("webhook.post:before")
         self._ledger.require()
-        judged = await self._asked(body, delivery)
+        call = call_of(told, self._receiver, datetime.now(UTC))
+        judged = await attempt(self._asking, self._network, call)
         crashpoints.reach("webhook.post:after")
         now = datetime.now(UTC)
-        if judged.verdict is WebhookVerdict.TAKEN:
+        if judged.verdict is SendVerdict.TAKEN:
             await self._blocking(self._ledger.step, outbox.mark_sent(message, now))
             self._well()
             return True
-        if judged.verdict is WebhookVerdict.REFUSED:
+        if judged.verdict is SendVerdict.REFUSED:
             await self._given_up(message, judged, now)
             return True
         self._pause(judged)
@@ -168,44 +169,33 @@ class Webhook(Service):
             await self._later(message, judged, now)
         return False
 
-    async def _asked(self, body: bytes, delivery: str) -> WebhookResult:
-        now = datetime.now(UTC)
-        headers = headers_of(body, delivery, self._secret, now)
-        try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                answer: HttpResponse = await self._asking(
-                    web.send_request, self._network, "POST", self._url, body, headers
-                )
-        except TimeoutError:
-            return WebhookResult(WebhookVerdict.AGAIN, f"no complete response within {LONGEST_SECONDS:.0f} s")
-        except NoHttpResponse as error:
-            return WebhookResult(WebhookVerdict.AGAIN, str(error))
-        return judge_answer(answer.status, answer.retry_after, now)
-
     def _well(self) -> None:
         if self._problem:
             log.info("alerts are being delivered to %s again", self._shown, extra=LogEvent.WEBHOOK_BACK.extra())
         self._failures, self._problem, self._lost = 0, "", ""
 
-    def _pause(self, judged: WebhookResult) -> None:
+    def _pause(self, judged: SendResult) -> None:
         """The receiver has other troubles: nothing is sent for a while, longer each time or as long as it asks."""
         pause = min(retry_seconds(self._failures), LONGEST_PAUSE_SECONDS)
         self._failures += 1
         self._pause_until = self._clock() + (judged.seconds or pause)
 
-    async def _given_up(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
+    async def _given_up(self, message: PendingMessage, judged: SendResult, now: datetime) -> None:
         """Drop the document. Its row, the log and `status` say so, until another one gets through."""
         what = f"{message.payload['event']} of {message.payload['target']['id']}, alert {message.payload['alert']}"
         reason = f"{judged.words} ({what})"
-        await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
         self._problem, self._lost = "", self._loss(reason)
+        await self._drop(message, reason, now)
+
+    async def _drop(self, message: PendingMessage, reason: str, now: datetime) -> None:
+        await self._blocking(self._ledger.step, outbox.mark_dropped(message, reason, now))
         about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
-        log.error("%s; check alerts.webhook.url and the receiver", self._lost, extra=about)
+        log.error("%s; `supervisor alerts test` shows what the receiver answers", self._loss(reason), extra=about)
 
     def _loss(self, reason: str) -> str:
         return f"an alert to {self._shown} was dropped: {reason}"
 
-    async def _later(self, message: PendingMessage, judged: WebhookResult, now: datetime) -> None:
+    async def _later(self, message: PendingMessage, judged: SendResult, now: datetime) -> None:
         """Those of its alert wait behind it; the others until the receiver had a moment."""
         own = retry_seconds(message.attempts)
         seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)

@@ -1,0 +1,3 @@
+"""The formats of receivers: a module with one pure function each, from an alert's document to a request.
+
+A new format is a module here and a row in `table.py`. Nothing here sends."""

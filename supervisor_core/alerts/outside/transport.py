@@ -1,0 +1,120 @@
+"""One attempt to send a request about an alert: HTTP or SMTP, and what the answer means."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from http import HTTPStatus
+from typing import NamedTuple
+
+from supervisor_core.alerts.outside.formats.model import AlertCall, Mail
+from supervisor_core.common.service import Blocking
+from supervisor_core.host import web
+from supervisor_core.host.network import Network
+from supervisor_core.host.web import NoHttpResponse
+
+LONGEST_SECONDS = 20.0
+"""For one attempt, whatever the receiver does: one that sends a byte now and then never runs into the doors' own
+limits."""
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
+LONGEST_ASKED_SECONDS = 3600.0
+"""The longest accepted Retry-After."""
+
+TEMPORARY, PERMANENT = 400, 500
+"""The lowest codes of these errors in SMTP."""
+
+_TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class SendVerdict(Enum):
+    """The meaning of an answer."""
+
+    TAKEN = "taken"
+    AGAIN = "again"
+    """Trying again can help."""
+    REFUSED = "refused"
+
+
+class SendResult(NamedTuple):
+    """A verdict, the answer in words, and how long the receiver asked us to wait, where it did."""
+
+    verdict: SendVerdict
+    words: str = ""
+    seconds: float | None = None
+    excerpt: str = ""
+    """The beginning of the answer's body, where it was wanted."""
+
+
+async def attempt(elsewhere: Blocking, network: Network, call: AlertCall, excerpt: int = 0) -> SendResult:
+    """Send it once, in a thread, within the time limit."""
+    try:
+        async with asyncio.timeout(LONGEST_SECONDS):
+            return await elsewhere(send, network, call, excerpt)
+    except TimeoutError:
+        return SendResult(SendVerdict.AGAIN, f"no complete response within {LONGEST_SECONDS:.0f} s")
+
+
+def send(network: Network, call: AlertCall, excerpt: int = 0) -> SendResult:
+    """Send it once; it blocks. `excerpt` is the number of bytes of the answer that a person wants to see."""
+    if isinstance(call, Mail):
+        return _mailed(network, call)
+    try:
+        answer = web.send_request(network, "POST", call.url, call.body, call.headers, excerpt)
+    except NoHttpResponse as error:
+        return SendResult(SendVerdict.AGAIN, str(error))
+    return judge_answer(answer.status, answer.retry_after, datetime.now(UTC))._replace(excerpt=answer.excerpt)
+
+
+def _mailed(network: Network, mail: Mail) -> SendResult:
+    from supervisor_core.alerts.outside import smtp  # late: most hosts send no email
+
+    try:
+        return judge_reply(*smtp.send_mail(network, mail))
+    except smtp.NoMailServer as error:
+        return SendResult(SendVerdict.AGAIN, str(error))
+
+
+def judge_answer(status: int, retry_after: str, now: datetime) -> SendResult:
+    """An answer by HTTP."""
+    words = f"responded {status_words(status)}"
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return SendResult(SendVerdict.TAKEN, words)
+    if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return SendResult(SendVerdict.AGAIN, words, _asked(retry_after, now))
+    return SendResult(SendVerdict.REFUSED, words)
+
+
+def judge_reply(code: int, step: str) -> SendResult:
+    """An answer by SMTP, at this step: 4xx is temporary, 5xx isn't (RFC 5321)."""
+    words = f"responded {code} to {step}"
+    if code < TEMPORARY:
+        return SendResult(SendVerdict.TAKEN, words)
+    return SendResult(SendVerdict.AGAIN if code < PERMANENT else SendVerdict.REFUSED, words)
+
+
+def retry_seconds(tries: int) -> float:
+    return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries, 20))
+
+
+def status_words(status: int) -> str:
+    """`404 Not Found`: in our words, for whatever the other side wrote beside it may be anything."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _asked(retry_after: str, now: datetime) -> float | None:
+    """Seconds, or a date; None for nothing and for nonsense."""
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), LONGEST_ASKED_SECONDS)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST_ASKED_SECONDS)

@@ -1,0 +1,74 @@
+"""Receivers of alerts in the configuration: every mistake is named with its key and line, and no secret is quoted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+
+KEY = "0123456789abcdef0123456789abcdef"
+MAIL = "format: email, url: 'smtp://h:587'"
+
+
+def load(folder: Path, receiver: str, **environ: str) -> SupervisorConfig:
+    """A configuration whose second receiver, in line 4, is this."""
+    text = f"alerts:\n  receivers:\n    - {{name: first, url: 'http://h/'}}\n    - {{{receiver}}}\n"
+    (folder / "config.yaml").write_text(text)
+    return load_supervisor_config(folder / "config.yaml", environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("receiver", "words"),
+    [
+        ("name: a, format: slak", "format must be one of json, pagerduty"),
+        ("name: a, format: slack, url: 'smtp://h'", "url must begin with https:// or http:// for the format slack"),
+        ("name: a, format: email, url: 'https://h/'", "url must begin with smtp:// or smtps:// for the format email"),
+        ("name: a, url: 'smtp://'", "url must be a URL such as smtp://mail.example.org:587"),
+        ("name: a, url: 'ftp://h'", "url must be a URL such as https://example.org/path"),
+        (f"name: a, {MAIL}, to: [a@b.org]", "from must not be empty for the format email"),
+        (f"name: a, {MAIL}, from: a@b.org", "to must not be empty for the format email"),
+        (f"name: a, {MAIL}, from: a@b.org, to: [nobody]", "to[0] must be an email address"),
+        (f'name: a, {MAIL}, from: "a@b.org\\nBcc: c@d.org", to: [a@b.org]', "from must be one line of printable text"),
+        (f"name: a, {MAIL}, from: a@b.org, to: [a@b.org], user: u", "secret must be set, too"),
+        (f"name: a, {MAIL}, from: a@b.org, to: [a@b.org], secret: hunter2", "user must be set, too"),
+        ("name: a, url: 'http://h/', to: [a@b.org]", "to is only for the format email"),
+        ("name: a, url: 'http://h/', from: a@b.org", "from is only for the format email"),
+        ("name: a, format: pagerduty, secret: hunter2", "secret must be an integration key of Events API v2"),
+        ("name: a, format: opsgenie, secret: 'hunter2 x'", "secret has characters that a key doesn't have"),
+        ("name: a, format: slack, url: 'http://h/', secret: hunter2", "secret isn't for the format slack"),
+        ("name: a, secret: whsec_hunter2", "secret must be whsec_ and 24 to 64 bytes in base64"),
+        ("name: a, secret: whsec_aHVudGVyMg==", "secret must be whsec_ and 24 to 64 bytes in base64"),
+        ("name: webhook, url: 'http://h/'", "name must be 1 to 32 lowercase letters"),
+        ("name: a/b, url: 'http://h/'", "name must be 1 to 32 lowercase letters"),
+        ("url: 'http://h/'", "name is missing"),
+    ],
+)
+def test_a_mistake_is_named_with_its_key_and_line(tmp_path: Path, receiver: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, receiver)
+    (line,) = str(caught.value).splitlines()
+    assert f"config.yaml line 4: alerts.receivers[1].{words}" in line
+    assert "hunter2" not in line
+
+
+def test_two_receivers_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"alerts\.receivers has the name first twice"):
+        load(tmp_path, "name: first, url: 'http://other/'")
+
+
+def test_a_receiver_without_an_address_is_off_and_a_service_has_its_own(tmp_path: Path) -> None:
+    config = load(tmp_path, "name: a, format: pagerduty, secret: '${KEY:}'")
+    assert [each.label for each in config.alerts.outside] == ["first"]
+    on = load(tmp_path, "name: a, format: pagerduty, secret: '${KEY:}'", KEY=KEY).alerts.outside[1]
+    assert (on.label, on.address) == ("a", "https://events.pagerduty.com/v2/enqueue")
+    europe = f"name: a, format: opsgenie, secret: {KEY}, url: 'https://api.eu.opsgenie.com'"
+    assert load(tmp_path, europe).alerts.outside[1].address == "https://api.eu.opsgenie.com"
+
+
+def test_the_secret_of_a_receiver_is_one_of_the_configuration(tmp_path: Path) -> None:
+    config = load(tmp_path, f"name: a, format: pagerduty, secret: {KEY}")
+    assert KEY in config.secrets()
+    assert KEY not in f"{config!r} {config.alerts.receivers}"
