@@ -110,7 +110,9 @@ def kind_of(annotation: Any, metadata: tuple[object, ...] = ()) -> str:
 
 
 def _list_of(kind: str) -> str:
-    return f"list of {kind}" if "`" in kind or kind == "text" else f"list of {kind}s"
+    if "`" in kind or kind == "text":
+        return f"list of {kind}"
+    return f"list of {kind}{'es' if kind.endswith('s') else 's'}"
 
 
 def _number(number: Number) -> str:
