@@ -95,20 +95,38 @@ def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 LONGEST = (
     "test_two_hundred_rounds",
+    "test_the_tour",
+    "test_killed_anywhere_on_the_way_a_command",
     "test_a_form_is_denied_and_a_rollback_approved",
-    "test_a_minute_without_a_network",
+    "test_what_slack_acknowledged_ends_once",
+    "test_seven_hung_updates",
+    "test_a_second_hub_takes_over",
     "test_however_changes_forwards_and_failures_follow",
-    "test_the_tour_prints",
-    "test_each_of_500_flags",
+    "test_an_operators_script_keeps_working",
     "test_a_frozen_server_holds_nobody_up",
-    "test_a_configuration_cut_off_by_kill_9",
-    "test_what_people_see_of_a_day",
+    "test_idle_threads_end",
+    "test_code_changes_and_their_rollbacks_are_no_trouble",
     "test_the_first_sentence_names_the_true_cause",
-    "test_why_names_the_cause_and_offers",
-    "test_pages_are_turned_approvals_decided",
     "test_a_frozen_worker_is_noticed",
+    "test_a_configuration_cut_off_by_kill_9",
+    "test_a_host_that_cannot_take_commands",
+    "test_every_form_is_drawn",
+    "test_a_frozen_hub_is_replaced",
+    "test_why_names_the_cause_and_offers",
+    "test_nothing_is_left_of_a_daemon_in_its_process",
+    "test_a_minute_without_a_network",
+    "test_what_people_see_of_a_day",
+    "test_with_the_drive_away_from_the_start",
+    "test_a_worker_that_is_stopped_by_a_signal_is_frozen",
+    "test_a_heartbeat_that_goes_stale_is_told_of",
+    "test_pages_are_turned_approvals_decided",
+    "test_each_of_500_flags",
 )
-"""What takes a quarter of a minute and more: begun first, so that no process is left with one when all else is done."""
+"""What takes ten seconds and more, the longest first: begun early, so that no process is left with one when all else is
+done. Most of that is waiting, so they are spread, and others use the processors meanwhile."""
+
+EARLY = 0.6
+"""The part of a process's tests over which its longest are spread."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -118,8 +136,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the sample. Tests that need the same server run in the same process, so that it is started once; the
-    longest come first in the share of each process."""
+    """Take the sample. Tests that need the same server are marked as a group; the longest come early."""
     out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "[" in word])
     if out:
         config.hook.pytest_deselected(items=list(out))
@@ -129,19 +146,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         engine = parameters.get("database_url")
         if engine in ("postgresql", "mariadb"):
             item.add_marker(pytest.mark.xdist_group(engine))
-    long = [item for item in items if any(name in item.nodeid for name in LONGEST)]
-    rest = [item for item in items if item not in set(long)]
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        append_groups(items)
+
+
+def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """The tests in as many shares as there are processes, each with its part of the longest."""
+    ranks = {item: rank for item in items for rank, name in enumerate(LONGEST) if name in item.nodeid}
+    longest = sorted(ranks, key=lambda item: ranks[item])
+    rest = [item for item in items if item not in ranks]
     size = -(-len(items) // processes)
     ordered: list[pytest.Item] = []
     for number in range(processes):
-        first = long[number::processes]
-        count = size - len(first)
-        ordered += first + rest[:count]
-        del rest[:count]
-    items[:] = ordered + rest
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        append_groups(items)
+        mine = longest[number::processes]
+        share, rest = rest[: size - len(mine)], rest[size - len(mine) :]
+        apart = int(len(share) * EARLY) // max(len(mine), 1)
+        for place, item in enumerate(mine):
+            share.insert(place * (apart + 1), item)
+        ordered += share
+    return ordered + rest
 
 
 def append_groups(items: list[pytest.Item]) -> None:
