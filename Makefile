@@ -7,8 +7,8 @@ STAMP  := $(VENV)/.installed
 DEMO   := $(VENV)/.demo-installed
 FLEET  := $(VENV)/.fleet-installed
 CORES  := $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
-# Tests mostly wait for real programs, so more than twice as many at a time as there are cores.
-JOBS   ?= $(shell expr 2 \* $(CORES) + 1)
+# Two thirds of the time that a test takes it waits for real programs, so three times as many processes as cores.
+JOBS   ?= $(shell expr 3 \* $(CORES) + 1)
 
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
