@@ -38,6 +38,9 @@ _DATE = re.compile(r"<!date\^\d+\^[^|]*\|(?:\d{4}-\d\d-\d\d )([0-9:]+) UTC>")
 _LINK = re.compile(r"/p\d{10,}")
 
 
+AWAY_SECONDS = 60.0
+
+
 class Day(AlertDesk):
     """One host, from the morning on."""
 
@@ -46,6 +49,7 @@ class Day(AlertDesk):
         self._runner = asyncio.Runner()
         self._heard = 0
         self._fault: Any = None
+        self._is_away = False
         self._delivery_due: datetime | None = None
         self._delivery: Delivery | None = None
         self.lines: list[str] = []
@@ -102,11 +106,13 @@ class Day(AlertDesk):
         """Slack answers nothing but errors."""
         self.note("(Slack is away)")
         self._fault = self._playground.fault("status", times=0, status=503)
+        self._is_away = True
 
     def slack_comes_back(self) -> None:
         """It answers again."""
         self.note("(Slack is back)")
         self._playground.server.world.faults.clear(self._fault.id)
+        self._is_away, self._delivery_due = False, self.now
 
     # --- what people see
 
@@ -115,12 +121,16 @@ class Day(AlertDesk):
         return min((each for each in (super().due_at(), self._delivery_due) if each is not None), default=None)
 
     def tell(self) -> None:
-        """A round of the delivery; another as soon as it wants one, while anything waits."""
+        """A round of the delivery; another as soon as it wants one, while anything waits.
+
+        It looks every two seconds whether it may send. While Slack is away, each minute is enough here.
+        """
         assert self._delivery is not None
         seconds = self._runner.run(whole_round(self._delivery))
         self._write_down()
         waits = self.ledger.read(lambda connection: bool(outbox.pending_messages(connection, KINDS, self.now)))
-        self._delivery_due = self.now + timedelta(seconds=seconds) if waits else None
+        until_next = max(seconds, AWAY_SECONDS) if self._is_away else seconds
+        self._delivery_due = self.now + timedelta(seconds=until_next) if waits else None
 
     def _write_down(self) -> None:
         entries = [entry for entry in self._playground.journal("api") if entry["method"] in SAID]
