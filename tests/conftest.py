@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -104,13 +105,10 @@ LONGEST = (
     "test_however_changes_forwards_and_failures_follow",
     "test_an_operators_script_keeps_working",
     "test_a_frozen_server_holds_nobody_up",
-    "test_idle_threads_end",
     "test_code_changes_and_their_rollbacks_are_no_trouble",
     "test_the_first_sentence_names_the_true_cause",
-    "test_a_frozen_worker_is_noticed",
     "test_a_configuration_cut_off_by_kill_9",
     "test_a_host_that_cannot_take_commands",
-    "test_every_form_is_drawn",
     "test_a_frozen_hub_is_replaced",
     "test_why_names_the_cause_and_offers",
     "test_nothing_is_left_of_a_daemon_in_its_process",
@@ -124,6 +122,8 @@ LONGEST = (
 )
 """What takes ten seconds and more, the longest first: begun early, so that no process is left with one when all else is
 done. Most of that is waiting, so they are spread, and others use the processors meanwhile."""
+
+SECONDS = {"tests/acceptance/": 1.7, "tests/faults/": 1.1, "tests/integration/": 0.4, "playground/tests/page/": 1.7}
 
 EARLY = 0.6
 """The part of a process's tests over which its longest are spread."""
@@ -152,20 +152,43 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The tests in as many shares as there are processes, each with its part of the longest."""
+    """The tests in as many shares as there are processes: each with its part of the longest, and light ones last.
+
+    A process that is through with its share takes from the end of another. Of a file whose tests share a browser or a
+    host, that would start one more.
+    """
     ranks = {item: rank for item in items for rank, name in enumerate(LONGEST) if name in item.nodeid}
     longest = sorted(ranks, key=lambda item: ranks[item])
-    rest = [item for item in items if item not in ranks]
-    size = -(-len(items) // processes)
+    light = deque(item for item in items if item not in ranks and not seconds(item))
+    heavy = deque(item for item in items if item not in ranks and seconds(item))
+    left = sum(map(seconds, heavy))
     ordered: list[pytest.Item] = []
     for number in range(processes):
+        share: list[pytest.Item] = []
+        wanted = left - left / (processes - number)
+        while heavy and left > wanted:
+            share.append(heavy.popleft())
+            left -= seconds(share[-1])
         mine = longest[number::processes]
-        share, rest = rest[: size - len(mine)], rest[size - len(mine) :]
         apart = int(len(share) * EARLY) // max(len(mine), 1)
-        for place, item in enumerate(mine):
-            share.insert(place * (apart + 1), item)
+        for count, item in enumerate(mine):
+            share.insert(next_file(share, count * (apart + 1)), item)
+        size = (len(items) - len(ordered)) // (processes - number)
+        share += [light.popleft() for _ in range(min(size - len(share), len(light)))]
         ordered += share
-    return ordered + rest
+    return [*ordered, *heavy, *light]
+
+
+def next_file(items: list[pytest.Item], place: int) -> int:
+    """The place, or the first one after it that lies between two files, whose tests may share what is slow to make."""
+    while 0 < place < len(items) and items[place].path == items[place - 1].path:
+        place += 1
+    return place
+
+
+def seconds(item: pytest.Item) -> float:
+    """So long a test of this kind takes on average, on an idle machine; 0 where it starts no program."""
+    return next((each for folder, each in SECONDS.items() if item.nodeid.startswith(folder)), 0.0)
 
 
 def append_groups(items: list[pytest.Item]) -> None:
