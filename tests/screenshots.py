@@ -1,8 +1,8 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
-rollback that people agree to, `… fleet` those of three hosts, `… terminal` those of the commands, `… charts` that of a
-history. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are
+rollback that people agree to, `… fleet` those of three hosts, `… rolling` those of an update of fifty hosts that fails
+on the seventh (5 minutes, 3 GB of memory), `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are
 boxes.
 """
 
@@ -19,9 +19,11 @@ from bot.answers.charts import draw
 from bot.demo.fleet import HOSTS
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
+from slack_playground import Playground
 from tests.support.diagnosis.history_charts import deploy_and_rollback
 from tests.support.diagnosis.terminal_scenes import scenes
-from tests.support.slack import page_story
+from tests.support.slack import fleet_story, page_story
+from tests.support.slack.fleet_story import fifty_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,7 +34,10 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT, ALERT_HEIGHT = 1180, 830, 590
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
 APP = "supervisor"
+LOOKED_AT = Path(__file__).parents[1] / "build" / "rolling"
+"""Pictures to look at after a change of the cards; the documentation has two of them."""
 KINDS = ("slack", "alerts", "approvals", "fleet", "charts", "terminal")
+ROLLING = "rolling"
 PATIENCE_MS = 20_000
 
 
@@ -54,6 +59,8 @@ async def main(wanted: Collection[str] = KINDS) -> int:
     if "fleet" in wanted:
         async with set_up(0, asyncio.Event(), problems, fleet=True) as stage:
             await stage.during(_take_fleet(stage))
+    if ROLLING in wanted:
+        await _take_rolling()
     if "charts" in wanted:
         await asyncio.to_thread(_chart)
     if "terminal" in wanted:
@@ -155,6 +162,33 @@ async def _take_fleet(stage: Stage) -> None:
         await _shown(page, "3 hosts")
         await _save(page, "fleet.png")
         await stage.hosts[HOSTS[-1]].daemon.start({})
+        await browser.close()
+
+
+async def _take_rolling() -> None:
+    """A rolling update of fifty hosts: light, dark, and as wide as a phone."""
+    from playwright.async_api import async_playwright
+
+    LOOKED_AT.mkdir(parents=True, exist_ok=True)
+    async with Playground() as slack, fifty_hosts(slack), async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page.set_default_timeout(PATIENCE_MS)
+        address = f"{slack.url}#as={OPERATOR}&in={CHANNEL}"
+        await page.goto(address)
+
+        async def shot(name: str) -> None:
+            await page.mouse.move(0, 0)
+            await page.screenshot(path=LOOKED_AT / name)
+            for look, width, scheme in (("dark", WIDTH, "dark"), ("phone", 390, "light")):
+                other = await browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
+                await other.goto(address)
+                await other.locator("#timeline .message").last.wait_for()
+                await other.screenshot(path=LOOKED_AT / name.replace(".png", f".{look}.png"))
+                await other.close()
+            print(LOOKED_AT / name)
+
+        await fleet_story.tell(page, shot)
         await browser.close()
 
 

@@ -109,7 +109,7 @@ class FormPreviews:
     def opened(self, view: Mapping[str, Any], user: str) -> Response:
         """Show the preview in a form that has just opened, if its worker is known."""
         shown = self._shown(view, user)
-        if shown is None or shown.command is None:
+        if shown is None or shown.command is None or shown.known.command not in views.LIVE:
             return Response()
         return Response(rest=partial(self._follow, replace(shown, hash=str(view["hash"]))))
 
@@ -124,13 +124,14 @@ class FormPreviews:
         if shown is None:
             return Response()
         shown = replace(shown, menu=None if by_worker else menu)
-        begun = await self._update(shown, LivePreview([context(WORKING)] if shown.command else (), shown.menu))
-        return Response(rest=partial(self._follow, begun)) if begun and begun.command else Response()
+        live = shown.known.command in views.LIVE and shown.command is not None
+        begun = await self._update(shown, LivePreview([context(WORKING)] if live else (), shown.menu))
+        return Response(rest=partial(self._follow, begun)) if begun and live else Response()
 
     def _shown(self, view: Mapping[str, Any], user: str) -> _Shown | None:
-        """A form with a preview; None for any other view."""
+        """A form that choices update; None for any other view."""
         known = views.form_context(view)
-        if view.get("callback_id") != views.FORM or known.command not in views.LIVE:
+        if view.get("callback_id") != views.FORM or known.command not in views.UPDATED:
             return None
         command = read_choice(view, self._grammar)
         return _Shown(str(view["id"]), user, known, command, chosen_channel(view))

@@ -28,6 +28,9 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 DURATIONS = (15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY)
 """The choices for a duration."""
 
+SHORT_DURATIONS = (0, MINUTE, 2 * MINUTE, 5 * MINUTE)
+"""Further choices where a duration may be none at all."""
+
 OPTION_TEXT, HINT, LONGEST_INPUT = 75, 2000, 3000  # characters
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
@@ -187,7 +190,8 @@ def _element(one: Parameter, value: object) -> Json:
             options = [option(one.word, one.name)]
             return {"type": "checkboxes", "options": options} | ({"initial_options": options} if value is True else {})
         case ParameterKind.DURATION:
-            spans = [each for each in DURATIONS if one.low <= each <= one.high]
+            known = (*SHORT_DURATIONS, *DURATIONS) if one.low == 0 else DURATIONS
+            spans = [each for each in known if one.low <= each <= one.high]
             if isinstance(value, int) and value not in spans:
                 spans = sorted([*spans, value])
             options = [option(format_span(each), one.spelled(each)) for each in spans]

@@ -23,12 +23,15 @@ from bot.views.form_fields import (
 )
 from bot.views.text import escape, fit
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import ROLLING, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.parameters import Parameter
 from supervisor_core.commands.targets import GrammarContext
 
 LIVE = frozenset({"rollback", "update", "update-deps"})
 """The commands whose form shows a preview: a choice in it updates the form."""
+
+UPDATED = frozenset({*LIVE, "restart", "undo"})
+"""The commands whose form has more fields, those of batches, once several workers are chosen."""
 
 SHORTCUT, SHORTCUT_ON_MESSAGE = "supervisor_command", "supervisor_command_here"
 """The `callback_id` of the shortcuts, as the manifest has them."""
@@ -156,13 +159,13 @@ def command_form(
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(target(definition, context, filled))
     shown = preview or LivePreview()
-    if definition.name in LIVE and context.workers:
-        fields = [*blocks[1:], *_live_fields(definition, filled, shown)]
-        blocks = [blocks[0], *({**each, "dispatch_action": True} for each in fields)]
+    live = definition.name in LIVE and bool(context.workers)
+    fields = [*blocks[1:], *_parameters(definition, filled, shown, live=live)]
+    follows = definition.name in UPDATED and bool(context.workers)
+    asking = [{**each, "dispatch_action": True} if live or (follows and each in blocks) else each for each in fields]
+    blocks = [blocks[0], *asking]
+    if live:
         blocks += shown.blocks or [small_print("Choose a worker to see a preview.")]
-    else:
-        written = definition.written_for(len(context.workers))
-        blocks += [parameter(each, filled) for each in written if each not in ROLLING or _is_given(each, filled)]
     if definition.takes_label:
         blocks += [label(filled), note(filled)]
     where = input_place(informs=definition.handler is None, chosen=chosen)
@@ -184,20 +187,20 @@ def not_loaded(title: str, why: str) -> Json:
     return modal(NOTHING, title, [section(why)], "", close="Close")
 
 
-def _live_fields(definition: CommandDefinition, filled: Command | None, shown: LivePreview) -> Iterator[Json]:
-    """The parameters of a form with a preview. Options for several workers are for several, unless one was given."""
+def _parameters(
+    definition: CommandDefinition, filled: Command | None, shown: LivePreview, *, live: bool
+) -> Iterator[Json]:
+    """The fields of the parameters. Options for several workers appear once several are chosen, or if one was given."""
     several = filled is not None and len(filled.workers) > 1
     for each in definition.written:
-        given = _is_given(each, filled)
-        if each.name == COMMITS:
+        if live and each.name == COMMITS:
             yield shown.commits or commit_menu(each, (), number_in(each, filled))
-        elif given or each not in definition.spread_options or (several and each not in ROLLING):
+        elif several or each not in definition.spread_options or _is_given(each, filled):
             yield parameter(each, filled)
 
 
 def _is_given(one: Parameter, filled: Command | None) -> bool:
-    """True for a parameter of the command that fills the form in. The options of batches are typed, so that few see
-    fields that few need."""
+    """True for a parameter of the command that fills the form in."""
     value = filled.params.get(one.name) if filled else None
     return value is not None and value is not False
 

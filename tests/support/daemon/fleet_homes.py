@@ -43,6 +43,10 @@ class FleetHomes:
         """Start everybody, the hub with this program, and wait until the hub knows all workers; the hub."""
         for host in self.hosts.values():
             await asyncio.to_thread(host.start_daemon)
+        return await self.start_hub(slack, program)
+
+    async def start_hub(self, slack: Playground, program: Sequence[str] = SUPERVISOR) -> Daemon:
+        """Start the hub with this program, and wait until it knows all workers."""
         hub = await started(self.hub, slack, program)
         await asyncio.to_thread(self.wait_known)
         return hub

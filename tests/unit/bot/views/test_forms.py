@@ -395,6 +395,21 @@ def test_a_form_that_begins_with_a_command_and_is_sent_as_it_is_gives_that_comma
     assert parse(text, FULL) == command
 
 
+@pytest.mark.parametrize("name", ["restart", "undo", "update", "rollback"])
+def test_batches_are_offered_once_several_workers_are_chosen(name: str) -> None:
+    def fields(text: str) -> dict[str, Any]:
+        view = checked(command_form(CATALOG[name], CONTEXT, filled=parse(text, CONTEXT)))
+        return {field_of(block["block_id"]): block for block in view["blocks"] if block["type"] == "input"}
+
+    several = {"param:keep_going", "param:batch", "param:healthy", "param:max_failures"}
+    shown = fields(f"{name} all")
+    assert several <= shown.keys()
+    assert shown[TARGET]["dispatch_action"], "a choice updates the form"
+    spans = [each["value"] for each in shown["param:healthy"]["element"]["options"]]
+    assert spans[:4] == ["0m", "1m", "2m", "5m"]
+    assert several.isdisjoint(fields(f"{name} vega"))
+
+
 def test_every_field_has_the_one_action_that_is_read() -> None:
     for definition in EVERY:
         blocks = command_form(definition, CONTEXT)["blocks"]
