@@ -2,8 +2,9 @@
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
 rollback that people agree to, `… fleet` those of three hosts, `… rolling` those of an update of fifty hosts that fails
-on the seventh (5 minutes, 3 GB of memory), `… terminal` those of the commands, `… charts` that of a history. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are
-boxes.
+on the seventh (5 minutes, 3 GB of memory), `… terminal` those of the commands, `… charts` that of a history.
+
+The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are boxes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from zoneinfo import ZoneInfo
 
 from bot.answers.charts import draw
@@ -180,7 +181,11 @@ async def _take_rolling() -> None:
         async def shot(name: str) -> None:
             await page.mouse.move(0, 0)
             await page.screenshot(path=LOOKED_AT / name)
-            for look, width, scheme in (("dark", WIDTH, "dark"), ("phone", 390, "light")):
+            looks: Sequence[tuple[str, int, Literal["dark", "light"]]] = (
+                ("dark", WIDTH, "dark"),
+                ("phone", 390, "light"),
+            )
+            for look, width, scheme in looks:
                 other = await browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
                 await other.goto(address)
                 await other.locator("#timeline .message").last.wait_for()
