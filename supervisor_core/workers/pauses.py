@@ -24,7 +24,7 @@ from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
-from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json
+from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json, write_volatile_json
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.drive_needs import DriveFileKept
 from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
@@ -253,9 +253,17 @@ class Pauses:
     def set_steps(self, worker_id: str, pause: Pause | None) -> Steps[PauseResult]:
         """`set`, for several at the same time."""
         pause = self._signed(worker_id, pause) if pause else None
-        yield self._kept_copy(worker_id, pause, waits=True)
+        before, first = self._copy(worker_id), self._kept_copy(worker_id, pause, waits=True)
+        counts = before.get("pause") or before.get("waits") or (self._secret and before)
+        if counts:
+            yield first
+        else:  # one that a power cut tears says as much as the one before it: nothing
+            write_volatile_json(first.path, first.document)
         crashpoints.reach("pause.copy:after")
-        return (yield from self._tell(worker_id, pause))
+        written = yield from self._tell(worker_id, pause)
+        if not (written.on_drive or counts):
+            yield first  # the copy is all there is
+        return written
 
     def settle(self, worker_id: str) -> PauseResult:
         """Write a pending change to the drive."""
