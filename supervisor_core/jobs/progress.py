@@ -42,19 +42,20 @@ class ProgressReporter:
 
     def __call__(self, words: str) -> None:
         """Store a step durably. If the ledger doesn't take it, the handler continues."""
-        self.log(words)
-        _store([(self, words)])
+        _store([(self, self.log(words))])
 
-    def log(self, words: str) -> None:
-        """Log a step."""
-        log.info("%s of %s: %s", self.job.command, self.job.worker_id, words)
+    def log(self, words: str) -> Progress:
+        """Log a step, and return it."""
+        step = Progress(datetime.now(UTC), words)
+        log.info("%s of %s: %s", self.job.command, self.job.worker_id, step.words)
+        return step
 
 
-def _store(several: Sequence[tuple[ProgressReporter, str]]) -> None:
+def _store(several: Sequence[tuple[ProgressReporter, Progress]]) -> None:
     """Store a step of each of these jobs, which have the same ledger, and wait for that once."""
     try:
-        now, ledger = datetime.now(UTC), several[0][0].ledger
-        steps = [(reporter.job, Progress(now, words)) for reporter, words in several]
+        ledger = several[0][0].ledger
+        steps = [(reporter.job, step) for reporter, step in several]
         work = partial(jobs.note_progress, supervisor_id=ledger.supervisor_id, several=steps)
         kept = _written([reporter for reporter, _ in several], ledger.submit(work))
         for (reporter, _), stored in zip(several, kept, strict=True):
@@ -92,8 +93,7 @@ class Said(SharedNeed):
         stored = []
         for need in needs:
             if isinstance(need.report, ProgressReporter):
-                need.context.run(need.report.log, need.words)
-                stored.append((need.report, need.words))
+                stored.append((need.report, need.context.run(need.report.log, need.words)))
             else:
                 need.context.run(need.report, need.words)
         if stored:
