@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,10 +25,10 @@ from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
-from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.locks import LOOK_AGAIN_SECONDS, FileLock, LockedError
 from supervisor_core.jobs.model import Job
-from supervisor_core.processes.together import Ended, Steps, stepwise
+from supervisor_core.processes.together import Ended, SharedNeed, Steps, stepwise
 from supervisor_core.workers.context import HostContext
 
 CHECKOUT, TURN = "code", "change"
@@ -50,8 +50,9 @@ def checkout_for(
     changes = tier is Tier.CODE
     kinds = (TURN, CHECKOUT) if changes else (CHECKOUT,)
     with ExitStack() as held:
+        top: Path = yield _Top(host.drive, worker.code.path)
         for kind in kinds:
-            lock = _lock(host, worker, purpose, kind)
+            lock = _lock(host, top, purpose, kind)
             if not (yield from _take(lock, exclusive=changes, should_stop=should_stop)):
                 return nullcontext(None)
             held.enter_context(lock)
@@ -80,7 +81,7 @@ def checkout_shared(
 ) -> Iterator[bool]:
     """Share the checkout with other starts and stops. False if a code change holds it and `wait` is off, or if this
     program must stop first."""
-    lock = _lock(host, worker, "")
+    lock = _lock(host, _top(host, worker), "")
     with lock if _taken(lock, exclusive=False, should_stop=lambda: not wait or should_stop()) else _nothing():
         yield lock.held
 
@@ -114,15 +115,35 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def _lock(host: HostContext, worker: WorkerSettings, purpose: str, kind: str = CHECKOUT) -> FileLock:
+def _lock(host: HostContext, top: Path, purpose: str, kind: str = CHECKOUT) -> FileLock:
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    key = hashlib.sha256(os.fsencode(_top(host, worker))).hexdigest()[:16]
+    key = hashlib.sha256(os.fsencode(top)).hexdigest()[:16]
     return FileLock(locks / f"{kind}_{key}.lock", purpose)
 
 
 def _top(host: HostContext, worker: WorkerSettings) -> Path:
-    try:
-        return host.drive.call(top_of, worker.code.path)  # it may lie on the drive
-    except (DriveUnavailable, OSError):
-        return worker.code.path
+    (top,) = _Top.answer([_Top(host.drive, worker.code.path)])
+    return top
+
+
+@dataclass(frozen=True, slots=True)
+class _Top(SharedNeed):
+    """The top folder of the checkout of a folder, which may be on the drive; the folder itself if that hangs."""
+
+    drive: Drive
+    folder: Path
+
+    @classmethod
+    def answer(cls, needs: Sequence[_Top]) -> Sequence[Path]:
+        """Ask the drive once for all."""
+        folders = list(dict.fromkeys(need.folder for need in needs))
+        try:
+            tops = dict(zip(folders, needs[0].drive.call(_tops_of, folders), strict=True))
+        except (DriveUnavailable, OSError):
+            tops = {}
+        return [tops.get(need.folder, need.folder) for need in needs]
+
+
+def _tops_of(folders: Sequence[Path]) -> list[Path]:
+    return [top_of(folder) for folder in folders]

@@ -8,12 +8,13 @@ our ancestors, or the system's first process.
 from __future__ import annotations
 
 import os
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -349,5 +350,13 @@ def related(among: ProcessScan, seeds: set[int], *, session: int) -> set[int]:
 
 
 def own_line() -> frozenset[int]:
-    """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
+    """Ourselves, all above us, and the system's first process: what no stop may ever touch.
+
+    Looked at once a second: of those above us, some may end at any time, and none is added.
+    """
+    return _own_line(os.getpid(), int(time.monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _own_line(_pid: int, _second: int) -> frozenset[int]:
     return line_of(platform.glance)

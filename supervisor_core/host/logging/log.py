@@ -12,6 +12,7 @@ import logging.handlers
 import os
 import queue
 import re
+import stat
 import sys
 import threading
 import time
@@ -122,6 +123,8 @@ class LineFormatter(logging.Formatter):
         task = _task.get()
         third = f" [{task[0]}{f' - {task[1]}' if task[1] else ''}]" if task else ""
         line = f"[{_time(record)}] [SUPERVISOR] [{record.levelname}]{third} {_message(record)}"
+        if line.isprintable():
+            return line
         return "".join(character if character.isprintable() else escape(character) for character in line)
 
 
@@ -252,6 +255,10 @@ def tear_down(handlers: list[logging.Handler]) -> None:
         handler.close()
 
 
+LONGEST_LINE = 256 * 1024
+"""No line is longer: a message has the end of an output at most."""
+
+
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """A rotating file that nobody else may read, because it has workers' output and people's words."""
 
@@ -260,6 +267,16 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
     def _open(self) -> Any:  # noqa: ANN401 (what the base class says)
         return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=_private)
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 (the base class's name)
+        """True if the line has no room. One look at the open file; the base class takes five, and forms each line."""
+        if self.stream is None:
+            self.stream = self._open()
+        facts = os.fstat(self.stream.fileno())
+        room = self.maxBytes - facts.st_size
+        if self.maxBytes <= 0 or room > LONGEST_LINE or not stat.S_ISREG(facts.st_mode):
+            return False
+        return len(self.format(record)) >= room
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
         """Handle a full disk: stderr still has the line, and says once a minute how many the file lacks."""
