@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 
 from tests.benchmarks import report
@@ -26,14 +27,24 @@ def main(words: Sequence[str]) -> int:
         parser.error(f"no such topic: {', '.join(sorted(unknown))}")
     if options.check:
         return _check(options.names or QUICK)
-    for name in options.names or report.TOPICS:
-        print(f"Measuring {name} …", flush=True)
-        begun = time.monotonic()
+    failed = [name for name in options.names or report.TOPICS if not _recorded(name)]
+    if failed:
+        print(f"Not measured: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _recorded(name: str) -> bool:
+    """Measure and save one topic: all together take long, and the failure of one doesn't lose the others."""
+    print(f"Measuring {name} …", flush=True)
+    begun = time.monotonic()
+    try:
         rows = _measured(name)
-        run = report.run_of(report.TOPICS[name], rows, time.monotonic() - begun)
-        report.save({name: run})  # after each: all together take long
-        report.PAGE.write_text(report.page(), encoding="utf-8", newline="\n")
-    return 0
+    except Exception:  # noqa: BLE001 (whatever a benchmark runs into)
+        traceback.print_exc()
+        return False
+    report.save({name: report.run_of(report.TOPICS[name], rows, time.monotonic() - begun)})
+    report.PAGE.write_text(report.page(), encoding="utf-8", newline="\n")
+    return True
 
 
 def _check(names: Sequence[str]) -> int:

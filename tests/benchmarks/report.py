@@ -125,8 +125,12 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "many": Topic(
         "One worker and many",
-        "Workers that sleep. Bare Python starts and signals processes and does nothing else. Goal for the memory"
-        " with one worker: 24 MiB.",
+        "Workers that sleep. Bare Python starts and signals processes and does nothing else.",
+        ("supervisor",),
+    ),
+    "idle": Topic(
+        "An idle daemon",
+        "Beside workers that sleep. The bare Python waits for a signal. Goal for the memory with one worker: 24 MiB.",
         ("supervisor",),
     ),
     "home": Topic(

@@ -104,6 +104,15 @@ def test_a_run_writes_the_figures_and_the_page(results: Path, monkeypatch: pytes
     assert results.with_suffix(".md").read_text() == report.page()
 
 
+def test_a_topic_that_fails_does_not_lose_the_others(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmarks, "_measured", lambda name: {"scan": [BASE, STATUS]}[name])
+    assert benchmarks.main(["status", "scan"]) == 1
+    assert set(report.load()) == {"scan"}
+    assert "Not measured: status" in capsys.readouterr().err
+
+
 def test_every_benchmark_is_a_topic_of_the_page() -> None:
     modules = {path.stem.removeprefix("bench_") for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py")}
     assert modules == set(report.TOPICS)
