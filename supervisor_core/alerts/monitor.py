@@ -120,6 +120,11 @@ class AlertMonitor:
         found = (first, self._quiet.due_at(), self._flapping.due_at())
         return min((each for each in found if each is not None), default=None)
 
+    def is_restless(self) -> bool:
+        """True if a round is needed although nothing is due and the ledger is unchanged; on the event loop."""
+        set_back = self._worked_at is not None and datetime.now(UTC) < self._worked_at - CLOCK_JITTER
+        return bool(self._statuses or self._observed) or self._resting() != self._rested or set_back
+
     def work(self, now: datetime) -> bool:
         """Write what has changed, and decide what is due; False, because no job is filed."""
         self._follow_clock(now)

@@ -20,6 +20,7 @@ from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
@@ -301,12 +302,13 @@ class RuntimeFileWriter(Service):
         """Write until asked to stop; the daemon writes the last one itself."""
         written: object = None
         while not stopping.is_set():
-            self.pulse.beat(within=WRITE_INTERVAL_SECONDS)
+            seconds = in_step(WRITE_INTERVAL_SECONDS)
+            self.pulse.beat(within=seconds)
             version = self._version()
             if version != written:
                 await self.write()
                 written = version
-            await wait_until(None, stopping, WRITE_INTERVAL_SECONDS)
+            await wait_until(None, stopping, seconds)
 
     async def write(self, *, running: bool = True) -> None:
         """Write the file now. An error is logged: the lock, not this file, says whether the daemon lives."""

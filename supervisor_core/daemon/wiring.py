@@ -123,7 +123,7 @@ def build_scheduler(
 ) -> Scheduler:
     """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
 
-    from supervisor_core.intake.scheduler import Ticker  # imports APScheduler, which only a daemon needs
+    from supervisor_core.intake.ticker import Ticker  # imports APScheduler, which only a daemon needs
 
     def config() -> SupervisorConfig:
         return parts.host.config
@@ -143,7 +143,7 @@ def build_scheduler(
         chores,
         Ticker(config().alerts.check_seconds),
         doors.filed,
-        each_check=(alerting,),
+        restless={alerting: alerting.is_restless},
         look_again=doors.look_again,
         seeing=alerting.see,
         observing=alerting.observe_all,

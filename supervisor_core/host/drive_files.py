@@ -56,10 +56,10 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
 
 
 def write_all(
-    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float
+    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, *, durable: bool = True
 ) -> list[OSError | None]:
-    """Write files as their only writer, and sync their folder once. Returns the error of each, or None. After so many
-    seconds the rest is left out."""
+    """Write files as their only writer, and sync them and their folder, unless they needn't be `durable`. Returns the
+    error of each, or None. After so many seconds the rest is left out."""
     deadline = time.monotonic() + seconds
     errors: list[OSError | None] = []
     with open_folder(root, folder) as opened:
@@ -67,11 +67,12 @@ def write_all(
             if errors and time.monotonic() > deadline:
                 break
             try:
-                opened.write(name, data, mode, only_writer=True, synced=False)
+                opened.write(name, data, mode, only_writer=True, synced=False, durable=durable)
                 errors.append(None)
             except OSError as error:
                 errors.append(error)
-        opened.sync()
+        if durable:
+            opened.sync()
     return errors
 
 

@@ -7,18 +7,14 @@ the ledger says what is due, so a restart loses nothing. Importing APScheduler i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from typing import Generic, Protocol, TypeVar
 
 from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.commands.conditions import FactSource
@@ -27,6 +23,7 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.ticker import CHECK, Ticker
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import TargetReading
 from supervisor_core.workers.status import WorkerStatus
@@ -103,9 +100,6 @@ def looked_at(due_at: datetime | None, work: SlowWork[T]) -> datetime | None:
 
 NAME = "scheduler"
 
-CHECK = "check"
-"""The name of the APScheduler job's loop in the health report."""
-
 SHORTEST_SECONDS = 0.05
 WORK_SECONDS = 60.0
 """A round of one chore asks git or Slack at most, each of which has limits."""
@@ -158,8 +152,8 @@ class _Lane:
     """A chore and its rounds. Chores don't wait for each other: an approval can take long for git and Slack."""
 
     chore: Chore
-    each_check: bool = False
-    """True if it runs at each check, although none of its rows is due."""
+    restless: Callable[[], bool] | None = None
+    """True if a check must run it although none of its rows is due; None for a chore that looks at rows alone."""
     again: bool = False
     """True if another round must follow this one."""
     round: asyncio.Task[None] | None = None
@@ -180,7 +174,8 @@ class Scheduler(SchedulerService):
     """Every `alerts.check_seconds` an APScheduler job checks conditions, and runs all chores if another program has
     written to the ledger. Between two checks only a commit, a look at the workers or a due row starts a round.
 
-    The chores in `each_check` run at every check. `filed` is called on the event loop when commands were filed,
+    The chores in `restless` also decide about what they were told: they follow each look at workers and the host, and a
+    check runs those whose value is true then. `filed` is called on the event loop when commands were filed,
     `look_again` to look at unhealthy workers; `seeing` gets each look at workers, `observing` each at the host.
     """
 
@@ -194,7 +189,7 @@ class Scheduler(SchedulerService):
         ticker: Ticker,
         filed: Callable[[], None] = lambda: None,
         *,
-        each_check: Collection[Chore] = (),
+        restless: Mapping[Chore, Callable[[], bool]] | None = None,
         look_again: Callable[[], None] = lambda: None,
         seeing: Callable[[Iterable[WorkerStatus]], None] = lambda _: None,
         observing: Callable[[Iterable[TargetReading]], None] = lambda _: None,
@@ -202,7 +197,7 @@ class Scheduler(SchedulerService):
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
-        self._lanes = tuple(_Lane(chore, chore in each_check) for chore in chores)
+        self._lanes = tuple(_Lane(chore, (restless or {}).get(chore)) for chore in chores)
         self._ledger_at_check: object = None
         """The ledger's files as they were at the last check."""
         self.ticker = ticker
@@ -221,12 +216,18 @@ class Scheduler(SchedulerService):
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; to be called on the event loop."""
         self._seeing(statuses)
-        self.wake()
+        self._tell()
 
     def observe(self, seen: Iterable[TargetReading]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
         self._observing(seen)
-        self.wake()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Start a round of the chores that were told something."""
+        for lane in self._lanes:
+            if lane.restless is not None:
+                self._begin(lane)
 
     def problem(self) -> str:
         """The reason for a chore's failure."""
@@ -258,7 +259,7 @@ class Scheduler(SchedulerService):
         self.pulse.beat(self.ticker.seconds, CHECK)
         before, self._ledger_at_check = self._ledger_at_check, await self._blocking(self._ledger.files_state)
         for lane in self._lanes:
-            if lane.each_check or lane.problem or before != self._ledger_at_check:
+            if lane.problem or before != self._ledger_at_check or (lane.restless and lane.restless()):
                 self._begin(lane)
         self._look_again()
         await self._rounds()
@@ -293,7 +294,7 @@ class Scheduler(SchedulerService):
             if done.filed:
                 self._filed()
             self._plan(lane, done.due_at)
-            if done.problem or (lane.again and not lane.each_check):
+            if done.problem or (lane.again and lane.restless is None):
                 await wait_until(None, stopping, RETRY_SECONDS if done.problem else SPACING_SECONDS)
 
     def _plan(self, lane: _Lane, due_at: datetime | None) -> None:
@@ -330,71 +331,3 @@ def _notice(lane: _Lane, problem: str) -> None:
     elif lane.problem and not problem:
         log.info("the scheduler works again")
     lane.problem = problem
-
-
-# At INFO it logs each run of each job.
-logging.getLogger("apscheduler").setLevel(logging.WARNING)
-
-PATIENCE = 0.9
-"""The part of an interval that one check may take. After that the next one runs, whatever the last one waits for."""
-
-CLOCK_JITTER = timedelta(seconds=1)
-
-OPTIONS: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-"""Runs that were missed become one, and a run is never dropped for being late."""
-
-
-class Ticker:
-    """Runs on the event loop on which `ticking` is entered."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.jobs: AsyncIOScheduler | None = None
-        """APScheduler, while it runs."""
-
-    @contextmanager
-    def ticking(self, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
-        """Run this check at each interval. One that raises is logged, and one that hangs is cut off."""
-
-        async def run() -> None:
-            # APScheduler would log the cancellation with which it stops a running job as an error of the job.
-            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-                async with asyncio.timeout(self.seconds * PATIENCE):
-                    await check()
-
-        self.jobs = _Scheduler(self.seconds)
-        self.jobs.add_job(run, "interval", seconds=self.seconds, id=CHECK, **OPTIONS)
-        self.jobs.start()
-        try:
-            yield
-        finally:
-            self.jobs.shutdown(wait=False)
-            self.jobs = None
-
-    def at(self, name: str, moment: datetime | None, call: Callable[[], None]) -> None:
-        """Call this once at that moment, instead of what was planned under this name; None: plan nothing."""
-        if self.jobs is None:
-            return
-
-        async def run() -> None:  # a plain function would run in a thread
-            call()
-
-        if moment is not None:
-            self.jobs.add_job(run, "date", run_date=moment, id=f"due {name}", replace_existing=True, **OPTIONS)
-        elif self.jobs.get_job(f"due {name}") is not None:
-            self.jobs.remove_job(f"due {name}")
-
-
-class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types
-    """Keeps checking when the wall clock is set back. APScheduler alone would wait until the old time."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(timezone=UTC)
-        self._interval = timedelta(seconds=seconds)
-
-    def wakeup(self) -> None:
-        """Look which jobs are due."""
-        job, soon = self.get_job(CHECK), datetime.now(UTC) + self._interval
-        if job is not None and job.next_run_time is not None and job.next_run_time > soon + CLOCK_JITTER:
-            job.modify(next_run_time=soon)
-        super().wakeup()

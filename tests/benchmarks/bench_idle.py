@@ -37,7 +37,7 @@ class Idle:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        words = [PERF, "stat", "-x,", "-e", "context-switches", "-p", str(pid), "sleep", f"{IDLE_SECONDS:.0f}"]
+        words = [str(PERF), "stat", "-x,", "-e", "context-switches", "-p", str(pid), "sleep", f"{IDLE_SECONDS:.0f}"]
         self._perf = subprocess.Popen(words, stderr=subprocess.PIPE, text=True) if PERF else None
         self._begun, self._cpu = time.monotonic(), _cpu_seconds(pid)
 

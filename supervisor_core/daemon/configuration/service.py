@@ -20,6 +20,7 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.config import last_good
 from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, in_force, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -86,6 +87,9 @@ class ConfigService(Service):
         self._load = load
         self._files = ConfigFiles(config.path)
         self._watches = FileWatches(self.wake)
+        self._followed: tuple[Path, ...] = ()
+        self._watch: Callable[[], None] = lambda: None
+        """Watches the followed folders once more: another one may be in the place of one."""
         self._subscribers: list[Callable[[ConfigVersion], None]] = []
         self.refused: Callable[[str, int], None] = lambda _words, _version: None
         """Called on the event loop once for each content that can't be used, with what is wrong and which version
@@ -156,6 +160,7 @@ class ConfigService(Service):
         with contextlib.suppress(_Stopped):
             while not stopping.is_set():
                 seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
+                seconds = in_step(seconds)
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
                 self.pulse.beat()
@@ -166,13 +171,17 @@ class ConfigService(Service):
     async def shut_down(self) -> None:
         """Stop watching."""
         self._watches.close()
+        self._followed = ()
         self._hangs = False
 
     async def _look(self, stopping: asyncio.Event) -> None:
         """Read what has changed, once it has stayed the same for a while. Watched first: no change can fall between."""
-        folders = await self._off_the_loop(stopping, self._files.folders)
-        await self._off_the_loop(stopping, self._watches.follow(folders))
-        content = await self._off_the_loop(stopping, self._files.fingerprint)
+        folders, content = await self._off_the_loop(stopping, self._watched_content, self._followed, self._watch)
+        if content is None:
+            self._watch = self._watches.follow(folders)
+            self._followed = folders
+            await self._off_the_loop(stopping, self._watch)
+            content = await self._off_the_loop(stopping, self._files.fingerprint)
         while content != self._seen:
             await wait_until(None, stopping, QUIET_SECONDS)
             before, content = content, await self._off_the_loop(stopping, self._files.fingerprint)
@@ -184,6 +193,16 @@ class ConfigService(Service):
                 self._seen = content
                 self._take(found)
                 await self._off_the_loop(stopping, _keep, found)
+
+    def _watched_content(
+        self, followed: tuple[Path, ...], watch: Callable[[], None]
+    ) -> tuple[tuple[Path, ...], str | None]:
+        """The folders, and the files' content after `watch`; None if other folders must be followed first."""
+        folders = self._files.folders()
+        if folders != followed:
+            return folders, None
+        watch()
+        return folders, self._files.fingerprint()
 
     async def _off_the_loop(self, stopping: asyncio.Event, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
         """Return the result of `work`; raise `_Stopped` when told to stop first, and leave the call to its thread."""

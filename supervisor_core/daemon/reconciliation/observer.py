@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import DaemonContext
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 SHORTEST_SECONDS = 0.001
 """The shortest wait for the next observation."""
 
-TICK_SECONDS = 2.0
+TICK_SECONDS = 5.0
 """The interval of ticks. A shorter stop between two of them is unnoticed and irrelevant."""
 
 TOLERATED_SECONDS = 0.5
@@ -48,9 +49,9 @@ class SchedulingLag:
     late: tuple[tuple[float, float], ...] = ()
     """The time at which a late one came, and by how much."""
 
-    def woken(self, now: float) -> SchedulingLag:
-        """A tick came; the next one is planned from it."""
-        return SchedulingLag(now + TICK_SECONDS, self._all(now)[-KEPT:])
+    def woken(self, now: float, seconds: float = TICK_SECONDS) -> SchedulingLag:
+        """A tick came; the next one is planned so many seconds later."""
+        return SchedulingLag(now + seconds, self._all(now)[-KEPT:])
 
     def rested(self, now: float) -> SchedulingLag:
         """Stop ticking: later time isn't lag."""
@@ -76,16 +77,16 @@ class LagMeter:
     """
 
     def __init__(
-        self, clock: Callable[[], float] = platform.since_boot, ticked: Callable[[], None] = lambda: None
+        self, clock: Callable[[], float] = platform.since_boot, ticked: Callable[[float], None] = lambda _: None
     ) -> None:
         self._clock = clock
         self._ticked = ticked
         self._lag = SchedulingLag()  # replaced as a whole, never changed
         self._next: asyncio.TimerHandle | None = None
 
-    def tick(self) -> None:
-        """Woken now."""
-        self._lag = self._lag.woken(self._clock())
+    def tick(self, seconds: float = TICK_SECONDS) -> None:
+        """Woken now, and the next time after so many seconds."""
+        self._lag = self._lag.woken(self._clock(), seconds)
 
     def within(self, seconds: float) -> float:
         """The lag in seconds, by the late ticks of the last so many seconds."""
@@ -104,9 +105,10 @@ class LagMeter:
 
     def _go_on(self) -> None:
         """Tick, and once more in a while: a timer costs less than a task that waits."""
-        self.tick()
-        self._ticked()
-        self._next = asyncio.get_running_loop().call_later(TICK_SECONDS, self._go_on)
+        seconds = in_step(TICK_SECONDS)
+        self.tick(seconds)
+        self._ticked(seconds)
+        self._next = asyncio.get_running_loop().call_later(seconds, self._go_on)
 
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -56,8 +57,9 @@ class LifeRecorder(Service):
     async def run(self, stopping: asyncio.Event) -> None:
         """Record heartbeats until told to stop."""
         while not stopping.is_set():
-            self.pulse.beat(within=FOLLOW_SECONDS)
-            if not await wait_until(None, stopping, FOLLOW_SECONDS):
+            seconds = in_step(FOLLOW_SECONDS)
+            self.pulse.beat(within=seconds)
+            if not await wait_until(None, stopping, seconds):
                 await self.follow()
 
     async def spawn(self) -> None:

@@ -10,6 +10,7 @@ from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import QUEUE_PROCESSOR
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.daemon.environment import FOLDERS, flag_trust
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import DriveUnavailable
@@ -84,7 +85,7 @@ class QueueProcessor(Service):
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
             if not more:
-                seconds = self._pause_seconds()
+                seconds = in_step(self._pause_seconds())
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
         await self._blocking(self._deliver)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
@@ -84,7 +85,7 @@ class HeartbeatLoop:
                     log.info("the supervisor's heartbeat is written again")
                 told.clear()
                 self.problem = ""
-            await wait_until(None, self._ending, delay)
+            await wait_until(None, self._ending, in_step(delay))
 
 
 class HeartbeatService(Service):
@@ -173,9 +174,7 @@ class HeartbeatService(Service):
         with self._trouble("look", "the workers couldn't be checked"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
-        if only is None:
-            await self._blocking(self.keep_ages, list(seen.values()))
-        await self._rows(host, seen, only)
+        await self._rows(host, seen, only, ages=only is None)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats can't be written to the drive"):
             await self._blocking(write_heartbeat_files, host, [said for said, _ in self._told(host, seen, only)])
@@ -189,9 +188,18 @@ class HeartbeatService(Service):
             if beat is not None and beat.at is not None and seen.observation.pid is not None:
                 self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
 
-    async def _rows(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
+    async def _rows(
+        self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None, *, ages: bool = False
+    ) -> None:
+        told = self._told(host, seen, only)
+
+        def write() -> list[str]:
+            if ages:
+                self.keep_ages(list(seen.values()))
+            return self._write(told)
+
         with self._trouble("ledger", "heartbeats can't be written to the ledger"):
-            failed = await self._blocking(self._write, self._told(host, seen, only))
+            failed = await self._blocking(write)
             if failed:
                 raise SupervisorError(f"{', '.join(failed)} couldn't be written; the log has details")
 
@@ -263,7 +271,8 @@ def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
     """The time of the next heartbeat, at a fixed distance from the last; missed ones aren't made up for."""
     if failed:
         return now + min(RETRY_SECONDS, every)
-    return due + every if due + every > now else now + every
+    following = due + every if due + every > now else now + every
+    return now + in_step(following - now, now)
 
 
 def _put(connection: Connection, told: Sequence[Told]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.wakeups import in_step
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.folder_watch import FolderWatch
 from supervisor_core.workers.context import DaemonContext
@@ -50,6 +51,7 @@ class HeartbeatWatch(Service):
         self._watch: FolderWatch | None = None
         self._heard: set[str] = set()
         self._woken = asyncio.Event()
+        self._deaf: asyncio.TimerHandle | None = None
 
     async def initialise(self) -> None:
         """Ask the kernel to report new files, where it can."""
@@ -62,7 +64,7 @@ class HeartbeatWatch(Service):
         """Watch until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat()
-            seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
+            seconds = in_step(AGAIN_SECONDS) if await self._listen() else SOON_SECONDS
             self.pulse.beat(within=seconds)
             await wait_until(self._woken, stopping, seconds)
             self._woken.clear()
@@ -73,6 +75,8 @@ class HeartbeatWatch(Service):
     async def shut_down(self) -> None:
         """Stop watching."""
         watch, self._watch = self._watch, None
+        if self._deaf is not None:
+            self._deaf.cancel()
         if watch is None:
             return
         descriptor = watch.fileno()
@@ -91,6 +95,12 @@ class HeartbeatWatch(Service):
         return False
 
     def _something_new(self) -> None:
+        """Follow what happened at once, and what happens in the next moment together: our own files are many."""
+        descriptor = self._watch.fileno() if self._watch is not None else None
+        if descriptor is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(descriptor)
+            self._deaf = loop.call_later(GATHER_SECONDS, loop.add_reader, descriptor, self._something_new)
         names = self._watch.drain() if self._watch is not None else []
         for name in names:
             if (paused := paused_by(name)) is not None:

@@ -14,16 +14,21 @@ from typing import Any, NamedTuple
 
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
+from supervisor_core.host import drive_files
+from supervisor_core.host.files import json_text
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat
 from supervisor_core.workers.heartbeats.files import (
     LONGEST_SUMMARY,
     SupervisorHeartbeat,
     row_name,
-    write_supervisor_heartbeat_file,
+    supervisor_heartbeat_path,
 )
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import host_name
+
+WRITING_SECONDS = 5.0
+"""Shorter than the patience with a call to the drive."""
 
 HOSTNAME, STATUS = 255, 64
 """The characters of the columns; a worker may write anything."""
@@ -85,19 +90,20 @@ def _values(row: HeartbeatRow) -> dict[str, Any]:
 def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat]) -> None:
     """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` if the drive doesn't respond.
 
-    An `OSError` about one file is raised after the others are written.
+    They aren't synced: one from before a power cut says nothing. An `OSError` about one file is raised after the others
+    are written. If a slow drive leaves no time for the last ones, they are written the next time.
     """
-    folder = host.config.folder("state")
-    write = partial(write_supervisor_heartbeat_file, mode=host.config.nas.file_mode, root=host.drive.root)
+    folder, mode = host.config.folder("state"), host.config.nas.file_mode
+    files = [(supervisor_heartbeat_path(folder, each.worker_id).name, _content(each)) for each in beats]
     host.drive.make_folder(folder)
-    trouble: OSError | None = None
-    for said in beats:
-        try:
-            host.drive.call(write, folder, said.worker_id, said.as_json())
-        except OSError as error:
-            trouble = trouble or error
-    if trouble is not None:
+    write = partial(drive_files.write_all, durable=False)
+    errors = host.drive.call(write, host.drive.root, folder, files, mode, WRITING_SECONDS)
+    if trouble := next((error for error in errors if error is not None), None):
         raise trouble
+
+
+def _content(said: SupervisorHeartbeat) -> bytes:
+    return json_text(said.as_json()).encode()
 
 
 def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None) -> None:

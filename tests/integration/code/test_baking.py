@@ -20,8 +20,9 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.wiring import build_approvals, build_scheduler
-from supervisor_core.intake import scheduler as ticking
-from supervisor_core.intake.scheduler import SchedulerDoors, Ticker
+from supervisor_core.intake import ticker as ticking
+from supervisor_core.intake.scheduler import SchedulerDoors
+from supervisor_core.intake.ticker import Ticker
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.tables import outbox

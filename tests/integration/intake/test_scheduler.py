@@ -25,10 +25,11 @@ from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Blocking, ServiceRegistry, ServiceReport, ServiceState
 from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import scheduler as module
-from supervisor_core.intake import scheduler as ticking
+from supervisor_core.intake import ticker as ticking
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.scheduler import CHECK, ApprovalsChore, Chore, Scheduler, SchedulerDoors, Ticker
+from supervisor_core.intake.scheduler import ApprovalsChore, Chore, Scheduler, SchedulerDoors
+from supervisor_core.intake.ticker import CHECK, Ticker
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
@@ -232,7 +233,9 @@ def test_a_check_runs_only_the_chores_that_may_have_something_to_do(desk: Desk, 
     always, seldom = CountingChore("always"), CountingChore("seldom")
 
     async def story() -> list[int]:
-        service = Scheduler(desk.ledger, Blocking(), (always, seldom), Ticker(FAR_SECONDS), each_check=(always,))
+        service = Scheduler(
+            desk.ledger, Blocking(), (always, seldom), Ticker(FAR_SECONDS), restless={always: lambda: True}
+        )
         stopping = asyncio.Event()
         running = asyncio.create_task(service.run(stopping))
         await asyncio.to_thread(wait_until, lambda: seldom.rounds, 10, "all run once at the start")

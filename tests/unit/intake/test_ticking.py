@@ -10,8 +10,8 @@ from typing import Self
 import pytest
 from apscheduler.schedulers import base
 
-from supervisor_core.intake import scheduler as ticking
-from supervisor_core.intake.scheduler import CHECK, Ticker
+from supervisor_core.intake import ticker as ticking
+from supervisor_core.intake.ticker import CHECK, Ticker
 
 QUICK_SECONDS, FAR_SECONDS = 0.05, 3600.0
 

@@ -1,0 +1,86 @@
+"""The APScheduler job of the scheduler's check, and the due times between two checks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from supervisor_core.common.wakeups import in_step
+
+CHECK = "check"
+"""The name of the APScheduler job, and of its loop in the health report."""
+
+# At INFO it logs each run of each job.
+logging.getLogger("apscheduler").setLevel(logging.WARNING)
+
+PATIENCE = 0.9
+"""The part of an interval that one check may take. After that the next one runs, whatever the last one waits for."""
+
+CLOCK_JITTER = timedelta(seconds=1)
+
+OPTIONS: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+"""Runs that were missed become one, and a run is never dropped for being late."""
+
+
+class Ticker:
+    """Runs on the event loop on which `ticking` is entered."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.jobs: AsyncIOScheduler | None = None
+        """APScheduler, while it runs."""
+
+    @contextmanager
+    def ticking(self, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
+        """Run this check at each interval. One that raises is logged, and one that hangs is cut off."""
+
+        async def run() -> None:
+            # APScheduler would log the cancellation with which it stops a running job as an error of the job.
+            with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(self.seconds * PATIENCE):
+                    await check()
+
+        self.jobs = _Scheduler(self.seconds)
+        first = datetime.now(UTC) + timedelta(seconds=in_step(self.seconds))
+        self.jobs.add_job(run, "interval", seconds=self.seconds, start_date=first, id=CHECK, **OPTIONS)
+        self.jobs.start()
+        try:
+            yield
+        finally:
+            self.jobs.shutdown(wait=False)
+            self.jobs = None
+
+    def at(self, name: str, moment: datetime | None, call: Callable[[], None]) -> None:
+        """Call this once at that moment, instead of what was planned under this name; None: plan nothing."""
+        if self.jobs is None:
+            return
+
+        async def run() -> None:  # a plain function would run in a thread
+            call()
+
+        if moment is not None:
+            self.jobs.add_job(run, "date", run_date=moment, id=f"due {name}", replace_existing=True, **OPTIONS)
+        elif self.jobs.get_job(f"due {name}") is not None:
+            self.jobs.remove_job(f"due {name}")
+
+
+class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types
+    """Keeps checking when the wall clock is set back. APScheduler alone would wait until the old time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(timezone=UTC)
+        self._interval = timedelta(seconds=seconds)
+
+    def wakeup(self) -> None:
+        """Look which jobs are due."""
+        job, soon = self.get_job(CHECK), datetime.now(UTC) + self._interval
+        if job is not None and job.next_run_time is not None and job.next_run_time > soon + CLOCK_JITTER:
+            job.modify(next_run_time=soon)
+        super().wakeup()
