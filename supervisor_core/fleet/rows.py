@@ -62,6 +62,10 @@ class Position:
         """The position in a message."""
         return cls(*(int(document[name]) for name in ("jobs", "audit", "flips")))
 
+    def and_then(self, other: Position) -> Position:
+        """The position after rows that reach up to another one."""
+        return Position(max(self.jobs, other.jobs), max(self.audit, other.audit), max(self.flips, other.flips))
+
     def is_behind(self, other: Position) -> bool:
         """True if the other one has rows that this one hasn't."""
         return self.jobs < other.jobs or self.audit < other.audit or self.flips < other.flips
@@ -103,42 +107,62 @@ def position_of(connection: Connection, origin: Origin) -> Position:
     return Position(changed, _newest_audit(connection, host), _newest_flip(connection, host))
 
 
+class Batch(NamedTuple):
+    """The next rows of one host."""
+
+    origin: Origin
+    found: Mapping[str, Sequence[Row]]
+
+
 def take_rows(
     connection: Connection,
     hub_id: str,
-    origin: Origin,
-    found: Mapping[str, Sequence[Row]],
+    batches: Sequence[Batch],
     now: datetime,
     place: Mapping[str, Any] | None = None,
-) -> Position:
-    """Copy a host's next rows into the hub's ledger; the new position. All of them or none, with the position.
+) -> list[Position]:
+    """Copy the next rows of hosts into the hub's ledger; how far each batch goes. All of them or none, with the marks.
 
-    `place` is where commands that the host got by itself are announced.
+    `place` is where commands are announced that a host got by itself.
     """
-    host = origin.supervisor_id
-    trail = [_from_json(audit_log, row) for row in found[audit_log.name]]
-    _check_chain(connection, host, trail)
-    if trail:
-        connection.execute(insert(audit_log), trail)
-    if affected := _affected(host, trail, found[audit_workers.name]):
-        connection.execute(insert(audit_workers), affected)
-    if turns := [_from_json(flips, row) for row in found[flips.name]]:
-        known = _newest_flip(connection, host)
-        new = [{**row, "supervisor_id": host} for row in turns if row["flip_id"] > known]
-        if new:
-            connection.execute(insert(flips), new)
-    marks = replication_progress.read(connection, origin, lock=True)
-    changed = marks.jobs_changed
-    for row in found[jobs.name]:
-        job = _from_json(jobs, row)
-        changed = max(changed, int(job["changed"]))
-        if WORKER_ID.fullmatch(str(job["worker_id"])):
-            remote.take_report(connection, hub_id, _with_addresses(host, job), now, place)
-    for refused in filter(None, map(refused_command, trail)):
-        remote.take_refusal(connection, hub_id, host, refused.task_id, refused.words, now)
-    rows = _newest_audit(connection, host)
-    replication_progress.write(connection, origin, replace(marks, jobs_changed=changed, audit_rows=rows))
-    return position_of(connection, origin)
+    marks = replication_progress.read_all(connection, [each.origin for each in batches])
+    trail, affected, turns, reports = list[Row](), list[Row](), list[Row](), list[Row]()
+    reached: list[Position] = []
+    refused: list[tuple[str, RefusedCommand]] = []
+    for origin, found in batches:
+        host, mark = origin.supervisor_id, marks[origin]
+        rows = [_from_json(audit_log, row) for row in found[audit_log.name]]
+        if rows:
+            _check_chain(connection, host, rows)
+        trail += rows
+        affected += _affected(host, rows, found[audit_workers.name])
+        refused += [(host, each) for each in map(refused_command, rows) if each]
+        flipped = _new_flips(connection, host, [_from_json(flips, row) for row in found[flips.name]])
+        turns += flipped
+        changed = [_from_json(jobs, row) for row in found[jobs.name]]
+        reports += [_with_addresses(host, row) for row in changed if WORKER_ID.fullmatch(str(row["worker_id"]))]
+        position = Position(
+            max((int(row["changed"]) for row in changed), default=0),
+            rows[-1]["audit_id"] if rows else 0,
+            max((row["flip_id"] for row in flipped), default=0),
+        )
+        reached.append(position)
+        newest = max(mark.jobs_changed, position.jobs), max(mark.audit_rows, position.audit)
+        marks[origin] = replace(mark, jobs_changed=newest[0], audit_rows=newest[1])
+    for table, some in ((audit_log, trail), (audit_workers, affected), (flips, turns)):
+        if some:
+            connection.execute(insert(table), some)
+    remote.take_reports(connection, hub_id, reports, now, place)
+    for host, command in refused:
+        remote.take_refusal(connection, hub_id, host, command.task_id, command.words, now)
+    replication_progress.write_all(connection, marks)
+    return reached
+
+
+def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[Row]:
+    """Those of these condition changes that the hub doesn't have."""
+    known = _newest_flip(connection, host) if found else 0
+    return [{**row, "supervisor_id": host} for row in found if row["flip_id"] > known]
 
 
 def _with_addresses(host: str, job: Row) -> Row:

@@ -12,7 +12,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
@@ -25,6 +36,8 @@ from supervisor_core.storage.tables import jobs
 
 ANNOUNCED_FOR = timedelta(minutes=10)
 """Older commands are history: a host that just joined brings all of its own."""
+
+READ_AT_ONCE = 500
 
 _ORDER = {state: place for place, state in enumerate(JobState)}
 _REPORTED = (
@@ -72,51 +85,76 @@ def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, dateti
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def take_report(
+def note_sent(connection: Connection, some: Sequence[Job], now: datetime) -> None:
+    """Note that these jobs were sent. Where its host was quicker, its report counts."""
+    waiting = (jobs.c.job_id.in_([job.job_id for job in some]), jobs.c.state == JobState.QUEUED)
+    connection.execute(update(jobs).where(*waiting).values(state=JobState.CLAIMED, claimed_at=now))
+
+
+def take_reports(
     connection: Connection,
     hub_id: str,
-    report: Mapping[str, Any],
+    reports: Sequence[Mapping[str, Any]],
     now: datetime,
     place: Mapping[str, Any] | None = None,
-) -> bool:
-    """Follow a host's row, given with the worker's address; False if it says nothing new.
+) -> None:
+    """Follow rows of hosts, given with their workers' addresses. What follows from an end is done after all of them.
 
-    A command that the host got by itself (a shell, a flag, a schedule there) becomes a row here, too, and is announced
+    A command that a host got by itself (a shell, a flag, a schedule there) becomes a row here, too, and is announced
     at this place if it's recent.
     """
-    _check(report)
-    mine = and_(jobs.c.task_id == report["task_id"], jobs.c.worker_id == report["worker_id"])
-    row = connection.execute(select(jobs).where(mine)).mappings().first()
-    if row is None:
-        return _take_new(connection, hub_id, report, now, place)
-    before, after = JobState(row["state"]), JobState(report["state"])
-    values = {name: report[name] for name in _REPORTED if row[name] != report[name]}
-    older = after not in FINAL and _ORDER[after] < _ORDER[before]  # an end counts, also after one that the hub assumed
-    if older or not values:
-        return False
-    connection.execute(update(jobs).where(mine).values(values))
-    record(connection, hub_id, None, (rows.refresh_card(str(report["task_id"])),), now)
-    if after in FINAL and before not in FINAL:
-        outcome = Outcome(bool(report["success"]), report["error"], json.loads(report["details_json"] or "{}"))
-        ended = replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"])
-        rows.follow_up(connection, hub_id, now, [ended])
-    return True
+    for report in reports:
+        _check(report)
+    known = _known(connection, reports)
+    changes, ended, told = list[dict[str, Any]](), list[Job](), dict[str, Message]()
+    for report in reports:
+        row = known.get((report["task_id"], report["worker_id"]))
+        if row is None:
+            _take_new(connection, hub_id, report, now, place)
+            continue
+        before, after = JobState(row["state"]), JobState(report["state"])
+        older = after not in FINAL and _ORDER[after] < _ORDER[before]  # an end counts, also after one that we assumed
+        if older or all(row[name] == report[name] for name in _REPORTED):
+            continue
+        changes.append({"its_job": row["job_id"], **{name: report[name] for name in _REPORTED}})
+        told[row["task_id"]] = rows.refresh_card(row["task_id"])
+        if after in FINAL and before not in FINAL:
+            outcome = Outcome(bool(report["success"]), report["error"], json.loads(report["details_json"] or "{}"))
+            ended.append(replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"]))
+    if changes:
+        connection.execute(_FOLLOW, changes)
+        record(connection, hub_id, None, tuple(told.values()), now)
+    rows.follow_up(connection, hub_id, now, ended)
+
+
+_FOLLOW = (
+    update(jobs).where(jobs.c.job_id == bindparam("its_job")).values({each: bindparam(each) for each in _REPORTED})
+)
+
+
+def _known(connection: Connection, reports: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], RowMapping]:
+    """The rows that the hub has of these, by command and worker."""
+    found: dict[tuple[str, str], RowMapping] = {}
+    for first in range(0, len(reports), READ_AT_ONCE):
+        some = [(each["task_id"], each["worker_id"]) for each in reports[first : first + READ_AT_ONCE]]
+        query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(some))
+        found |= {(row["task_id"], row["worker_id"]): row for row in connection.execute(query).mappings()}
+    return found
 
 
 def _take_new(
     connection: Connection, hub_id: str, report: Mapping[str, Any], now: datetime, place: Mapping[str, Any] | None
-) -> bool:
+) -> None:
     """Copy a command that the host got by itself. One with the id of a command of the hub isn't taken: a host can't add
     to what people see of others."""
     sent = select(jobs.c.job_id).where(jobs.c.task_id == report["task_id"], jobs.c.door != report["door"]).limit(1)
     if connection.execute(sent).first() is not None:
-        return False
+        return
     own = {name: value for name, value in report.items() if name not in ("job_id", "changed")}
     connection.execute(insert(jobs).values({**own, "supervisor_id": hub_id}))
     if place is not None and report["filed_at"] > now - ANNOUNCED_FOR:
         card = Message(rows.CARD, str(report["task_id"]), place, rows.SOON_SECONDS)
         record(connection, hub_id, None, (card,), now)
-    return True
 
 
 def _check(report: Mapping[str, Any]) -> None:

@@ -7,11 +7,11 @@ say how much waits while the database is away.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, insert, select, update
 
 from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit import rows as audit
@@ -59,13 +59,38 @@ def stored_marks(connection: Connection, origin: Origin, *, lock: bool = False) 
     """The marks; None if there are none."""
     query = select(forwarding).where(*_mine(origin))
     row = connection.execute(query.with_for_update() if lock else query).mappings().first()
-    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"]) if row else None
+    return _marks(row) if row else None
+
+
+def _marks(row: RowMapping) -> Marks:
+    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"])
+
+
+def read_all(connection: Connection, origins: Sequence[Origin]) -> dict[Origin, Marks]:
+    """The marks of several ledgers, created where there are none. Nobody else copies them meanwhile."""
+    owners = forwarding.c.supervisor_id.in_([each.supervisor_id for each in origins])
+    found = connection.execute(select(forwarding).where(owners).with_for_update()).mappings()
+    known = {Origin(row["ledger_id"], row["supervisor_id"]): _marks(row) for row in found}
+    return {each: known.get(each) or read(connection, each, lock=True) for each in origins}
+
+
+def write_all(connection: Connection, marks: Mapping[Origin, Marks]) -> None:
+    """Store the marks of several ledgers."""
+    values = [{"ledger": each.ledger_id, "owner": each.supervisor_id, **asdict(marks[each])} for each in marks]
+    connection.execute(_WRITE, values)
+
+
+_COLUMNS = ("jobs_changed", "audit_rows", "forwarded_at")
+_WRITE = (
+    update(forwarding)
+    .where(forwarding.c.ledger_id == bindparam("ledger"), forwarding.c.supervisor_id == bindparam("owner"))
+    .values({each: bindparam(each) for each in _COLUMNS})
+)
 
 
 def write(connection: Connection, origin: Origin, marks: Marks) -> None:
     """Store the marks."""
-    values = {name: getattr(marks, name) for name in ("jobs_changed", "audit_rows", "forwarded_at")}
-    connection.execute(update(forwarding).where(*_mine(origin)).values(values))
+    write_all(connection, {origin: marks})
 
 
 def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:

@@ -48,7 +48,7 @@ class RowCopies:
         self._writing: asyncio.Task[None] | None = None
 
     async def take(self, origin: Origin, found: Mapping[str, Any]) -> Position:
-        """Copy the rows of an answer; the host's new position. All of them or none."""
+        """Copy the rows of an answer; how far they reach. All of them or none."""
         batch = _Batch(origin, found, asyncio.get_running_loop().create_future())
         self._waiting.append(batch)
         if self._writing is None or self._writing.done():
@@ -83,7 +83,7 @@ class RowCopies:
 
     def _take(self, connection: Connection, some: Sequence[_Batch]) -> list[Position]:
         hub_id, now, place = self._ledger.supervisor_id, datetime.now(UTC), self._announcement()
-        found = [rows.take_rows(connection, hub_id, each.origin, each.found, now, place) for each in some]
+        found = rows.take_rows(connection, hub_id, [rows.Batch(each.origin, each.found) for each in some], now, place)
         crashpoints.reach("fleet.copy:before")
         return found
 

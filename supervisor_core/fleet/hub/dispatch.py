@@ -169,8 +169,7 @@ class CommandDispatcher(Service):
 
     def _note(self, connection: Connection, sent: Sequence[Job], gone: Sequence[Job]) -> None:
         now, hub_id = datetime.now(UTC), self._ledger.supervisor_id
-        for job in sent:  # where its host was quicker, its report counts
-            take(connection, hub_id, jobs.claim(job, now), now)
+        remote.note_sent(connection, sent, now)
         for job in gone:
             words = f"{_host_of(job)} isn't a host of this fleet any more, so the command isn't sent."
             take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)

@@ -219,7 +219,7 @@ class FleetHosts(Service):
         have = host.have[1]
         while have.is_behind(Position.of(presence.position)):
             found = await self._ask(host.name, Question.ROWS, have.as_json())
-            before, have = have, await self._copies.take(origin, found)
+            before, have = have, have.and_then(await self._copies.take(origin, found))
             host.have = origin.ledger_id, have
             self._copied.tell()
             self._refusals.note(found[audit_log.name])
