@@ -40,6 +40,12 @@ class SlackPlugin:
 
         return SLACK_CHECKS
 
+    def manifest(self) -> str:
+        """The manifest of the Slack app."""
+        from bot.scopes import manifest
+
+        return manifest()
+
     def run_demo(self, port: int, *, tour: bool, fleet: bool) -> int:
         """Run `supervisor demo`; returns its exit code."""
         from bot.demo.command import run

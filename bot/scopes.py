@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor_core.common.errors import SupervisorError
 
 EVERYTHING = "*"
 """What a playground without a manifest grants."""
@@ -24,6 +27,9 @@ class Need:
     optional: bool = False
     """Without it everything works but what `what` names. Whoever installs the app may leave it out."""
 
+
+MANIFESTS = tuple(folder / "manifest.yml" for folder in Path(__file__).parents[:2])
+"""The app's manifest in an installed wheel, and in a checkout."""
 
 LOOK_UP = ("conversations.history", "conversations.replies")
 LOOKED_UP = "checking whether a message was posted when Slack's response was lost, to avoid posting it twice"
@@ -89,3 +95,16 @@ def missing(granted: Collection[str]) -> list[Need]:
     if EVERYTHING in granted:
         return []
     return sorted((need for need in NEEDS if need.scope not in granted), key=lambda need: need.optional)
+
+
+def manifest_path() -> Path | None:
+    """The app's manifest; None if neither a wheel nor a checkout has it."""
+    return next((path for path in MANIFESTS if path.exists()), None)
+
+
+def manifest() -> str:
+    """The content of the app's manifest."""
+    path = manifest_path()
+    if path is None:
+        raise SupervisorError("The Slack app's manifest is missing.", remedy="Reinstall supervisor-chatops.")
+    return path.read_text(encoding="utf-8")

@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-import bot
 from bot.demo.daemon import DemoDaemon
 from bot.demo.fleet import HUB, DemoHost, all_known, end_fleet, furnish_fleet, require_server
 from bot.demo.home import DemoError, Home, Rights, furnish, make_folder, remove
+from bot.scopes import manifest_path
 from slack_playground.testing.playground import Playground
 from slack_playground.values import PlaygroundError
 from slack_playground.world.world import World
@@ -24,8 +23,6 @@ START_SECONDS = 60.0
 PATIENCE_SECONDS = 20.0  # for one event on a slow machine
 OPERATOR, APPROVER, VIEWER, GUEST = "operator", "approver", "viewer", "guest"
 CHANNEL = "ops"
-PLACES = (Path(bot.__file__).parents[1] / "manifest.yml", Path(bot.__file__).parent / "manifest.yml")
-"""The manifest of a checkout, and of an installed wheel."""
 
 REMOVALS, REMOVAL_SECONDS = 20, 0.1  # a killed process may still be closing its files
 
@@ -75,7 +72,7 @@ async def set_up(
     """Start everything and connect it; problems of the cleanup are added to `problems`."""
     if fleet:
         require_server()
-    slack = Playground(next((path for path in PLACES if path.exists()), None), port=port, patience=PATIENCE_SECONDS)
+    slack = Playground(manifest_path(), port=port, patience=PATIENCE_SECONDS)
     async with AsyncExitStack() as ending:  # in reverse, each part even if another fails
         home = make_folder()
         ending.push_async_callback(_remove, home, problems)

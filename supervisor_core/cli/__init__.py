@@ -42,8 +42,8 @@ GROUPS = {
         "send": "Send a command as one text, exactly as in Slack",
     },
     "Set up": {
-        "config, import": "Check the configuration, or convert one",
-        "doctor": "Check the installation and suggest fixes",
+        "init, import": "Set up this host, or convert other tools' files",
+        "config, doctor": "Check the configuration, or everything",
         "fleet": "Let other hosts join this one as their hub",
         "backup, restore": "Copy the ledger to a file, or put it back",
         "db": "Upgrade the tables of the databases",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import Action, ArgumentTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+    from typing import Any
 
 MOST = 1_000_000
 HIGHEST_PORT = 65535
@@ -73,3 +79,25 @@ def _number(text: str, least: int) -> int:
     if not least <= number <= MOST:
         raise ArgumentTypeError(f"must be a number from {least} to {MOST}, not {text!a}")
     return number
+
+
+class OfWorker(Action):
+    """Collects `--worker ID` and the options behind it that are about this worker."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Begin a worker, or add to the last one."""
+        workers = list(getattr(namespace, self.dest) or ())
+        name = self.option_strings[0].removeprefix("--")
+        if name == self.dest:
+            workers.append({name: values})
+        elif not workers:
+            parser.error(f"{option_string} must follow the --worker that it's about")
+        else:
+            workers[-1] = {**workers[-1], name: values}
+        setattr(namespace, self.dest, workers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentParser
 
-from supervisor_core.cli.option_types import count, event, latency, level, port, rows, seconds
+from supervisor_core.cli.option_types import OfWorker, count, event, latency, level, port, rows, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,6 +161,34 @@ def config(parser: ArgumentParser) -> None:
     parser.add_argument("check", choices=["check"], help=what)
 
 
+def init(parser: ArgumentParser) -> None:
+    """The options of `init`."""
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="write here (default: this folder)")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take the default of each missing option")
+    parser.add_argument("--force", action="store_true", help="replace what is there; .env only gets missing lines")
+    parser.add_argument("--name", metavar="NAME", help="name of this host (default: the hostname)")
+    parser.add_argument("--state-dir", metavar="DIR", help="folder for its state, on a local disk (default: ./var)")
+    worker = "a worker; repeat for several. The next four options are about the worker before them"
+    parser.add_argument("--worker", dest="worker", action=OfWorker, metavar="ID", help=worker)
+    for name, metavar, text in (
+        ("--command", "'COMMAND …'", "its command line, as one text; no shell runs it"),
+        ("--cwd", "DIR", "the folder that it runs in"),
+        ("--heartbeat", "S", "its heartbeat is stale after S seconds (default: it writes none)"),
+        ("--team", "NAME", "its team"),
+    ):
+        parser.add_argument(name, dest="worker", action=OfWorker, metavar=metavar, help=text)
+    parser.add_argument("--no-worker", dest="worker", action="store_const", const=(), help="no worker yet")
+    parser.add_argument("--drive", metavar="DIR", help="folder on a shared drive; '' for none")
+    parser.add_argument(
+        "--slack", action=argparse.BooleanOptionalAction, help="operate it from Slack (with --yes: by default not)"
+    )
+    tokens = "env: write SLACK_BOT_TOKEN and SLACK_APP_TOKEN of this shell to .env. later: add them yourself"
+    parser.add_argument("--tokens", choices=["env", "later"], help=tokens)
+    parser.add_argument("--channel", metavar="C…", help="channel for alerts")
+    parser.add_argument("--operators", metavar="U…,U…", help="people who may run commands")
+    parser.add_argument("--system", action="store_true", help="write a unit for the system, not for your own systemd")
+
+
 def importing(parser: ArgumentParser) -> None:
     """The options of `import`."""
     files = "the other tool's configuration, or several for one new configuration; they aren't changed"
@@ -293,6 +321,12 @@ SUBCOMMANDS = {
         "send 'rollback OrionMX 3 hotfix' --wait",
     ),
     "config": Subcommand("config:run", config, "Validate the configuration.", "config check --config new.yaml"),
+    "init": Subcommand(
+        "init.command:run",
+        init,
+        "Write the configuration, the Slack app's manifest and a systemd unit of this host. It asks what it must know.",
+        "init --yes --worker fetcher --command 'python3 fetch.py --all' --cwd /srv/fetcher",
+    ),
     "import": Subcommand(
         "importing:run",
         importing,

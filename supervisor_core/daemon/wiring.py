@@ -210,6 +210,9 @@ class ChatPlugin(Protocol):
     def checks(self) -> Sequence[Check]:
         """The rows for the table of `supervisor doctor`."""
 
+    def manifest(self) -> str:
+        """The manifest of the chat's app, to be pasted by an administrator."""
+
     def run_demo(self, port: int, *, tour: bool, fleet: bool) -> int:
         """Run `supervisor demo`; returns its exit code."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.setup.unit_files import seconds_in
 from supervisor_core.daemon.handlers import longest_seconds
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import CheckResult
@@ -26,19 +27,6 @@ CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 CONTAINER_WORDS = re.compile(r"docker|kubepods|containerd|libpod|lxc|garden|\.nspawn")
 _OF_A_USER = re.compile(r"^user@\d+\.service$")
 _UNIT = re.compile(r".+\.(service|scope)$")
-_MINUTE, _DAY = 60.0, 86_400.0
-_SECONDS = {
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "min": _MINUTE,
-    "h": 60 * _MINUTE,
-    "d": _DAY,
-    "w": 7 * _DAY,
-    "month": 30.44 * _DAY,
-    "y": 365.25 * _DAY,
-}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h|d|w|month|y)")
 
 
 class UnitsError(SupervisorError):
@@ -99,18 +87,6 @@ def ask(units: Sequence[Unit]) -> dict[str, Mapping[str, str]]:
             if told.get("LoadState") == "loaded" and "Id" in told:
                 found[told["Id"]] = told
     return found
-
-
-def seconds_in(span: str) -> float | None:
-    """`37min 20s` in seconds, `infinity` as such; None for what is no time span."""
-    if span == "infinity":
-        return float("inf")
-    parts = [_SPAN.fullmatch(word) for word in span.split()]
-    if span == "0":
-        return 0.0
-    if not parts or not all(parts):
-        return None
-    return sum(float(part[1]) * _SECONDS[part[2]] for part in parts if part)
 
 
 def _read(path: Path) -> str:

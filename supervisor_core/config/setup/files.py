@@ -76,6 +76,7 @@ def document_text(document: Mapping[str, Any], header: str, comments: Mapping[st
     parts = [header.rstrip() + "\n"]
     for name, section in document.items():
         comment = "".join(f"# {line}\n" for line in comments.get(name, "").splitlines())
-        body = yaml.safe_dump({name: section}, sort_keys=False, allow_unicode=True, width=110)
+        style = None if isinstance(section, Mapping) else False  # None: the innermost mappings and lists in one line
+        body = yaml.safe_dump({name: section}, sort_keys=False, allow_unicode=True, width=110, default_flow_style=style)
         parts.append(f"{comment}{body}")
     return "\n".join(parts)

@@ -248,17 +248,6 @@ def test_looking_leaves_nothing_behind(system: System, examined: Examined, confi
     assert list(system.root.rglob("*.lock")) == []
 
 
-@pytest.mark.parametrize(
-    ("span", "seconds"),
-    [
-        *[("37min 20s", 2240.0), ("1min 30s", 90.0), ("500ms", 0.5), ("1h 2us", 3600.000002), ("0", 0.0)],
-        *[("infinity", float("inf")), ("", None), ("soon", None), ("5 parsecs", None)],
-    ],
-)
-def test_time_spans_of_systemd_are_understood(span: str, seconds: float | None) -> None:
-    assert units.seconds_in(span) == seconds
-
-
 def test_a_stop_is_given_as_long_as_the_daemon_takes_for_it() -> None:
     assert service.BEYOND_SECONDS == STOP_MARGIN_SECONDS + CANCEL_SECONDS
 
@@ -332,7 +321,6 @@ def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "page"),
     [
-        ("supervisor-chatops.service", "how-to/run-as-a-service.md"),
         ("supervisor-chatops-pass@.service", "how-to/run-passes.md"),
         ("supervisor-chatops-pass@.timer", "how-to/run-passes.md"),
     ],
