@@ -69,6 +69,12 @@ NEEDS = (
         methods=("usergroups.users.list", "usergroups.list"),
         optional=True,
     ),
+    Need(
+        "users:read.email",
+        "finding the people on call whose email addresses a source lists",
+        methods=("users.lookupByEmail",),
+        optional=True,
+    ),
     Need("groups:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need(
         "files:write",

@@ -12,6 +12,7 @@ from typing import Any
 
 from bot.access.checks import AccessChecks, ChatRights
 from bot.access.config_ids import find_unknown_ids
+from bot.access.on_call import OnCallPeople
 from bot.access.people import People
 from bot.access.rules import AccessRules, approver_ids, configured_ids
 from bot.answers.logs import ReportReader
@@ -31,6 +32,7 @@ from bot.outbound.slack_api import SlackApi, connect_by, one_session, web_client
 from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.introductions import Introductions
 from bot.requests.schedules import ChatAnswers
+from supervisor_core.alerts.oncall import OnCallDirectory
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.service import wait_until
 from supervisor_core.config.load import SupervisorConfig
@@ -78,6 +80,7 @@ class SlackService(Chat):
         self._handlers: RequestHandlers | None = None
         self._app_token = credentials.app_token.get_secret_value()
         self._client = web_client(credentials, CALL_SECONDS)
+        self._on_call = OnCallPeople(self._client, OnCallDirectory(lambda: self._config))
         self._link: Link | None = None
         self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
@@ -131,7 +134,7 @@ class SlackService(Chat):
         # Looked up at each call: the handlers change with the configuration.
         answer = lambda *args: self._handlers_now().forms.answer(*args)  # noqa: E731, PLW0108
         link = self._new_link(Intake(writer, dispatcher, Refusals(api, identity), answer))
-        delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake)
+        delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake, resolve=self._on_call.resolve)
         delivery.alive = partial(self.pulse.beat, loop="messages")
         self._link, self._delivery = link, delivery
         before = await self._last_heard()
@@ -208,7 +211,10 @@ class SlackService(Chat):
             self._ledger,
             self._approvals,
             self._context,
-            AccessChecks(People(self._client, {who for who, _ in configured_ids(slack, config.teams)}), rules),
+            AccessChecks(
+                People(self._client, {who for who, _ in configured_ids(slack, config.teams)}, on_call=self._on_call),
+                rules,
+            ),
             self._composer(identity),
             self._pages,
             Introductions(config, identity.name, self._reopen),

@@ -19,9 +19,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.access.on_call import OnCallPeople, OnCallUsers
 from bot.access.rules import Person, Refusal, group_ids
 from bot.outbound.rate_limits import HeldError, Pace
 from bot.outbound.slack_errors import explain, failure_text, is_temporary, retry_after
+from supervisor_core.alerts.oncall import is_source
 
 REMEMBERED_SECONDS = 60.0
 """Time for which an answer is remembered: a conversation, but not long after a lost role."""
@@ -61,9 +63,14 @@ class People:
     """Asks Slack about people. A person whom Slack doesn't know is None and has no right."""
 
     def __init__(
-        self, client: AsyncWebClient, groups: Collection[str], clock: Callable[[], float] = time.monotonic
+        self,
+        client: AsyncWebClient,
+        groups: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+        on_call: OnCallPeople | None = None,
     ) -> None:
         self._client = client
+        self._on_call = on_call or OnCallPeople(client)
         self._groups = group_ids(groups)
         self._clock = clock
         self._pace = Pace(clock)
@@ -92,17 +99,24 @@ class People:
         return person, judge(person)
 
     async def _with_groups(self, person: Person, wanted: Collection[str], *, fresh: bool) -> Person:
-        asked = sorted(wanted)
+        asked = sorted(each for each in wanted if not is_source(each))
+        # Each source has a time limit of its own, before Slack is asked about its people.
+        answers = await asyncio.gather(*(self._on_call.ask(each) for each in sorted(wanted) if is_source(each)))
 
-        def look() -> Awaitable[list[frozenset[str]]]:
-            return asyncio.gather(*(self._members_of(circle, fresh=fresh) for circle in asked))
+        async def look() -> tuple[list[frozenset[str]], list[OnCallUsers]]:
+            members = asyncio.gather(*(self._members_of(circle, fresh=fresh) for circle in asked))
+            on_call = asyncio.gather(*(self._on_call.users(answer) for answer in answers if answer is not None))
+            return await members, await on_call
 
-        members = await self._asked(person.id, look)
-        if members is None:
+        found = await self._asked(person.id, look)
+        if found is None:
             return person
+        members, on_call = found
         ids = {person.id, person.enterprise_user} - {""}
-        mine = frozenset(circle for circle, those in zip(asked, members, strict=True) if ids & those)
-        return replace(person, groups=mine)
+        circles: dict[str, frozenset[str]] = dict(zip(asked, members, strict=True))
+        circles |= {each.answer.source: each.users for each in on_call}
+        mine = frozenset(circle for circle, those in circles.items() if ids & those)
+        return replace(person, groups=mine, on_call=tuple(each.as_json() for each in on_call))
 
     async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """The answer about a person; None if Slack doesn't know them, `UnverifiedError` if it doesn't answer within

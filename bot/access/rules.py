@@ -9,7 +9,7 @@ approvers, whatever that section says.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
+from supervisor_core.config.names import ON_CALL
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
@@ -29,8 +30,8 @@ EVERYBODY = "*"
 SLACKBOT = "USLACKBOT"
 """Slackbot, which repeats what others wrote, such as reminders. Slack doesn't call it a bot."""
 
-GROUP_PREFIXES = ("S", "C", "G")
-"""The first letters of the ids of user groups and channels, whose members get their rights."""
+GROUP_PREFIXES = ("S", "C", "G", ON_CALL)
+"""The beginnings of the ids of user groups, channels and sources of who is on call, whose members get their rights."""
 
 ROLES: Mapping[Right, str] = {Right.VIEWER: "viewers", Right.OPERATOR: "operators", Right.APPROVER: "approvers"}
 
@@ -56,6 +57,8 @@ class Person:
     """Their user groups and channels, of those that Slack was asked about."""
     zone: str = ""
     """Their time zone in Slack; empty if it's unknown."""
+    on_call: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    """The answers about who is on call that were asked for, for the audit trail."""
 
     @classmethod
     def from_slack(cls, user_id: str, user: Mapping[str, Any]) -> Person:

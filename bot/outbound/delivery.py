@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,7 @@ from bot.outbound.sender import MessageSender, UnreachableError
 from bot.outbound.slack_api import UploadError
 from bot.outbound.slack_errors import explain, failure_text, kind_of, method_of, retry_after
 from bot.pools import quick
+from supervisor_core.alerts.messages import CALL
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import wait_until
@@ -90,18 +91,20 @@ class Wait:
 
 class Delivery:
     """Sends pending messages. `on_sent`: called after a card was sent, which may be the only sign of another process's
-    work."""
+    work. `resolve`: finds out who is on call, for an escalation."""
 
     def __init__(
         self,
         sender: MessageSender,
         *,
         on_sent: Callable[[], object] = lambda: None,
+        resolve: Callable[[PendingMessage], Awaitable[PendingMessage]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sender = sender
         self._ledger, self._pace, self._now = sender.ledger, sender.pace, sender.now
         self._on_sent = on_sent
+        self._resolve = resolve
         self._clock = clock
         self.alive: Callable[[float], None] = lambda _: None
         """Called in each round, with the longest time until the next one, work excluded."""
@@ -253,7 +256,7 @@ class Delivery:
         """Send one message. Its failure stops no other message."""
         by = method(message)
         try:
-            await self._sender.send(message)
+            await self._sender.send(await self._resolve(message) if self._resolve and message.kind == CALL else message)
         except SlackApiError as error:
             words, called = explain(error), method_of(error) or by
             if kind_of(error) in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):

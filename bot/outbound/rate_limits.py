@@ -117,6 +117,7 @@ TIERS: Mapping[str, RateTier] = {
     "usergroups.list": RateTier.TWO,
     "usergroups.users.list": RateTier.TWO,
     "users.info": RateTier.FOUR,
+    "users.lookupByEmail": RateTier.THREE,
     "views.open": RateTier.FOUR,
     PUBLISH: RateTier.FOUR,
     "views.update": RateTier.FOUR,

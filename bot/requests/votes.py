@@ -74,8 +74,7 @@ class Votes:
         try:
             approval, _ = await quick(self._approvals.find, vote.approval_id)
             person, refused = await self._access.of_vote(vote, approval)
-            voter = Issuer(vote.request.actor, person.name if person else "")
-            await quick(self._count, vote, voter, refused)
+            await quick(self._count, vote, person, refused)
         except (VoteRefused, NoSuchApproval) as error:
             by_rights = refused is not None and error.message == refused.plain
             return _reply(vote, f":no_entry: {refused.words if refused and by_rights else error_text(error)}")
@@ -132,14 +131,17 @@ class Votes:
             return _reply(vote, f":no_entry: {error.refusal.words}")
         return _reply(vote, ":warning: Slack didn't open the form in time. Press the button again.")
 
-    def _count(self, vote: VoteRequest, voter: Issuer, refused: Refusal | None) -> None:
+    def _count(self, vote: VoteRequest, person: Person | None, refused: Refusal | None) -> None:
         """Runs in a thread, because the ledger may wait for another program."""
-        why = refused.plain if refused else ""
+        why, on_call = refused.plain if refused else "", person.on_call if person else ()
+        voter = Issuer(vote.request.actor, person.name if person else "")
         if vote.choice == "cancel":
             self._approvals.cancel(vote.approval_id, voter, vote.reason, door=DOOR, allowed=lambda _: why)
             return
         choice, now = Choice(vote.choice), datetime.now(UTC)
-        self._approvals.vote(vote.approval_id, voter, choice, vote.reason, door=DOOR, allowed=lambda _: why, now=now)
+        self._approvals.vote(
+            vote.approval_id, voter, choice, vote.reason, door=DOOR, allowed=lambda _: why, now=now, on_call=on_call
+        )
 
 
 def _reply(vote: VoteRequest, text: str) -> Response:

@@ -114,7 +114,7 @@ class EscalationSettings(Section):
 
     after_minutes: Minutes = Field(description="Time since people were first notified.")
     to: Annotated[tuple[EscalationTarget, ...], AfterValidator(_not_empty)] = Field(
-        description="Users, usergroups or channels to notify."
+        description="Users, usergroups or channels to notify, or [`{oncall: {…}}`](../how-to/find-who-is-on-call.md)."
     )
 
 

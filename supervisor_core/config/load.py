@@ -24,6 +24,7 @@ from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.document import Problem
 from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders
 from supervisor_core.config.models import Settings
+from supervisor_core.config.names import OnCallSource
 from supervisor_core.config.problems import HUB, SQLITE, cross_check, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings, fill_placeholders, safe_environment
@@ -163,6 +164,11 @@ class SupervisorConfig(Settings):
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
         return {**self._safe, **own}
 
+    @property
+    def plain_environment(self) -> Mapping[str, str]:
+        """The environment of a program that belongs to no worker: nothing of ours but what is harmless."""
+        return dict(self._safe)
+
     def needs_approval(self, command: str, door: str) -> bool:
         """True for a command through this door that needs a second person's approval."""
         terms = self.slack.approvals
@@ -266,6 +272,8 @@ def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
     elif isinstance(value, tuple):
         for item in value:
             yield from _hidden(item)
+    elif isinstance(value, OnCallSource):
+        yield from _hidden(value.settings)
     elif isinstance(value, SecretStr):
         yield str(value.get_secret_value())
 

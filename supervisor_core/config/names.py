@@ -1,15 +1,31 @@
-"""Names that people give to workers, teams and hosts, and ids of Slack: the valid ones, and why others aren't."""
+"""Names that people give to workers, teams and hosts, ids of Slack, and sources that say who is on call: the valid
+ones, and why others aren't."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import socket
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.common.section_checks import BeforeValidator, Invalid
-from supervisor_core.config.fields import Kind, matching, quotable
+from supervisor_core.common.section_checks import BeforeValidator, Context, Invalid, SecretStr, ValidationError
+from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.config.fields import (
+    Kind,
+    Line,
+    Number,
+    Secret,
+    SecretUrl,
+    Span,
+    WebUrl,
+    kind_of,
+    mask_url,
+    matching,
+    quotable,
+)
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
@@ -79,16 +95,10 @@ WorkerId = Annotated[str, BeforeValidator(_worker_id), Kind("worker id")]
 TeamName = Annotated[str, BeforeValidator(_team_name), Kind("name")]
 HostId = Annotated[str, BeforeValidator(_host), Kind("name")]
 CommandName = Annotated[str, BeforeValidator(_command_name), Kind("command")]
-PersonId = Annotated[
-    str,
-    BeforeValidator(
-        matching(
-            r"[UWSCG][A-Z0-9]+|\*",
-            'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"',
-        )
-    ),
-    Kind("id"),
-]
+_person = matching(
+    r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"'
+)
+PersonId = Annotated[str, BeforeValidator(_person), Kind("id")]
 ChannelId = Annotated[
     str,
     BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")),
@@ -101,8 +111,82 @@ OptionalChannel = Annotated[
     ),
     Kind("channel id"),
 ]
-EscalationTarget = Annotated[
-    str,
-    BeforeValidator(matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")),
-    Kind("id"),
-]
+UserId = Annotated[str, BeforeValidator(matching(r"[UW][A-Z0-9]+", "a user id (U…)")), Kind("user id")]
+
+ON_CALL_KEY = "oncall"
+ON_CALL = f"{ON_CALL_KEY}:"
+"""The beginning of the id of a source that says who is on call. Its members change, like those of a usergroup."""
+
+
+class OnCallSettings(Section):
+    """A source that says who is on call."""
+
+    url: WebUrl = Field(default=SecretUrl(""))
+    secret: Secret = Field(default=SecretStr(""))
+    command: tuple[Line, ...] = Field(default=())
+    cache_minutes: Span = Field(default=5.0)
+    timeout_seconds: Annotated[float, BeforeValidator(Number(0.1, 10, unit="seconds"))] = Field(default=3.0)
+    fallback: tuple[UserId, ...] = Field(default=())
+
+    @model_validator(mode="after")
+    def _asks_one(self) -> OnCallSettings:
+        if bool(self.url) is bool(self.command):
+            raise Invalid("must have either url or command")
+        if self.secret and not self.url:
+            raise Invalid("is only for url", "secret")
+        return self
+
+
+class OnCallSource(str):
+    """The id of a source in a list of people: `oncall:` and a digest of its settings, which it has along."""
+
+    __slots__ = ("settings",)
+    settings: OnCallSettings
+
+    def __new__(cls, settings: OnCallSettings) -> Self:
+        told = [settings.url.get_secret_value(), settings.secret.get_secret_value(), *map(str, settings.command)]
+        told += [str(settings.cache_minutes), str(settings.timeout_seconds), *settings.fallback]
+        made = super().__new__(cls, f"{ON_CALL}{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}")
+        made.settings = settings
+        return made
+
+    @property
+    def shown(self) -> str:
+        """The address or the program, without what may be secret."""
+        url = self.settings.url.get_secret_value()
+        return mask_url(url) if url else self.settings.command[0]
+
+
+def _or_on_call(check: Any) -> Any:  # noqa: ANN401 (validators of any value)
+    """The same, or `{oncall: {…}}`."""
+
+    def checked(value: object, context: Context) -> object:
+        if isinstance(value, OnCallSource):
+            return value
+        if not isinstance(value, Mapping):
+            return check(value)
+        if set(value) != {ON_CALL_KEY}:
+            raise Invalid("must be an id, or a section with the one key oncall")
+        return OnCallSource(_on_call_settings(value[ON_CALL_KEY], context))
+
+    return checked
+
+
+def _on_call_settings(value: object, context: Context) -> OnCallSettings:
+    """The settings, or the first flaw in words that name the key: this section is no setting of its own."""
+    try:
+        return OnCallSettings.model_validate(value, context=context)
+    except ValidationError as error:
+        flaw = error.flaws[0]
+        place = ".".join(map(str, (ON_CALL_KEY, *flaw.place)))
+        words = {
+            "extra": f"isn't a setting; expected {', '.join(OnCallSettings.model_fields)}",
+            "list": f"must be a list such as [a, b], but is {kind_of(flaw.given)}",
+            "section": f"must be a section with settings, but is {kind_of(flaw.given)}",
+        }
+        raise Invalid(f"is invalid: {place} {flaw.text or words.get(flaw.kind, 'has an invalid value')}") from None
+
+
+_target = matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")
+EscalationTarget = Annotated[str, BeforeValidator(_or_on_call(_target), context=True), Kind("id")]
+ApproverId = Annotated[str, BeforeValidator(_or_on_call(_person), context=True), Kind("id")]

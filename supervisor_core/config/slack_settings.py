@@ -14,7 +14,7 @@ from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
 from supervisor_core.common.sections import Field, Section
 from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Span
-from supervisor_core.config.names import ChannelId, CommandName, OptionalChannel, PersonId
+from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId
 
 DOORS = ("slack", "schedule", "cli", "flag")
 """The ways in which a command can arrive."""
@@ -51,8 +51,10 @@ class AccessSettings(Section):
     operators: tuple[PersonId, ...] = Field(
         default=(), description="People who can run commands. They are viewers, too."
     )
-    approvers: tuple[PersonId, ...] = Field(
-        default=(), description="People who can approve commands. They are viewers, too. Guests can't approve."
+    approvers: tuple[ApproverId, ...] = Field(
+        default=(),
+        description="People who can approve commands, also as [`{oncall: {…}}`](../how-to/find-who-is-on-call.md). "
+        "They are viewers, too. Guests can't approve.",
     )
     commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen] = Field(
         default_factory=dict,

@@ -31,7 +31,7 @@ from supervisor_core.config.fields import (
     matching,
     quotable,
 )
-from supervisor_core.config.names import PersonId
+from supervisor_core.config.names import ApproverId, PersonId
 from supervisor_core.config.raw import Substituted, absolute
 
 PLACEHOLDERS = ("python", "config", "worker_id")
@@ -267,8 +267,10 @@ class TeamSettings(Section):
     operators: tuple[PersonId, ...] = Field(
         default=(), description="Operators for this team's workers, in addition to `slack.access`."
     )
-    approvers: tuple[PersonId, ...] = Field(
-        default=(), description="Approvers for this team's workers, in addition to `slack.access`."
+    approvers: tuple[ApproverId, ...] = Field(
+        default=(),
+        description="Approvers for this team's workers, in addition to `slack.access`, also as "
+        "[`{oncall: {…}}`](../how-to/find-who-is-on-call.md).",
     )
     _name: str = PrivateAttr(default="")
 

@@ -1,4 +1,5 @@
-"""The checks of the way out: proxies and certificates, and the hosts that receive alerts and pings, and the fleet.
+"""The checks of the way out: proxies and certificates, the hosts that receive alerts and pings, who is on call, and the
+fleet.
 
 Nothing is sent to a receiver's address: a document might call somebody, and a ping would say that all is well. Its host
 is asked for its front page over the same route, and any answer will do.
@@ -12,18 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from supervisor_core.alerts.oncall import OnCallAnswer, OnCallDirectory, on_call_sources
 from supervisor_core.alerts.outside.formats.model import MailLogin
 from supervisor_core.alerts.outside.transport import SendVerdict, judge_reply
 from supervisor_core.config.alert_settings import EMAIL, JSON, WebhookSettings
 from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.names import OnCallSource
 from supervisor_core.config.slack_settings import API_URL, SLACK_ITSELF
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host import web
 from supervisor_core.host.network import NetworkError, without_password
 from supervisor_core.host.web import NoHttpResponse
 
-NETWORK, WEBHOOK, DEADMAN, FLEET = "network", "webhook", "deadman", "fleet"
+NETWORK, WEBHOOK, DEADMAN, ON_CALL, FLEET = "network", "webhook", "deadman", "oncall", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
 UNSIGNED = "Set the receiver's secret on both sides, so it can verify where an alert comes from."
 MAIL_REMEDY = "Check the URL in {key}, and this host's DNS and firewall."
@@ -61,6 +64,7 @@ def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
     urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
     urls += [each.address for each in config.alerts.outside if each.format != EMAIL]
     urls += [config.alerts.deadman_url.get_secret_value()]
+    urls += [source.settings.url.get_secret_value() for source, _ in on_call_sources(config)]
     probes = (probe.http for worker in config.workers.values() for probe in worker.probes)
     urls += [http.get_secret_value() for http in probes if http is not None]
     yield from ((urlsplit(url).hostname or "", url) for url in urls if url)
@@ -119,6 +123,27 @@ def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> C
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
     return CheckResult(name, True, f"{shown} is reachable; no request was sent")
+
+
+def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:
+    """Who is on call now, by each source, and how that is known."""
+    found: dict[OnCallSource, list[str]] = {}
+    for source, key in on_call_sources(config):
+        found.setdefault(source, []).append(key)
+    if not found:
+        return [CheckResult(ON_CALL, True, "no source configured")]
+    directory = OnCallDirectory(lambda: config)
+    with ThreadPoolExecutor(len(found)) as pool:
+        return [
+            CheckResult(ON_CALL, not answer.problem, f"{', '.join(keys)}: {answer.in_words()}", _on_call_remedy(answer))
+            for keys, answer in zip(found.values(), pool.map(directory.ask, found), strict=True)
+        ]
+
+
+def _on_call_remedy(answer: OnCallAnswer) -> str:
+    if not answer.problem:
+        return ""
+    return "Correct the source. It must list email addresses or Slack user ids, as a JSON list or one on each line."
 
 
 def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:

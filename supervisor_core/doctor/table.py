@@ -32,6 +32,7 @@ CORE_CHECKS = (
     Check(network.NETWORK, network.check_network),
     Check(network.WEBHOOK, network.check_receivers),
     Check(network.DEADMAN, network.check_deadman),
+    Check(network.ON_CALL, network.check_on_call),
     Check(network.FLEET, network.check_fleet),
 )
 

@@ -9,6 +9,7 @@ from bot.access import checks, people
 from bot.inbound import connection, dispatcher, notices, reconnection
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
+from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
 from supervisor_core.alerts.outside import deadman, sender, transport
 from supervisor_core.code import preview
@@ -134,6 +135,7 @@ def _alerts() -> Rows:
     low = f"{host.LOW_PERCENT:g} % and {host.LOW_BYTES // host.GIB} GiB"
     yield "Free disk space that is low", f"less than {low}, or less than {host.LEAST_BYTES // 1024**2} MiB"
     yield "Longest wait between reminders", duration(alert_rules.LONGEST_REMINDER)
+    yield "Answer about who is on call", f"{size(oncall.MOST_BYTES)}, {oncall.MOST_PEOPLE} people"
     yield "One attempt to reach a receiver of alerts", duration(transport.LONGEST_SECONDS)
     yield "Attempts to reach a receiver of alerts", f"for {duration(sender.PATIENCE)}"
     yield "Dead-man ping", f"every {interval(deadman.PING_SECONDS)}; again after {duration(deadman.RETRY_SECONDS)}"

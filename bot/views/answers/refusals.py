@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum
 
 from bot.views.text import escape
+from supervisor_core.config.names import ON_CALL
 
 MOST, FIRST = 8, 3
 """Up to this many names are listed; of more only the first few, with the number of the rest: a refusal fits into one
@@ -128,6 +129,8 @@ def _mention(name: str) -> str:
         return "all full members of this workspace"
     if name.startswith(("C", "G")):
         return f"members of <#{name}>"
+    if name.startswith(ON_CALL):
+        return "the person on call"
     return f"<!subteam^{name}>" if name.startswith("S") else f"<@{name}>"
 
 

@@ -35,6 +35,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.times import format_span
+from supervisor_core.config.names import ON_CALL
 from supervisor_core.config.slack_settings import DIRECT
 from supervisor_core.intake.approvals.observed_state import with_batches
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
@@ -219,6 +220,8 @@ def _approvers(details: ApprovalDetails) -> str:
 
 def _mention_id(who: str) -> str:
     """A mention of a person, a user group or a channel; empty for everybody."""
+    if who.startswith(ON_CALL):
+        return "the person on call"
     if who.startswith("S"):
         return f"<!subteam^{who}>"
     return f"<#{who}>" if who.startswith(("C", "G")) else f"<@{who}>" if who.startswith(("U", "W")) else ""

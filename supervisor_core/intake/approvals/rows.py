@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
 
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.text import canonical_json, one_line, storable
 from supervisor_core.intake.approvals.rules import (
     ACTIONS,
@@ -28,6 +29,7 @@ from supervisor_core.intake.approvals.rules import (
 from supervisor_core.jobs.rows import CARD, ISSUER_NAME, refresh_undone
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.trail import VOTED_ON_CALL
 from supervisor_core.storage.engine import JsonText, in_bytes
 from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import approvals, votes
@@ -164,8 +166,11 @@ def votes_of(connection: Connection, approval_id: str) -> list[Vote]:
     return votes_on(connection, (approval_id,))[approval_id]
 
 
-def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> None:
-    """Insert a vote, once for each person, and order an update of the message."""
+def cast(
+    connection: Connection, approval: Approval, vote: Vote, place: int, on_call: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Insert a vote, once for each person, and order an update of the message. If the right to it depends on who is on
+    call, an audit row says who that was and how it was known."""
     row = {
         "approval_id": approval.approval_id,
         "voter_id": vote.voter.id,
@@ -178,7 +183,14 @@ def cast(connection: Connection, approval: Approval, vote: Vote, place: int) -> 
         "place": place,
     }
     connection.execute(insert(votes), row)
-    record(connection, approval.supervisor_id, None, refresh_messages(approval), vote.at)
+    entry = _voted_on_call(approval, vote, on_call) if on_call else None
+    record(connection, approval.supervisor_id, entry, refresh_messages(approval), vote.at)
+
+
+def _voted_on_call(approval: Approval, vote: Vote, on_call: Sequence[Mapping[str, Any]]) -> AuditEntry:
+    facts = {"vote": vote.choice, "on_call": [dict(each) for each in on_call]}
+    entry = _entry(approval, VOTED_ON_CALL, ApprovalDecision(vote.voter.id, vote.reason, facts=facts))
+    return replace(entry, label=audit_label(vote.voter.name, vote.voter.id, None))
 
 
 def move(approval: Approval, made: Move, decided: ApprovalDecision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
@@ -216,9 +228,12 @@ def postpone(connection: Connection, approval: Approval, until: datetime, reason
     connection.execute(update(approvals).where(*mine).values(due_at=until, reason=storable(reason)))
 
 
-def refused(approval: Approval, voter: Issuer, choice: str, door: str, why: str) -> AuditEntry:
+def refused(
+    approval: Approval, voter: Issuer, choice: str, door: str, why: str, on_call: Sequence[Mapping[str, Any]] = ()
+) -> AuditEntry:
     """The audit entry of a refused decision."""
-    decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door})
+    asked = {"on_call": [dict(each) for each in on_call]} if on_call else {}
+    decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door, **asked})
     return _entry(approval, "REFUSED", decided, failure=True)
 
 

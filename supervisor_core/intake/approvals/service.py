@@ -40,6 +40,9 @@ from supervisor_core.intake.approvals.rules import (
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.store import Ledger
 
+OnCallFacts = Sequence[Mapping[str, Any]]
+"""Who was on call by the sources that a right depends on, and how that was known."""
+
 Allowed = Callable[[Approval], str]
 """Why a person can't approve this one now; empty if they can."""
 
@@ -135,16 +138,20 @@ class Approvals:
         door: str = "slack",
         allowed: Allowed | None = None,
         now: datetime | None = None,
+        on_call: OnCallFacts = (),
     ) -> VoteResult:
-        """Count a vote; `VoteRefused` says why it doesn't count. `allowed` checks the voter's right just before."""
+        """Count a vote; `VoteRefused` says why it doesn't count. `allowed` checks the voter's right just before.
+
+        `on_call`: the answers about who is on call that this right was checked by."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
         if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
             return VoteResult(approval, votes, counted=False)
-        self._check(approval, votes, voter, choice, door, moment, allowed)
+        objection = self._objection(approval, votes, voter, moment, allowed)
+        self._refuse(approval, voter, choice, door, objection, moment, on_call)
         vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
         crashpoints.reach("votes_t.cast:before")
-        why = self._ledger.write(lambda connection: count_vote(connection, approval.approval_id, vote))
+        why = self._ledger.write(lambda connection: count_vote(connection, approval.approval_id, vote, on_call))
         crashpoints.reach("votes_t.cast:after")
         if why:
             raise VoteRefused(why)
@@ -278,16 +285,10 @@ class Approvals:
         channel = slack.asks_in(str((card or {}).get("channel") or "")) if slack.enabled else ""
         return {"channel": channel} if channel else None
 
-    def _check(
-        self,
-        approval: Approval,
-        votes: Sequence[Vote],
-        voter: Issuer,
-        choice: Choice,
-        door: str,
-        now: datetime,
-        allowed: Allowed | None,
-    ) -> None:
+    def _objection(
+        self, approval: Approval, votes: Sequence[Vote], voter: Issuer, now: datetime, allowed: Allowed | None
+    ) -> str:
+        """Why the vote doesn't count and the audit trail has to have it; empty if it counts."""
         late = approval.state is ApprovalState.PENDING and now >= approval.expires_at
         if late:
             self._expired(approval, now)
@@ -295,15 +296,24 @@ class Approvals:
         own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id)
         if why and not own:
             raise VoteRefused(why, remedy=to_go_on(replace(approval, state=ApprovalState.EXPIRED)) if late else "")
-        self._refuse(approval, voter, choice, door, why or self._why_not(approval, voter, allowed), now)
+        return why or self._why_not(approval, voter, allowed)
 
     def _why_not(self, approval: Approval, who: Issuer, allowed: Allowed | None) -> str:
         return allowed(approval) if allowed else self._rights(who, approval.command, Right.APPROVER)
 
-    def _refuse(self, approval: Approval, who: Issuer, choice: str, door: str, why: str, now: datetime) -> None:
+    def _refuse(
+        self,
+        approval: Approval,
+        who: Issuer,
+        choice: str,
+        door: str,
+        why: str,
+        now: datetime,
+        on_call: OnCallFacts = (),
+    ) -> None:
         """Record the refusal in the audit trail and raise it."""
         if why:
-            self._ledger.audit(rows.refused(approval, who, choice, door, why), now)
+            self._ledger.audit(rows.refused(approval, who, choice, door, why, on_call), now)
             raise VoteRefused(why)
 
     def _expired(self, approval: Approval, now: datetime) -> bool:
@@ -317,7 +327,7 @@ class Approvals:
         return expired
 
 
-def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
+def count_vote(connection: Connection, approval_id: str, vote: Vote, on_call: OnCallFacts = ()) -> str:
     """Store a vote and the move that it decides, in one transaction; the reason if it no longer counts."""
     approval = rows.find(connection, approval_id, lock=True)
     if approval is None:  # pragma: no cover (nobody deletes approvals)
@@ -325,7 +335,7 @@ def count_vote(connection: Connection, approval_id: str, vote: Vote) -> str:
     votes = rows.votes_of(connection, approval_id)
     if why := may_vote(approval, votes, vote.voter, vote.at):
         return why
-    rows.cast(connection, approval, vote, place=len(votes) + 1)
+    rows.cast(connection, approval, vote, place=len(votes) + 1, on_call=on_call)
     votes.append(vote)
     judged = tally(approval.terms, votes)
     if judged is ApprovalState.PENDING:

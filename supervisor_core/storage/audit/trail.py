@@ -17,11 +17,14 @@ from supervisor_core.config.changes import APPLIED, TARGET
 from supervisor_core.config.changes import REFUSED as CONFIG_REFUSED
 from supervisor_core.storage.audit.chain import ARCHIVED, RESTORED
 
+VOTED_ON_CALL = "VOTED_ON_CALL"
+
 OTHER_ACTIONS: Mapping[str, str] = {
     "APPROVAL_REQUESTED": "An approval was requested.",
     "APPROVED": "Enough people approved a command.",
     "DENIED": "Somebody denied a command.",
     "CANCELLED": "The requester or an approver cancelled a command before it ran, or a right was lost.",
+    VOTED_ON_CALL: "Somebody voted as the person on call. The details say who was on call, and by which source.",
     "EXPIRED": "Nobody decided in time, or the approved command couldn't start in time.",
     "STALE": "The code or the workers changed after the preview, so the approval can't be used.",
     "REFUSED": "A command, a flag, a vote, a scheduled run or a host that joins was refused. The details say why.",
@@ -51,7 +54,7 @@ OTHER_ACTIONS: Mapping[str, str] = {
 DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
 """Actions on another person's command: the audit label of such a row has that person's name."""
 
-TELLING = ("APPROVAL_REQUESTED", *DECIDING, "REFUSED")
+TELLING = ("APPROVAL_REQUESTED", *DECIDING, VOTED_ON_CALL, "REFUSED")
 """Actions on a command other than executions. The details of such a row name the command."""
 
 _ENDED: Mapping[str, str] = {

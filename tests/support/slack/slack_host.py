@@ -10,6 +10,7 @@ from typing import Any, cast
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.checks import AccessChecks, AllowedCommands
+from bot.access.on_call import OnCallPeople
 from bot.access.people import People
 from bot.access.rules import APPROVALS, AccessRules, configured_ids
 from bot.inbound.dispatcher import Response
@@ -28,6 +29,7 @@ from bot.requests.votes import PendingApprovals, Votes
 from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
+from supervisor_core.alerts.oncall import OnCallDirectory
 from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.daemon.wiring import build_code_reader
 from supervisor_core.storage.envelopes import StoredEnvelope
@@ -61,6 +63,7 @@ class SlackRoom:
         self.forms: list[dict[str, object]] = []
         self._client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         identity = Identity(self.workspace, "U0BOT", "B0BOT", "supervisor", "playground")
+        self.on_call = OnCallPeople(self._client, OnCallDirectory(lambda: self.desk.config))
         self.router = Router(self._client, identity, self._handlers)
         self.alone = False
         """Whether what is pressed stands on a message that only its reader sees."""
@@ -121,7 +124,8 @@ class SlackRoom:
     def _access(self) -> AccessChecks:
         config = self.desk.config
         rules = AccessRules(config.slack, config.teams, config.workers, self.workspace)
-        return AccessChecks(People(self._client, {who for who, _ in configured_ids(config.slack, config.teams)}), rules)
+        wanted = {who for who, _ in configured_ids(config.slack, config.teams)}
+        return AccessChecks(People(self._client, wanted, on_call=self.on_call), rules)
 
     def _handlers(self) -> RequestHandlers:
         access = self._access()

@@ -37,7 +37,7 @@ def port() -> int:
 @pytest.fixture
 def printed(tmp_path: Path, port: int) -> Iterator[Path]:
     """What the documented receiver prints, while it runs."""
-    text = (ROOT / "docs" / "how-to" / "be-told-beyond-slack.md").read_text()
+    text = (ROOT / "docs" / "reference" / "alert-json.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "receiver.py").write_text(program)
     environ = {"PATH": os.environ["PATH"], "WEBHOOK_SECRET": SECRET, "PORT": str(port)}
