@@ -72,8 +72,7 @@ class DaemonServices:
         self.ordered = Blocking(1)
         """One thread, for writes that must keep their order."""
         self.bus = EventBus()
-        self._chat_factory, self._no_chat = chat, no_chat
-        self._scheduler_factory = scheduler
+        self._chat_factory, self._no_chat, self._scheduler_factory = chat, no_chat, scheduler
         context.host.pauses.hand_made = partial(
             record_pause_flag_change, lambda: context.host.config, lambda: context.ledger
         )

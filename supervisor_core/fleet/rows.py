@@ -107,7 +107,7 @@ def position_of(connection: Connection, origin: Origin) -> Position:
     return Position(changed, _newest_audit(connection, host), _newest_flip(connection, host))
 
 
-class Batch(NamedTuple):
+class HostRows(NamedTuple):
     """The next rows of one host."""
 
     origin: Origin
@@ -117,7 +117,7 @@ class Batch(NamedTuple):
 def take_rows(
     connection: Connection,
     hub_id: str,
-    batches: Sequence[Batch],
+    batches: Sequence[HostRows],
     now: datetime,
     place: Mapping[str, Any] | None = None,
 ) -> list[Position]:

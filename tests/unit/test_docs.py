@@ -15,7 +15,7 @@ from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
-MAXIMUM_WORDS, MAXIMUM_PAGE, MAXIMUM_README = 23_000, 1_500, 500
+MAXIMUM_WORDS, MAXIMUM_PAGE, MAXIMUM_README = 24_500, 1_500, 500
 """Of all pages outside docs/reference, of one of them, and of the README."""
 SYMPTOMS = sorted((ROOT / "docs" / "runbook").glob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])

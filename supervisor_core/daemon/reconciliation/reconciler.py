@@ -96,9 +96,8 @@ class Reconciler(Service):
         self._schedule = ObservationSchedule()
         self._due: set[str] = set()
         self._all_due = True
-        self._poked = asyncio.Event()
+        self._poked, self._looked = asyncio.Event(), asyncio.Event()
         self._rollout = Rollout()
-        self._looked = asyncio.Event()
         self._recovered, self._trouble = False, ""
         self.managed = ManagedWorkers()
         for worker in context.host.config.workers.values():

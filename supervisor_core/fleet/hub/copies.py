@@ -83,7 +83,9 @@ class RowCopies:
 
     def _take(self, connection: Connection, some: Sequence[_Batch]) -> list[Position]:
         hub_id, now, place = self._ledger.supervisor_id, datetime.now(UTC), self._announcement()
-        found = rows.take_rows(connection, hub_id, [rows.Batch(each.origin, each.found) for each in some], now, place)
+        found = rows.take_rows(
+            connection, hub_id, [rows.HostRows(each.origin, each.found) for each in some], now, place
+        )
         crashpoints.reach("fleet.copy:before")
         return found
 

@@ -43,7 +43,7 @@ class Pair:
         if not have.is_behind(newest):
             return False
         found = self.host.read(lambda connection: rows.rows_after(connection, "web-1", have))
-        self.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.Batch(self.origin, found)], NOW))
+        self.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(self.origin, found)], NOW))
         return True
 
     def copy(self) -> None:
@@ -99,9 +99,9 @@ def test_jobs_audit_rows_and_condition_changes_arrive_once(pair: Pair) -> None:
 def test_a_batch_that_is_copied_twice_changes_nothing(pair: Pair) -> None:
     do_job(pair.host, "task_1")
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.Batch(pair.origin, found)], NOW))
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, found)], NOW))
     with pytest.raises(DivergedLedger):  # the caller asks only for what follows its own newest rows
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.Batch(pair.origin, found)], NOW))
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, found)], NOW))
     assert pair.states(pair.hub) == pair.states(pair.host)
     assert not pair.step()
 
@@ -117,7 +117,7 @@ def test_a_replaced_ledger_is_named_and_nothing_of_it_is_copied(pair: Pair, tmp_
         have = pair.hub.read(lambda connection: rows.position_of(connection, origin))
         found = other.read(lambda connection: rows.rows_after(connection, "web-1", have))
         with pytest.raises(DivergedLedger, match="doesn't continue"):
-            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.Batch(origin, found)], NOW))
+            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(origin, found)], NOW))
     assert len(pair.hub.read(lambda connection: connection.execute(select(tables.audit_log)).all())) == 3
 
 
@@ -126,13 +126,13 @@ def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     other = Origin("ledger", "web-2")
     with pytest.raises(DivergedLedger):
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.Batch(other, found)], NOW))
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(other, found)], NOW))
     jobs_only = {**found, "audit_log_t": []}
     do_job(pair.host, "task_1")
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     pair.hub.write(
         lambda connection: rows.take_rows(
-            connection, "hub", [rows.Batch(other, {**jobs_only, "jobs_t": found["jobs_t"]})], NOW
+            connection, "hub", [rows.HostRows(other, {**jobs_only, "jobs_t": found["jobs_t"]})], NOW
         )
     )
     (job,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))

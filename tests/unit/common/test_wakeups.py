@@ -52,7 +52,7 @@ def test_a_slow_call_does_not_delay_the_others() -> None:
 
 
 def test_an_error_reaches_its_caller_alone() -> None:
-    async def story() -> list[object]:
+    async def story() -> tuple[object, object]:
         shared = SharedThread()
         return await asyncio.gather(shared(lambda: 1 // 0), shared(lambda: 2), return_exceptions=True)
 
