@@ -62,6 +62,18 @@ def in_code(text: str, most: int) -> str:
     return fit(escape(text.replace("`", "'")), most)
 
 
+FEW = 8
+"""Workers that are named; more are counted."""
+
+
+def named_or_counted(workers: Sequence[str], most: int) -> str:
+    """The workers by name, `web-1/fetcher and 4 more`; many as `50 workers on 48 hosts`. Not escaped."""
+    if len(workers) <= FEW:
+        return shorten(workers, most)
+    hosts = {each.partition("/")[0] for each in workers if "/" in each}
+    return f"{len(workers):,} workers" + (f" on {len(hosts):,} hosts" if len(hosts) > 1 else "")
+
+
 def shorten(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are: `a, b and 3 more`."""
     more = len(names) - most

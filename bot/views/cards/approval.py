@@ -30,7 +30,7 @@ from bot.views.cards.preview import (
     previews_as_text,
     summary,
 )
-from bot.views.text import ago, escape, first_lines, fit, inert, mention, phrase_markup, requester, shorten
+from bot.views.text import ago, escape, first_lines, fit, inert, mention, named_or_counted, phrase_markup, requester
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
@@ -248,7 +248,7 @@ def command_text(command: Command) -> str:
 
 def _names(command: Command) -> str:
     """The first workers, and how many more there are; as it stands, not yet escaped."""
-    return shorten(command.workers, NAMED)
+    return named_or_counted(command.workers, NAMED)
 
 
 def about(command: Command) -> str:

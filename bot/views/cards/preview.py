@@ -19,7 +19,7 @@ from bot.views.cards.changes import (
     size_text,
     sizes,
 )
-from bot.views.text import fit, in_span, inert, shorten
+from bot.views.text import FEW, fit, in_span, inert, named_or_counted, shorten
 from supervisor_core.code.change_plan import count
 from supervisor_core.common.text import canonical_json, capitalize, sentence
 from supervisor_core.intake.approvals.observed_state import does_nothing
@@ -64,12 +64,13 @@ def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
     facts: dict[str, str] = {}
     if code:
         totals = [sizes(each) for each in code]
-        size = size_text(sum(commits for commits, _ in totals), sum(files for _, files in totals))
-        facts[_verb(code[0])] = size or NOTHING_NEW
+        same = len(code) > 1 and len(alike(code)) == 1
+        size = size_text(*totals[0]) if same else size_text(*map(sum, zip(*totals, strict=True)))
+        facts[_verb(code[0])] = (f"{size} in each of {len(code):,} checkouts" if same and size else size) or NOTHING_NEW
         facts["Drops"] = _dropped(code)
         facts["Installs"] = _installs(code)
     for name, workers in _workers_by_effect(previews).items():
-        facts[name] = shorten([inert(worker, LINE) for worker in workers], NAMED)
+        facts[name] = named_or_counted([inert(worker, LINE) for worker in workers], NAMED)
     if len(code) == 1 and len(_workers_by_effect(code).get("Restarts", ())) > 1:
         facts["Restarts"] += " (same checkout)"
     if any(map(_is_tried, code)):
@@ -94,7 +95,7 @@ def preview_blocks(previews: Sequence[Document]) -> list[Json]:
     alone, groups = len(code) == 1, alike(code)
     for group in groups[: ON_A_CARD.checkouts]:
         each = group[0]
-        lines = [] if alone else [f"{_name_of(group)}: {size_text(*sizes(each)) or 'unchanged'}"]
+        lines = [] if alone else [f"{_name_of(group, code)}: {size_text(*sizes(each)) or 'unchanged'}"]
         most = ON_A_CARD.commits if len(groups) == 1 else 2
         number, _ = sizes(each)
         lines += commit_lines(each.get("commits") or (), number, most, each.get("commit_page"))
@@ -117,11 +118,13 @@ def alike(code: Sequence[Document]) -> list[list[Document]]:
     return sorted(found.values(), key=lambda group: (not any(_problems(group[0])), -len(group)))
 
 
-def _name_of(group: Sequence[Document]) -> str:
+def _name_of(group: Sequence[Document], code: Sequence[Document] = ()) -> str:
     """A checkout, or the workers of several with the same effect."""
     if len(group) == 1:
         return f"*{in_span(str(group[0]['checkout']), LINE)}*"
     workers = [inert(str(worker["id"]), LINE) for each in group for worker in each["workers"]]
+    if len(group) == len(code) and len(workers) > FEW:
+        return f"*All {len(group):,} checkouts are the same*"
     return f"*{len(group):,} checkouts, all the same* ({shorten(workers, NAMED)})"
 
 

@@ -1,4 +1,4 @@
-"""App Home: approvals and alerts first, then all workers by team, page by page. Pure."""
+"""App Home: approvals and alerts first, then a fleet's hosts, or all workers by team, page by page. Pure."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.views.answers.overview import monitoring_paused
-from bot.views.blocks import Json, actions, button, context, option, plain_text, section
+from bot.views.blocks import Json, actions, button, context, plain_text, section
 from bot.views.forms import OPEN
+from bot.views.home.hosts import filter_options, hosts_block, is_fleet, nobody, wanted
 from bot.views.home.sections import (
     EVERYTHING,
-    OF_TEAM,
-    TROUBLE,
     HomeData,
     HomePosition,
     HomeReader,
     alert_block,
     approval_block,
     command_button,
-    plain_words,
     recent_line,
     team_line,
     worker_blocks,
 )
-from bot.views.text import escape, fit, minute
+from bot.views.text import fit, minute
 from bot.views.workers import counts, summary, unhealthy_first
 from supervisor_core.commands.addresses import fold_silent
 from supervisor_core.common.text import capitalize
@@ -51,9 +49,6 @@ TRY_FIRST = """*Five things to try*
 • `/supervisor schedule add nightly "daily 03:00" restart all`"""
 """For a page on which nothing has happened yet."""
 
-TEAMS, TEAM_NAME = 50, 60
-"""Teams in the menu, and characters of a name in it; longer ones are found by their page."""
-
 
 @dataclass(frozen=True, slots=True)
 class _TeamPart:
@@ -66,7 +61,7 @@ class _TeamPart:
 
 def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePosition()) -> Json:  # noqa: B008 (frozen)
     """The view."""
-    shown = _wanted(picture.workers, place.only)
+    shown = wanted(picture.workers, place.only)
     pages = _pages(fold_silent(shown))
     page = max(0, min(place.page, len(pages) - 1))
     blocks: list[Json] = [_title(picture.host), _summary(picture, place.only)]
@@ -81,9 +76,12 @@ def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePositi
     if not picture.recent and reader.forms:
         blocks += [{"type": "divider"}, section(TRY_FIRST)]
     blocks.append({"type": "divider"})
+    overview = place.only == EVERYTHING and is_fleet(picture.workers)
+    if overview and page == 0:
+        blocks.append(hosts_block(picture.workers, picture.host))
     if not shown:
-        blocks.append(section(_nobody(picture, place.only)))
-    in_teams = any(worker["team"] for worker in picture.workers)
+        blocks.append(section(nobody(picture.host, place.only, picture.workers)))
+    in_teams = not overview and any(worker["team"] for worker in picture.workers)
     for part in pages[page]:
         if in_teams:
             team = _of_team(picture.workers, part.team)
@@ -126,12 +124,7 @@ def _summary(picture: HomeData, only: str) -> Json:
     text = f"{sign} *{capitalize(words)}*"
     if not workers:
         return section(f"{text}\nAdd the first one to the configuration, under `workers`.")
-    unhealthy = sum(1 for worker in workers if not worker["fine"])
-    options = [option("All workers", EVERYTHING), option(f"Needs attention ({unhealthy})", TROUBLE)]
-    names = sorted({worker["team"] for worker in workers if 0 < len(worker["team"]) <= TEAM_NAME})
-    options += [option(f"Team {name}", f"{OF_TEAM}{name}") for name in names[:TEAMS]]
-    if only not in [each["value"] for each in options]:
-        options.append(option(f"Team {only.removeprefix(OF_TEAM)}", only[:150]))
+    options = filter_options(workers, only)
     chosen = next(each for each in options if each["value"] == only[:150])
     menu: Json = {"type": "static_select", "action_id": SHOW, "options": options, "initial_option": chosen}
     menu["placeholder"] = plain_text("What to show")
@@ -154,24 +147,8 @@ def _on_top(title: str, found: Sequence[Json], command: str) -> list[Json]:
     return [{"type": "divider"}, section(f"*{title}* ({len(found)})"), *found[:ON_TOP], *rest]
 
 
-def _wanted(workers: Sequence[Mapping[str, Any]], only: str) -> list[Mapping[str, Any]]:
-    if only == TROUBLE:
-        return [worker for worker in workers if not worker["fine"]]
-    if only.startswith(OF_TEAM):
-        return _of_team(workers, only.removeprefix(OF_TEAM))
-    return list(workers)
-
-
 def _of_team(workers: Sequence[Mapping[str, Any]], team: str) -> list[Mapping[str, Any]]:
     return [worker for worker in workers if worker["team"] == team]
-
-
-def _nobody(picture: HomeData, only: str) -> str:
-    if only == TROUBLE:
-        return ":white_check_mark: No worker needs attention."
-    if only.startswith(OF_TEAM):
-        return f"The team {plain_words(fit(only.removeprefix(OF_TEAM), TEAM_NAME))} has no workers."
-    return f"{escape(picture.host)} has no workers yet."
 
 
 def _pages(workers: Sequence[Mapping[str, Any]]) -> list[list[_TeamPart]]:
