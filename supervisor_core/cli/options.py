@@ -330,8 +330,8 @@ SUBCOMMANDS = {
     "import": Subcommand(
         "importing:run",
         importing,
-        "Convert a configuration of Cornerstone Archive or supervisord, and name each setting without a place here.",
-        "import /etc/supervisord.conf --output config.yaml",
+        "Convert files of systemd, supervisord or Cornerstone Archive, and name each setting without a place here.",
+        "import /etc/systemd/system/fetcher.service --output config.yaml",
     ),
     "doctor": Subcommand(
         "upkeep:run_doctor",

@@ -67,6 +67,7 @@ LISTED = {
     "supervisor_core/common/time_zones.py": OF_THE_SYSTEM,
     "supervisor_core/config/setup/imports/cornerstone.py": OF_CONFIG,
     "supervisor_core/config/setup/imports/supervisord.py": "the files that an operator's configuration includes",
+    "supervisor_core/config/setup/imports/systemd.py": "the drop-ins and environment files of an operator's unit",
     "supervisor_core/config/setup/imports/formats.py": "the configuration that an operator names",
     "supervisor_core/daemon/replication/backup.py": "the ledger, and a file that an operator names",
     "supervisor_core/daemon/replication/restore.py": "the ledger and its copies, in the state folder",

@@ -65,9 +65,10 @@ def _planned(folder: Path, options: argparse.Namespace) -> Setup:
 
 
 def _variables(folder: Path) -> dict[str, str]:
-    """The variables of the `.env` that is there."""
+    """The variables to which the `.env` that is there gives a value."""
     path = folder / ENV_FILE
-    return parse_env(path.read_text(encoding="utf-8", errors="replace"))[0] if path.is_file() else {}
+    found, _ = parse_env(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ({}, [])
+    return {name: value for name, value in found.items() if value}
 
 
 class Setup:
@@ -158,7 +159,7 @@ class Setup:
         )
         if not self._config.workers:
             yield f"Add a worker to {self._path(CONFIG)}."
-        if self._config.slack.enabled and not TOKENS.keys() <= self._config.environ.keys():
+        if self._config.slack.enabled and not all(map(self._config.environ.get, TOKENS)):
             create = f"Create the Slack app at {APPS}: Create New App, From a manifest. Paste"
             yield f"{create} {MANIFEST}, install the app, and put its tokens into {ENV_FILE}."
         yield f"supervisor doctor{command}"

@@ -46,13 +46,13 @@ def _give_to_owner_of_folder(path: Path) -> None:
 
 
 def add_variables(path: Path, values: Mapping[str, str], comments: Sequence[str] = ()) -> tuple[str, ...]:
-    """Add variables to a `.env`; those that it sets keep their values. Returns the names of the added ones.
+    """Add variables to a `.env`; those that it gives a value keep it. Returns the names of the added ones.
 
     A comment is added if the file doesn't have it. Its mode becomes 0600, because it holds secrets.
     """
     there = _read(path) if path.exists() else ""
     known, _ = parse_env(there)
-    added = {name: value for name, value in values.items() if name not in known}
+    added = {name: value for name, value in values.items() if not known.get(name)}
     lines = [line for line in comments if line not in there.splitlines()]
     lines += [f"{name}={value}" for name, value in added.items()]
     if lines:

@@ -13,6 +13,11 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 _ESCAPES |= {each: each for each in "\\\"'"}
 _BY_NUMBER = re.compile(r"x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CLOSED = {"'": re.compile(r"'[^']*'\s*"), '"': re.compile(r'"(?:[^"\\]|\\.)*"\s*', re.DOTALL)}
+_UNQUOTED = re.compile(r"(?:[^\\]|\\.)*", re.DOTALL)
+"""A value that is complete: its quote is closed, or its last line isn't continued."""
+
 HIGHEST_CHARACTER = 0x10FFFF
 
 _MINUTE, _DAY = 60.0, 86_400.0
@@ -101,6 +106,30 @@ def _escaped(text: str, at: int) -> tuple[str, int]:
         if 0 < code <= HIGHEST_CHARACTER:
             return chr(code), number.end()
     return "\\", at
+
+
+def read_variables(text: str) -> dict[str, str]:
+    """The variables of an environment file, as EnvironmentFile= reads it: see systemd.exec(5)."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, equals, value = line.strip().partition("=")
+        if not equals or name[:1] in ("#", ";") or not _NAME.fullmatch(name.strip()):
+            continue
+        value = value.strip()
+        quote = value[:1] if value[:1] in ("'", '"') else ""
+        closed = _CLOSED.get(quote, _UNQUOTED)
+        while not closed.fullmatch(value) and (more := next(lines, None)) is not None:
+            value += f"\n{more}"
+        value = value.removesuffix("\n").strip()
+        if quote == "'":
+            value = value.strip("'")
+        elif quote:
+            value = re.sub(r'\\([\\"`$])', r"\1", value[1:].removesuffix('"').replace("\\\n", ""))
+        else:
+            value = re.sub(r"\\(.)", r"\1", value.replace("\\\n", ""))
+        found[name.strip()] = value
+    return found
 
 
 def quoted_word(text: str, *, program: bool = False) -> str:

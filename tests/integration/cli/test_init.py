@@ -198,6 +198,7 @@ class Terminal:
         self.shown = ""
         self._seen = 0
         """The end of the text that was waited for last."""
+        self._silent = False
 
     def answer(self, question: str, keys: str) -> None:
         """Wait for a question, then type."""
@@ -214,14 +215,16 @@ class Terminal:
     def end(self, key: bytes = b"") -> int:
         """Read to the end, pressing a key as long as nothing happens; returns the exit code."""
         deadline = time.monotonic() + SECONDS
+        pressed = os.write(self._descriptor, key)
         while self._read():
             assert time.monotonic() < deadline, f"it did not end: {self.shown!r}"
-            # Python misses a Ctrl-C between its prompt and its read.
-            os.write(self._descriptor, key)
+            if pressed and self._silent:  # Python misses a Ctrl-C between its prompt and its read
+                os.write(self._descriptor, key)
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
     def _read(self) -> bool:
-        if not select.select([self._descriptor], [], [], 0.5)[0]:
+        self._silent = not select.select([self._descriptor], [], [], 2)[0]
+        if self._silent:
             return True
         try:
             found = os.read(self._descriptor, 65536)

@@ -375,7 +375,7 @@ def test_a_document_that_contains_itself_again_and_again_is_refused(place: Place
     ("text", "problem"),
     [
         ("workers: {A: {command: [x]}}\n", "is already a configuration of the supervisor."),
-        ("hello\n", "has no known format. Formats: Cornerstone Archive, supervisord."),
+        ("hello\n", "has no known format. Formats: Cornerstone Archive, "),
         ("a: 1\nb: [\n", "has no known format, and isn't valid YAML (line 3). Formats: "),
         ("", "has no known format. Formats: "),
     ],

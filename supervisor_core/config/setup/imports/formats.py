@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.setup.imports import cornerstone, supervisord
+from supervisor_core.config.setup.imports import cornerstone, supervisord, systemd
 from supervisor_core.config.setup.imports.conversion import Conversion, NewNames, OldFile, leaves, merge
 
 MAX_BYTES = 1_000_000
@@ -30,6 +30,7 @@ class Format:
 
 FORMATS = (
     Format("Cornerstone Archive", cornerstone.recognize, cornerstone.convert),
+    Format("systemd", systemd.recognize, systemd.convert),
     Format("supervisord", supervisord.recognize, supervisord.convert),
 )
 
@@ -60,7 +61,7 @@ def convert_file(
 def _convert(
     path: Path, worker_ids: Sequence[str], environ: Mapping[str, str] | None, names: NewNames
 ) -> tuple[Format, Conversion]:
-    text = _read(path)
+    text = _read(systemd.source_of(path))
     document, problem = _parsed(path, text)
     old = OldFile(path.absolute(), text, document, _read, tuple(worker_ids), environ, names)
     for each in FORMATS:
