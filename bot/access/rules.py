@@ -136,7 +136,7 @@ def refusal(
 
 def may_give(person: Person | None, command: Command, rules: AccessRules) -> Refusal | None:
     """The refusal of an earlier command that runs now, wherever it was sent; None if the person has the right."""
-    return _inactive(person) or _missing_right(person, CATALOG[command.name], command.workers, rules)
+    return _inactive(person) or _missing_right(person, CATALOG.on_record(command.name), command.workers, rules)
 
 
 def may_approve(
@@ -158,7 +158,7 @@ def may_approve(
     anywhere = here is None or not rules.slack.channels
     here_too = here in (*rules.slack.channels, rules.slack.approval_channel, rules.slack.asks_in(card), card)
     there = None if anywhere or here_too else _wrong_channel(here or "", rules, votes=True)
-    definition = CATALOG[command.name]
+    definition = CATALOG.on_record(command.name)
     lacking = _missing_right(person, definition, command.workers, rules, votes=True, cancels=cancels)
     return _inactive(person) or there or lacking
 
@@ -209,7 +209,7 @@ def configured_ids(slack: SlackSettings, teams: Mapping[str, TeamSettings]) -> I
 
 def approver_ids(command: Command, rules: AccessRules) -> tuple[str, ...]:
     """The ids of the people and groups who may approve this command for each of its workers."""
-    definition = CATALOG[command.name]
+    definition = CATALOG.on_record(command.name)
     teams = {_relevant_team(definition, worker, rules, votes=True) for worker in command.workers or ("",)}
     told = [_holders(definition, team, rules, votes=True).told for team in sorted(teams)]
     return tuple(dict.fromkeys(who for who in chain(*told) if all(who in each for each in told)))

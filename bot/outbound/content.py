@@ -46,8 +46,9 @@ from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import ALERT as OF_ALERT
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch import service as bakes
-from supervisor_core.commands.catalog import HANDLERS
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.definitions import Risk
 from supervisor_core.common.times import from_text
 from supervisor_core.config.changes import APPLIED
 from supervisor_core.intake.approvals import rows as approvals
@@ -71,8 +72,6 @@ TRIES = 50
 
 LATELY = timedelta(days=7)
 """An older change of shared code isn't the cause of an alert."""
-
-REPORTS = ("diagnostics", "verify_db")
 
 LONGEST_PATH = 400  # characters
 
@@ -164,7 +163,7 @@ def _commands(connection: Connection, alert: Alert) -> list[Job]:
     """The commands for its worker that may have caused it, newest first."""
     if not alert.target.worker:
         return []
-    handlers = [each for each in HANDLERS if each not in REPORTS]
+    handlers = [each.handler for each in CATALOG.values() if each.handler and each.risk is not Risk.READS]
     own = jobs.ended(connection, [alert.target.id], handlers, TRIES)
     shared = jobs.as_sibling(connection, alert.target.id, alert.opened_at - LATELY, TRIES)
     return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)

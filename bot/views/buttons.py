@@ -73,7 +73,7 @@ def command_button(
     """A button that gives this command, each nonce once. A command that changes something is confirmed first: the
     question `about` (by default the button's text and workers) with this effect (by default its own). `asks`: it needs
     an approval. `part`: tells it apart from others of its command in one row."""
-    definition = CATALOG[command.name]
+    definition = CATALOG.on_record(command.name)
     text = text or command.name.replace("-", " ").capitalize()
     about = about or f"{text} {shorten(command.workers, NAMED) or command.target}".rstrip()
     action = f"{ACTION}{command.name}{PART if part else ''}{part}"

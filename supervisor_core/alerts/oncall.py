@@ -149,7 +149,7 @@ def _from_program(config: SupervisorConfig, source: OnCallSource) -> str:
         ran = run_command(
             said.command,
             cwd=config.path.parent,
-            env=config.plain_environment,
+            env=config.safe_environment,
             timeout=said.timeout_seconds,
             keep_bytes=MOST_BYTES,
         )

@@ -30,7 +30,7 @@ _warned: set[str] = set()
 
 def load_config(path: str | None) -> SupervisorConfig:
     """The configuration; while its file is broken, the last good one with a warning."""
-    from supervisor_core.config import last_good
+    from supervisor_core.daemon.configuration import last_good
 
     config, problem = last_good.load_or_last_good(path)
     warn_of_config(problem)
@@ -68,7 +68,7 @@ def relayed(config: SupervisorConfig, question: str, workers: Sequence[str], cou
 
 def read_config(path: str | None) -> RawConfig:
     """The same for the raw configuration, which is quick."""
-    from supervisor_core.config import last_good
+    from supervisor_core.daemon.configuration import last_good
 
     raw, problem = last_good.read_or_last_good(path)
     warn_of_config(problem)

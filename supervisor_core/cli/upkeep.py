@@ -13,8 +13,8 @@ from supervisor_core.cli.host import load_config, shell_issuer
 from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import to_text
-from supervisor_core.config import last_good
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.configuration import last_good
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.backup import BackupFacts, write_backup
 from supervisor_core.daemon.replication.connection import SharedDatabase

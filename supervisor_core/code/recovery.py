@@ -21,6 +21,7 @@ from supervisor_core.code.git.changes import OPERATION_SECONDS, kept_changes, ke
 from supervisor_core.code.git.history import commits, files_between, find_blocking_files, is_ancestor, resolve_commit
 from supervisor_core.code.git.runner import CodeState, GitError, is_git_running
 from supervisor_core.code.packages.environments import describe_packages
+from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import SupervisorError
@@ -183,6 +184,8 @@ def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object
     left = InterruptedCode("", {})
     if job.worker_id not in host.config.workers:
         left = InterruptedCode(f"{job.worker_id} is no longer in the configuration.", {})
+    elif (definition := by_handler(job.handler)) is not None and definition.extension is not None:
+        left = InterruptedCode("Its program may have continued without the supervisor.", {})
     elif tier_of(job.handler) == Tier.CODE:
         with checkout_shared(host, host.config.worker(job.worker_id), wait=True, should_stop=should_stop) as ours:
             if not ours:

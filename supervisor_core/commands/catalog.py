@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.commands.definitions import (
     CODE,
+    DEFINITION_KEY,
     KEEP_GOING,
     MAX_FAILURES,
     ROLLING,
@@ -291,74 +293,98 @@ _ACTING = (
     ),
 )
 
-CATALOG: Mapping[str, CommandDefinition] = MappingProxyType(
-    {definition.name: definition for definition in (*_SEEING, *_ACTING, *CODE)}
-)
-
-HANDLERS: tuple[str, ...] = (
-    "pause",
-    "resume",
-    "restart_watcher",
-    "update_code",
-    "update_code_deps",
-    "rollback_code",
-    "undo_code",
-    "diagnostics",
-    "verify_db",
-)
-"""The names of handlers, as jobs, results and flags have them."""
+BUILT_IN = (*_SEEING, *_ACTING, *CODE)
+HANDLERS = tuple(definition.handler for definition in BUILT_IN if definition.handler)
+"""The handlers of the built-in commands, as jobs, results and flags name them."""
 
 _OTHER_HANDLERS = {"pause_watcher": "pause", "resume_watcher": "resume"}
-FLAG_HANDLERS: tuple[str, ...] = (*HANDLERS, *_OTHER_HANDLERS)
+FLAG_HANDLERS = (*HANDLERS, *_OTHER_HANDLERS)
 """The handler names that a flag can have: the handlers and their older names."""
 
-_BY_HANDLER = {definition.handler: definition for definition in CATALOG.values() if definition.handler}
+FAMILIES: Mapping[str, tuple[CommandDefinition, ...]] = MappingProxyType(
+    {
+        first: tuple(definition for definition in BUILT_IN if definition.name.startswith(f"{first} "))
+        for first in ("rolling", "monitoring", "schedule")
+    }
+)
+"""The commands of two words, by their first."""
 
 
 def _key(word: str) -> str:
     return " ".join(word.lower().replace("_", "-").split())
 
 
-_BY_WORD = {
-    _key(word): definition for definition in CATALOG.values() for word in (definition.name, *definition.aliases)
-}
+class Catalog(Mapping[str, CommandDefinition]):
+    """The commands of this process, by their names: the built-in ones, and those that `extend` has added."""
 
-FAMILIES: Mapping[str, tuple[CommandDefinition, ...]] = MappingProxyType(
-    {
-        first: tuple(definition for definition in CATALOG.values() if definition.name.startswith(f"{first} "))
-        for first in ("rolling", "monitoring", "schedule")
-    }
-)
-"""The commands of two words, by their first."""
+    def __init__(self) -> None:
+        self._added: Mapping[str, tuple[CommandDefinition, ...]] = {}
+        self.extend("", ())
 
-_SUGGESTED = {word: definition.name for definition in CATALOG.values() for word in definition.suggested_for}
-_FIRST_WORDS = (*(word for word in _BY_WORD if " " not in word), *FAMILIES, *_SUGGESTED)
+    def extend(self, source: str, definitions: Iterable[CommandDefinition]) -> None:
+        """Replace the commands of this source. Their names have been checked."""
+        self._added = {**self._added, source: tuple(definitions)}
+        every = (*BUILT_IN, *chain.from_iterable(self._added.values()))
+        # Replaced as wholes, because other threads read them.
+        self.words = {_key(word): each for each in every for word in (each.name, *each.aliases)}
+        self.handlers = {each.handler: each for each in every if each.handler}
+        self._names = {each.name: each for each in every}
+
+    def __getitem__(self, name: str) -> CommandDefinition:
+        return self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def on_record(self, name: str) -> CommandDefinition:
+        """The command of this name, or of one that was removed: it can be shown, and never run."""
+        return self.get(name) or CommandDefinition(name, "", takes_label=True, target=TargetRule.WORKERS)
+
+
+CATALOG = Catalog()
+
+_SUGGESTED = {word: definition.name for definition in BUILT_IN for word in definition.suggested_for}
 
 
 def find(word: str) -> CommandDefinition | None:
     """The command of this name or alias, in whatever case it is typed."""
-    return _BY_WORD.get(_key(word))
+    return CATALOG.words.get(_key(word))
 
 
 def by_handler(handler: str) -> CommandDefinition | None:
     """The command with this handler, by either of its names."""
-    return _BY_HANDLER.get(_OTHER_HANDLERS.get(handler, handler))
+    return CATALOG.handlers.get(_OTHER_HANDLERS.get(handler, handler))
 
 
 def nearest_command(word: str) -> str | None:
     """The name of the command, or the first word of a family of commands, that a word most likely means."""
     key = _key(word)
-    found = key if key in _SUGGESTED else nearest(key, _FIRST_WORDS)
+    known = [each for each in CATALOG.words if " " not in each]
+    found = key if key in _SUGGESTED else nearest(key, (*known, *FAMILIES, *_SUGGESTED))
     if found is None or found in FAMILIES:
         return found
-    return _SUGGESTED.get(found) or _BY_WORD[found].name
+    return _SUGGESTED.get(found) or CATALOG.words[found].name
+
+
+def definition_objection(name: str, params: Mapping[str, Any]) -> str:
+    """Why a command that was requested earlier, or on another host, isn't run by the definition of this process."""
+    definition = CATALOG.get(name)
+    if definition is None:
+        return f"{name} isn't a command of this host."
+    extension, meant = definition.extension, params.get(DEFINITION_KEY)
+    if meant == (extension.digest if extension else None):
+        return ""
+    return f"The definition of {name} on this host isn't the one that was requested."
 
 
 def check_params(definition: CommandDefinition, params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The parameters of a command with their defaults; `ParameterError` names the key that is wrong."""
-    further = (*definition.untyped, *definition.narrowing, *definition.spread_options, *definition.note_parameters)
+    further = (*definition.unseen, *definition.narrowing, *definition.spread_options, *definition.note_parameters)
     checked = check_all(definition.name, definition.parameters, params, further)
     if checked.get(KEEP_GOING.name) and any(each.name in checked for each in ROLLING):
         message = f"Use {MAX_FAILURES.option} instead of {KEEP_GOING.option} for a change in batches."
         raise ParameterError(message, key=KEEP_GOING.name)
-    return checked
+    return {DEFINITION_KEY: definition.extension.digest, **checked} if definition.extension else checked

@@ -5,10 +5,11 @@ The commands that change code are defined here; the catalog has the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
+from typing import Any
 
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.labels import MAX_NOTE
@@ -106,6 +107,42 @@ NOTE = Parameter(NOTE_KEY, ParameterKind.NOTE, "-- note…", "any text", high=MA
 """The text after ` -- ` of every command with a label. A command has it in its parameters only if given."""
 
 
+DEFINITION_KEY = "definition"
+"""The key among the parameters of a command that isn't built in: the digest of the definition that it's bound to."""
+
+_DEFINITION = Parameter(
+    DEFINITION_KEY, ParameterKind.DEFINITION, "DIGEST", "the definition that was shown; refused if it has changed since"
+)
+
+
+class Output(Enum):
+    """The form of a program's output."""
+
+    TEXT = "text"
+    TABLE = "table"
+    """Lines of cells with tabs between them; the first line has the headings."""
+    FILE = "file"
+    """Attached to the thread as a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The part of a command that isn't built in: its program or function, its limits, and the form of its output."""
+
+    origin: str
+    """`config.yaml`, or the plug-in with its version."""
+    digest: str
+    """Changes with everything that decides what the command does."""
+    argv: tuple[str, ...] = ()
+    """The arguments of the program, with placeholders; empty for a plug-in."""
+    function: Callable[[Any], object] | None = None
+    """The function of a plug-in."""
+    timeout: float = 60.0
+    output: Output = Output.TEXT
+    on_host: bool = False
+    """Runs once for each host of the target, not for each worker."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandDefinition:
     """One command, with all that the grammar, help, rights and forms are made from."""
@@ -118,7 +155,7 @@ class CommandDefinition:
     """The audit action of a command without a handler; empty if it has no audit row of its own."""
     parameters: tuple[Parameter, ...] = ()
     untyped: tuple[Parameter, ...] = ()
-    """Parameters that only programs give."""
+    """Parameters that only programs give, beside the digest of an extension."""
     narrowing: tuple[Parameter, ...] = ()
     """Filters with a keyword, which the usage line leaves out. A command has them only if given."""
     takes_label: bool = False
@@ -134,6 +171,8 @@ class CommandDefinition:
     spread: Spread = Spread.AT_ONCE
     schedulable: bool = False
     examples: tuple[str, ...] = ()
+    extension: Extension | None = None
+    """None for a built-in command."""
 
     @property
     def audit_action(self) -> str:
@@ -155,7 +194,7 @@ class CommandDefinition:
     def options(self) -> tuple[Parameter, ...]:
         """The parameters that are given as `--name`, some with a value after it."""
         return (
-            *(parameter for parameter in self.parameters if parameter.kind is ParameterKind.FLAG),
+            *(each for each in self.parameters if each.kind is ParameterKind.FLAG or each.keyword.startswith("--")),
             *self.spread_options,
         )
 
@@ -186,7 +225,13 @@ class CommandDefinition:
     @property
     def free_text(self) -> Parameter | None:
         """The parameter that takes all remaining words, if there is one."""
-        return next((parameter for parameter in self.parameters if parameter.kind is ParameterKind.TEXT), None)
+        texts = (each for each in self.parameters if each.kind is ParameterKind.TEXT and not each.keyword)
+        return next(texts, None)
+
+    @property
+    def unseen(self) -> tuple[Parameter, ...]:
+        """The parameters that only programs give."""
+        return (*self.untyped, *((_DEFINITION,) if self.extension else ()))
 
 
 _RESET = Parameter(

@@ -198,7 +198,7 @@ def parse_body(data: bytes, name: FlagName, made_task_id: str, now: datetime, tr
     definition = by_handler(str(handler))
     if definition is None:
         raise FlagRejected(f"There's no handler {handler!r}.")
-    known = (*definition.parameters, *definition.untyped, *definition.note_parameters)
+    known = (*definition.parameters, *definition.unseen, *definition.note_parameters)
     parameters = {parameter.name for parameter in known}
     if misplaced := sorted(parameters.intersection(body) - _KNOWN):
         raise FlagRejected(

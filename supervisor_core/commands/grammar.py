@@ -74,7 +74,7 @@ def render(command: Command) -> str:
     """The canonical text of a command with all its defaults; it parses to the same command."""
     if command.name == OVERVIEW:
         return ""
-    definition = CATALOG[command.name]
+    definition = CATALOG.on_record(command.name)
     parts = [command.name]
     if command.target:
         parts.append(escape(command.target))
@@ -138,9 +138,23 @@ def _command(words: Sequence[Word], context: GrammarContext) -> Command:
     tail = arguments.read()
     if tail:
         arguments.values["command"] = _schedule_text(words[: len(words) - len(tail)], tail, context)
-    target, workers = arguments.choose_target()
+    target, workers = _chosen(definition, arguments, context)
     params = arguments.check_parameters()
     return Command(definition.name, target=target, workers=workers, params=params, label=arguments.label)
+
+
+def _chosen(
+    definition: CommandDefinition, arguments: Arguments, context: GrammarContext
+) -> tuple[str, tuple[str, ...]]:
+    """The target and its workers. A command that runs once on each host is for the first of its workers there."""
+    if definition.extension is None or not definition.extension.on_host:
+        return arguments.choose_target()
+    hosts = [there for there in context.hosts.values() if there] or [context.workers]
+    if arguments.target is None and len(hosts) == 1 and context.workers:
+        return context.every_worker, context.workers[:1]
+    target, workers = arguments.choose_target()
+    first = (next((each for each in workers if each in there), None) for there in hosts)
+    return target, tuple(each for each in first if each is not None)
 
 
 def _schedule_text(head: Sequence[Word], tail: Sequence[Word], context: GrammarContext) -> str:
@@ -216,6 +230,8 @@ def _render_parameter(definition: CommandDefinition, parameter: Parameter, value
     match parameter.kind:
         case ParameterKind.FLAG:
             return parameter.word
+        case ParameterKind.ARGUMENT:
+            return f"{parameter.keyword} {text if ' ' not in text and bare_or_quoted(text) == text else quote(text)}"
         case ParameterKind.CRON:
             return quote(text)
         case ParameterKind.TEXT:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, Spread, TargetRule
 from supervisor_core.commands.labels import MAX_LABEL
+from supervisor_core.common.times import format_span
 
 EXAMPLE, BEGUN = "OrionMX", 5
 """The worker in the examples of the catalog, and so many letters of it before the star of a pattern."""
@@ -78,10 +79,15 @@ def _default_target(definition: CommandDefinition, workers: int) -> str:
 def remarks(definition: CommandDefinition, workers: int = 2) -> list[str]:
     """The role that a command needs, its order on several workers, its approval and its aliases."""
     found = [f"Requires the {_RIGHTS[definition.right]} role."]
-    if definition.handler is not None and workers > 1:
+    added = definition.extension
+    if added is not None and added.on_host:
+        found.append("Runs once for each host of the target.")
+    elif definition.handler is not None and workers > 1:
         found.append(_SPREADS[definition.spread])
     if definition.needs_approval:
         found.append("Requires an approval by default.")
+    if added is not None:
+        found.append(f"Defined in {added.origin}; time limit {format_span(added.timeout)}.")
     aliases = [alias for alias in definition.aliases if "_" not in alias]  # the others are names of handlers
     if aliases:
         found.append(f"Aliases: {', '.join(aliases)}.")

@@ -34,6 +34,7 @@ TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CRON_FIELD = re.compile(r"[A-Za-z0-9*/,?#-]{1,60}")
 _STATE = re.compile(r"[0-9a-f]{64}(,[0-9a-f]{64})*")
+_DIGEST = re.compile(r"[0-9a-f]{16}")
 _SHARE = re.compile(r"[1-9][0-9]{0,3}|([1-9]|[1-9][0-9]|100)%")
 
 
@@ -55,6 +56,8 @@ class ParameterKind(Enum):
     NOTE = "a note"
     STATE = "a preview's state"
     SHARE = "a number or a share"
+    ARGUMENT = "an argument of a program"
+    DEFINITION = "a definition's digest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Parameter:
     choices: tuple[str, ...] = ()
     keyword: str = ""
     required: bool = False
+    pattern: str = ""
+    """The form of an argument, as a regular expression."""
 
     @property
     def option(self) -> str:
@@ -90,7 +95,7 @@ class Parameter:
             parts.append(f"{self.low} to {self.high}")
         if self.kind is ParameterKind.DURATION:
             parts.append(f"{format_duration(self.low)} to {format_duration(self.high)}")
-        if self.kind in (ParameterKind.TEXT, ParameterKind.NOTE):
+        if self.kind in (ParameterKind.TEXT, ParameterKind.NOTE, ParameterKind.ARGUMENT):
             parts.append(f"up to {self.high} characters")
         if self.default is not None and self.kind is not ParameterKind.FLAG:
             parts.append(f"default {self.spelled(self.default)}")
@@ -195,6 +200,16 @@ def _text(parameter: Parameter, value: object) -> str | None:
     return text or None
 
 
+def _argument(parameter: Parameter, value: object) -> str:
+    """One argument of a program. It's never empty and never begins like an option."""
+    text = _text(parameter, value)
+    if not text or text.startswith("-"):
+        raise _wrong(parameter, value, "text that doesn't begin with a hyphen")
+    if not re.fullmatch(parameter.pattern, text):
+        raise _wrong(parameter, value, f"of the form {parameter.pattern}")
+    return text
+
+
 def _note(parameter: Parameter, value: object) -> str | None:
     if not isinstance(value, str):
         raise _wrong(parameter, value, "text")
@@ -281,6 +296,8 @@ _CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
     ParameterKind.NOTE: _note,
     ParameterKind.STATE: _matching(_STATE, "the state of a preview: 64 hexadecimal digits"),
     ParameterKind.SHARE: _matching(_SHARE, "a number from 1 to 9999, or a share from 1% to 100%"),
+    ParameterKind.ARGUMENT: _argument,
+    ParameterKind.DEFINITION: _matching(_DIGEST, "the digest of a definition: 16 hexadecimal digits"),
 }
 
 _NUMBER = re.compile(r"\+?[0-9]+")

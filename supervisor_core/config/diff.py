@@ -18,7 +18,7 @@ from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import format_path
 from supervisor_core.config.worker_settings import WorkerSettings
 
-LIVE_SECTIONS = ("workers", "teams")
+LIVE_SECTIONS = ("workers", "teams", "commands")
 """The sections that a running daemon applies. The others are read at its start."""
 
 USED_AS_THEY_ARE = "SLACK_"
@@ -60,6 +60,8 @@ class ConfigDiff:
     """Workers that take it over as they run."""
     teams: tuple[str, ...] = ()
     """Settings of teams, such as `teams.archive.objective`, or `teams.archive` for a whole one."""
+    commands: tuple[str, ...] = ()
+    """Settings of custom commands, such as `commands.clear-cache.argv`, or `commands.clear-cache` for a whole one."""
     needs_restart: tuple[str, ...] = ()
     """Settings and Slack variables that a running daemon doesn't apply."""
 
@@ -86,6 +88,7 @@ class ConfigDiff:
                 for each in self.changed
             ),
             *([f"teams changed: {list_names(self.teams)}"] if self.teams else []),
+            *([f"commands changed: {list_names(self.commands)}"] if self.commands else []),
             *([f"{list_names(self.needs_restart)}: {RESTART_WORDS}"] if self.needs_restart else []),
         ]
 
@@ -121,6 +124,7 @@ def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
         restarted=tuple(each for worker_id, each in differing if worker_id in anew),
         changed=tuple(each for worker_id, each in differing if worker_id not in {*anew, *stopped, *started}),
         teams=_names(old.teams, new.teams, ("teams",)),
+        commands=_names(old.commands, new.commands, ("commands",)),
         needs_restart=(*_settings(old, new), *_variables(old.environ, new.environ)),
     )
 
@@ -135,7 +139,7 @@ def setting_digests(config: SupervisorConfig) -> dict[str, str]:
 
 
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
-    """The new workers and teams, and all else (its place and the environment too) as the daemon was started with it."""
+    """The new workers, teams and commands. All else, such as the place and the environment, stays as at the start."""
     return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
 
 

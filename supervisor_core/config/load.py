@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from supervisor_core.commands.addresses import hosts_of
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import person_of
 from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import Right
@@ -21,14 +22,16 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.section_checks import SecretStr, ValidationError
 from supervisor_core.common.sections import PrivateAttr, Section
 from supervisor_core.common.text import canonical_json, nearest
+from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.document import Problem
 from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders
 from supervisor_core.config.models import Settings
 from supervisor_core.config.names import OnCallSource
-from supervisor_core.config.problems import HUB, SQLITE, cross_check, is_of_cornerstone, problems_of
+from supervisor_core.config.problems import HUB, SQLITE, as_mapping, cross_check, is_of_cornerstone, problems_of
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings, fill_placeholders, safe_environment
 from supervisor_core.host.network import Network
+from supervisor_core.plugins.loading import load_plugins
 
 SHORTEST_SECRET = 4
 """Shorter secrets would match ordinary words, and are easy to guess anyway."""
@@ -165,14 +168,15 @@ class SupervisorConfig(Settings):
         return {**self._safe, **own}
 
     @property
-    def plain_environment(self) -> Mapping[str, str]:
-        """The environment of a program that belongs to no worker: nothing of ours but what is harmless."""
-        return dict(self._safe)
+    def safe_environment(self) -> Mapping[str, str]:
+        """The variables of ours that any program may see."""
+        return self._safe
 
     def needs_approval(self, command: str, door: str) -> bool:
         """True for a command through this door that needs a second person's approval."""
-        terms = self.slack.approvals
-        return command in terms.required_for and door in terms.doors
+        terms, added = self.slack.approvals, CATALOG.get(command)
+        agreed = added is not None and added.extension is not None and added.needs_approval
+        return (agreed or command in terms.required_for) and door in terms.doors
 
     def announcement(self) -> Mapping[str, Any] | None:
         """The place in Slack for the card of a command from elsewhere; None where it gets none."""
@@ -223,9 +227,25 @@ class SupervisorConfig(Settings):
 def load_supervisor_config(
     path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
 ) -> SupervisorConfig:
-    """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong."""
+    """The configuration, found, read and checked; `ConfigError` with a line for everything that is wrong.
+
+    Its commands, and those of plug-ins, are in the catalog of this process from then on.
+    """
+    load_plugins()
+    config = read_config(path, environ)
+    put_commands_in_force(config)
+    return config
+
+
+def read_config(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
+    """The same, without a change to the catalog."""
     given = dict(os.environ if environ is None else environ)
     return check_raw(read_raw(path, given), given)
+
+
+def put_commands_in_force(config: SupervisorConfig) -> None:
+    """Put the commands of this configuration into the catalog, and take out those of another one."""
+    CATALOG.extend(ORIGIN, (each.definition(name) for name, each in config.commands.items()))
 
 
 def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
@@ -251,6 +271,7 @@ def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
         "text": raw.text,
         "environ": raw.environment,
         "safe": safe_environment(environ),
+        "commands": frozenset(map(str, as_mapping(as_mapping(raw.data).get("commands")))),
     }
 
 

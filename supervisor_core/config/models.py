@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from supervisor_core.common.section_checks import BeforeValidator, SecretStr
 from supervisor_core.common.sections import Field, Section, model_validator
 from supervisor_core.config.alert_settings import AlertSettings
+from supervisor_core.config.command_settings import CommandSettings, NewCommandName
 from supervisor_core.config.drive_settings import DriveSettings
 from supervisor_core.config.fields import (
     Bind,
@@ -229,6 +230,9 @@ class Settings(Section):
         default_factory=dict
     )
     teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
+        default_factory=dict
+    )
+    commands: Annotated[Mapping[NewCommandName, CommandSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
         default_factory=dict
     )
     slack: SlackSettings = Field(default_factory=SlackSettings)

@@ -77,8 +77,11 @@ def _host(value: object) -> str:
     return host_id() if value == "" else _plain_name(value)
 
 
-def _command_name(value: object) -> str:
-    """A command by its name, or by an alias or its handler, which become its name."""
+def _command_name(value: object, context: Context) -> str:
+    """A command by its name, or by an alias or its handler, which become its name. The context has the names of the
+    configuration's own commands."""
+    if isinstance(value, str) and value in context.get("commands", ()):
+        return value
     definition = find(value) if isinstance(value, str) else None
     if definition is not None:
         return definition.name
@@ -94,7 +97,7 @@ _plain_name = matching(
 WorkerId = Annotated[str, BeforeValidator(_worker_id), Kind("worker id")]
 TeamName = Annotated[str, BeforeValidator(_team_name), Kind("name")]
 HostId = Annotated[str, BeforeValidator(_host), Kind("name")]
-CommandName = Annotated[str, BeforeValidator(_command_name), Kind("command")]
+CommandName = Annotated[str, BeforeValidator(_command_name, context=True), Kind("command")]
 _person = matching(
     r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"'
 )

@@ -13,6 +13,7 @@ from supervisor_core.commands.targets import HOST as HOST_TARGET
 from supervisor_core.common.section_checks import Flaw, ValidationError, is_section
 from supervisor_core.common.sections import Section
 from supervisor_core.common.text import nearest
+from supervisor_core.config.command_settings import command_findings
 from supervisor_core.config.document import Path, Problem
 from supervisor_core.config.drive_settings import FolderSettings, layout_of
 from supervisor_core.config.fields import kind_of, quotable
@@ -27,7 +28,12 @@ HUB, HOST = "hub", "host"
 SQLITE = "sqlite"
 """The beginning of a URL that names a file, not a server."""
 
-_CHOSEN: Mapping[Path, str] = {("workers",): "ID", ("teams",): "NAME"}
+_CHOSEN: Mapping[Path, str] = {
+    ("workers",): "ID",
+    ("teams",): "NAME",
+    ("commands",): "NAME",
+    ("commands", "NAME", "parameters"): "NAME",
+}
 
 
 def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
@@ -126,6 +132,7 @@ def cross_check(raw: RawConfig) -> list[Problem]:
         _folders_differ(data),
         _targets_exist(data),
         _fits_fleet(data),
+        command_findings(data),
     )
     return [(raw.line_of(path), path, text) for path, text in findings]
 

@@ -106,6 +106,7 @@ def _python(value: object, context: Context) -> str:
 _LINE = matching(r".+", "the path of a Python interpreter", empty=True)
 
 Word = Annotated[str, BeforeValidator(_word)]
+Environment = Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen]
 Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
 Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(OneOf(("never", "on-failure", "always")))]
 
@@ -219,7 +220,7 @@ class WorkerSettings(Section):
         ],
     )
     cwd: FilePath = Field(default=Path(), description="Working directory.")
-    env: Annotated[Mapping[str, Written], BeforeValidator(_environment), Frozen] = Field(
+    env: Environment = Field(
         default_factory=dict,
         description="Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, "
         "`LC_*`, `TZ`, `USER`, `LOGNAME` and `TMPDIR`.",

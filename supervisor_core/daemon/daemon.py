@@ -22,6 +22,7 @@ from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
 from supervisor_core.daemon.status import status_document
 from supervisor_core.daemon.wiring import ChatFactory, Reach, reach_of
 from supervisor_core.intake.scheduler import MakeScheduler
+from supervisor_core.plugins.loading import load_plugins
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import stop_watcher_gracefully
 
@@ -80,6 +81,8 @@ class Daemon:
         stopping, agent, pid = self._services.stopping, self._services.agent, os.getpid()
         about = LogEvent.DAEMON_STARTED.extra(pid=pid)
         log.info("supervisor %s started (pid %d)", agent.supervisor_id, pid, extra=about)
+        for words in load_plugins().problems:
+            log.error("plug-in %s", words)
         systemd.ready()
         if not gc.isenabled():  # paused for the start: what is there now stays, and needn't be looked through again
             gc.freeze()

@@ -14,7 +14,7 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.daemon.handlers import HANDLERS
+from supervisor_core.daemon.handlers import HANDLERS, added_handler
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState, start_objection
@@ -125,7 +125,7 @@ def _execute(
 
 
 def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
-    handler = HANDLERS.get(job.handler)
+    handler = HANDLERS.get(job.handler) or added_handler(job.handler)
     if handler is None:
         return Outcome.failed(f"This version doesn't know {job.handler}. Nothing was done.")
     if too_late := start_objection(job, _now()):

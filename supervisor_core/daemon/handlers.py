@@ -10,10 +10,12 @@ from supervisor_core.code.packages.pip import READING_SECONDS
 from supervisor_core.code.rollback import rollback_code
 from supervisor_core.code.undo import undo_code
 from supervisor_core.code.update import update_code, update_code_deps
+from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.commands.command import Outcome
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.handlers import PART_SECONDS, generate_diagnostics, verify_database
+from supervisor_core.extensions.handler import longest_run, run_added
 from supervisor_core.host.drive import TIMEOUT_SECONDS
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restart_watcher, resume_watcher
 from supervisor_core.jobs.model import Job
@@ -38,6 +40,13 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "verify_db": verify_database,
     }
 )
+
+
+def added_handler(name: str) -> Handler | None:
+    """The handler of a command that isn't built in; None if this host has no such command."""
+    definition = by_handler(name)
+    return run_added if definition is not None and definition.extension is not None else None
+
 
 ENDING_SECONDS = REST_GRACE_SECONDS + FREEZE_BOUND_SECONDS + KILL_WAIT_SECONDS
 """Longest time to stop a worker beyond its own stop timeout."""
@@ -131,7 +140,11 @@ def longest_seconds(config: SupervisorConfig) -> float:
     """The most that any handler may take for any worker of this host."""
     workers = config.workers.values()
     several = [_packages_changed(worker, _installations(config, worker)) for worker in workers]
-    return max([0.0, *several, *(bound(worker) for bound in BOUNDS.values() for worker in workers)]) + DRIVE_SECONDS
+    added = [longest_run(each.extension.timeout) for each in CATALOG.values() if each.extension is not None]
+    return (
+        max([0.0, *added, *several, *(bound(worker) for bound in BOUNDS.values() for worker in workers)])
+        + DRIVE_SECONDS
+    )
 
 
 __all__ = [

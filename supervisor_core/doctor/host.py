@@ -17,6 +17,7 @@ from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host import drive_files
 from supervisor_core.host.disks import remote_kind
 from supervisor_core.host.inbox import user_name
+from supervisor_core.plugins.loading import load_plugins
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers.context import open_doors, open_drive
 from supervisor_core.workers.worker import Search
@@ -47,6 +48,20 @@ def clock_unknown(why: str) -> CheckResult:
     """A warning, and no pass: whether the clock is right isn't known. Another check fails where Slack is away."""
     message = f"not checked: {why}"
     return CheckResult(CLOCK, True, message, "Check it by hand: timedatectl (Windows: w32tm /stripchart).")
+
+
+PLUGINS = "plugins"
+
+
+def check_plugins(_config: SupervisorConfig) -> CheckResult:
+    """The commands of plug-ins. A broken one fails here, and stops nothing."""
+    found = load_plugins()
+    origins = {each.extension.origin for each in found.commands if each.extension is not None}
+    if found.problems:
+        remedy = "Update, repair or uninstall the plug-in, then restart the daemon."
+        return CheckResult(PLUGINS, False, " ".join(found.problems), remedy)
+    names = ", ".join(each.name for each in found.commands)
+    return CheckResult(PLUGINS, True, f"{', '.join(sorted(origins))}: {names}" if names else "none installed")
 
 
 DRIVE = "drive"

@@ -23,6 +23,7 @@ CORE_CHECKS = (
     Check(host.STATE_FOLDER, host.check_state_folder),
     Check(host.DRIVE, host.check_drive),
     Check(storage.LEDGER, storage.check_ledger),
+    Check(host.PLUGINS, host.check_plugins),
     Check(daemon.NAME, daemon.check_daemon),
     Check(host.WORKERS, host.check_workers),
     Check(units.NAME, units.check_service),

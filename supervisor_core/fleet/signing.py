@@ -85,6 +85,14 @@ class CommandMessage:
 def read_command(data: bytes, host: str, verify: Verifier) -> CommandMessage:
     """The command in a message for this host; `InvalidMessage` says what's wrong with another one."""
     body = read_signed(COMMAND, data, host, verify)
+    if (name := str(body.get("command"))) not in CATALOG:
+        unknown = UnfollowableMessage(
+            f"{host} has no command {name}.",
+            remedy="Update the supervisor on this host to the hub's version. A custom command must be in this host's "
+            "configuration, too, and a plug-in must be installed there.",
+        )
+        unknown.task_id = str(body.get("task_id", ""))
+        raise unknown
     try:
         issuer = body["issuer"]
         command = Command(

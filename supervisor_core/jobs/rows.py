@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, case, fu
 from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.commands.definitions import CODE_HANDLERS
+from supervisor_core.commands.definitions import CODE_HANDLERS, Tier
 from supervisor_core.commands.labels import siblings_in
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import canonical_json, is_plain
@@ -118,11 +118,10 @@ def refuse_taken(connection: Connection, task_id: str, handler: str | None, door
 
 
 def tier_of(handler: str) -> int:
-    """The tier of a handler's jobs, by the catalog; lower tiers run first."""
+    """The tier of a handler's jobs, by the catalog; lower tiers run first. A command that was removed, or that another
+    host has, has the last one."""
     definition = by_handler(handler)
-    if definition is None:
-        raise ValueError(f"{handler} is no handler")
-    return definition.tier
+    return Tier.REPORT if definition is None else definition.tier
 
 
 def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:

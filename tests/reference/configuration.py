@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def _section(section: SectionPage, examples: list[Any]) -> str:
-    level = "##" if "." not in section.key or section.key in ("workers.ID", "teams.NAME") else "###"
+    level = "##" if "." not in section.key or section.key in ("workers.ID", "teams.NAME", "commands.NAME") else "###"
     parts = [f"{level} {section.key}", section.description, _table(section)]
     if section.key.endswith("[]") and examples:
         name = section.key.removesuffix("[]").rpartition(".")[2]

@@ -12,7 +12,7 @@ from tests.reference.configuration import in_yaml
 from tests.reference.markdown import fill
 from tests.reference.settings import CHOSEN, Setting, settings
 
-NAMED = {"workers": "OrionMX", "teams": "archive"}
+NAMED = {"workers": "OrionMX", "teams": "archive", "commands": "clear-cache", "commands.NAME.parameters": "days"}
 """The names in the example."""
 
 WIDTH = 118

@@ -45,7 +45,7 @@ HOME: Mapping[str, str] = {
     "retention.swept": "When old rows and files were last deleted.",
     "retention.parts": "The finished parts of a deletion in progress.",
     "packages/COMMAND.json": "Installed packages before an `update-deps`.",
-    "diagnostics/NAME.json": "Reports that were made while the drive was away.",
+    "diagnostics/NAME": "Reports and outputs that were made while the drive was away.",
     "trials/": "Temporary worktrees of previews.",
     "nats/nats-server.conf": "Configuration of the fleet's server, in the hub's state folder.",
     "nats/users.conf": "The keys that may connect to the fleet's server, with their rights.",
@@ -73,6 +73,8 @@ DRIVE: Mapping[str, str] = {
     "logs/diagnostics/diagnostics_ID_TIME.json": "A [diagnostic report](../how-to/read-a-diagnostic-report.md). A "
     "label is added to the name.",
     "logs/diagnostics/db_verification_ID_TIME.json": "The result of `verify-db`.",
+    "logs/diagnostics/command_HANDLER_ID_TIME.txt": "The output of a [custom command](../how-to/add-a-command.md), "
+    "without secrets, where the message shows only a part of it.",
 }
 """The shared drive. The first part is one of the keys of `nas.folders`."""
 

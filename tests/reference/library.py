@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 import supervisor_core
-from supervisor_core import compatibility
+from supervisor_core import compatibility, plugins
 from tests.reference.markdown import code, fill, table
+
+PLUGIN_NAMES = [name for name in plugins.__all__ if callable(getattr(plugins, name))]
 
 
 def page() -> str:
@@ -16,6 +18,8 @@ def page() -> str:
         "library.md",
         {
             "names": table(("name", "use"), rows(supervisor_core, supervisor_core.__all__)),
+            "plugins": table(("name", "use"), rows(plugins, PLUGIN_NAMES)),
+            "version": plugins.API_VERSION,
             "archive": table(("name", "use"), rows(compatibility, compatibility.__all__)),
         },
     )

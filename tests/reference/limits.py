@@ -24,6 +24,7 @@ from supervisor_core.daemon.replication import replicator
 from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
+from supervisor_core.extensions.output import MOST_BYTES, SHOWN, SHOWN_LINES
 from supervisor_core.host import drive, inbox
 from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE
 from supervisor_core.host.logging import excerpts, log
@@ -32,6 +33,7 @@ from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
+from supervisor_core.plugins.rules import LONGEST_SECONDS
 from supervisor_core.storage import supervisors, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.workers.conditions import host
@@ -102,6 +104,8 @@ def _commands() -> Rows:
     yield "Schedules of a host", f"{schedules.MOST}"
     yield "Steps of a job that are kept", f"{model.MOST_PROGRESS}, each of {model.PROGRESS_WORDS} characters"
     yield "Preview of a code change", f"{duration(preview.PREVIEW_SECONDS)}, however many checkouts"
+    yield "Time limit of a custom command", f"up to {duration(LONGEST_SECONDS)}"
+    yield "Output of a custom command", f"{size(MOST_BYTES)}; {SHOWN:,} characters in {SHOWN_LINES} lines are shown"
     yield "Approved command that can't start yet", f"expires after {duration(execution.PATIENCE)}"
     yield "Approvals and schedules that run at the same time", f"{scheduler.AT_ONCE} each"
     yield "Code changes of a worker that can be undone", f"the newest {retention.CHANGES_KEPT}"

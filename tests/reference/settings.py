@@ -14,7 +14,7 @@ from supervisor_core.common.sections import UNDEFINED, FieldInfo, Section
 from supervisor_core.config.fields import MONTH, TICK, WEEK, Kind, Number, OneOf, SecretUrl
 from supervisor_core.config.models import Settings
 
-CHOSEN = {"workers": "ID", "teams": "NAME"}
+CHOSEN = {"workers": "ID", "teams": "NAME", "commands": "NAME", "commands.NAME.parameters": "NAME"}
 """The sections whose keys somebody chooses, and the word that stands for such a key."""
 
 UNBOUNDED = {0, TICK, WEEK, MONTH, 10**12, 100_000}

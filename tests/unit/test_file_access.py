@@ -73,7 +73,7 @@ LISTED = {
     "supervisor_core/daemon/replication/restore.py": "the ledger and its copies, in the state folder",
     "supervisor_core/cli/audit_files.py": "the export that an operator names, removed where it isn't what was written",
     "supervisor_core/cli/dispatcher.py": "/dev/null, after a reader has closed the pipe",
-    "supervisor_core/config/last_good.py": "the copy of the configuration in the state folder",
+    "supervisor_core/daemon/configuration/last_good.py": "the copy of the configuration in the state folder",
     "supervisor_core/config/slack_settings.py": OF_CONFIG,
     "supervisor_core/config/raw.py": OF_CONFIG,
     "supervisor_core/demo/history.py": "the demo's program, as installed",

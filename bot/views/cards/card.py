@@ -18,6 +18,7 @@ from bot.views.cards.outcome import (
     has_ended,
     has_failed,
     is_cut,
+    output_of,
     seconds_of,
     tried,
     turns_of,
@@ -42,6 +43,7 @@ LINE = 300  # characters
 COMMITS, FILES = 5, 4
 """Of what changed; the thread has all."""
 
+PRINTED = 2600  # characters
 ERRORS = 3
 """Workers whose errors are shown; the thread has all."""
 
@@ -63,7 +65,7 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
         blocks = [section(each) for each in join_lines(lines, LONGEST)]
         blocks += [*([] if many else _failures(jobs)), *fields(watch_fact(about.bakes, now)), *said]
     elif has_ended(jobs):
-        blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said]
+        blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said, *_printed(one)]
         if is_degraded(one, about):  # then the reason matters most
             blocks = [*said, *blocks[: -len(said)]]
     else:
@@ -105,6 +107,13 @@ def _error(error: str, name: str, *, headline: bool) -> list[Json]:
     head = f"*{inert(name, LINE)}* " if name and text else ""
     blocks = [section(f"{head}{text}")] if text else []
     return [*blocks, code_block(in_code(parts.last, LINE * 2))] if parts.last else blocks
+
+
+def _printed(job: Job) -> list[Json]:
+    """The output of an added command."""
+    text, cut = output_of(job)
+    blocks = [code_block(in_code(text, PRINTED))] if text else []
+    return [*blocks, context("More in the thread")] if cut else blocks
 
 
 def _facts(job: Job, now: datetime, about: CardContext) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bot.views.cards.outcome import (
     is_interrupted,
     leaves_down,
     paused_instead,
+    place_of,
     tried,
     turns_of,
     was_reverted,
@@ -72,7 +73,7 @@ def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
 
 def title_of(jobs: Sequence[Job]) -> str:
     """The command and its state, without markup: `OrionMX rolled back 2 commits`."""
-    names = shorten([job.worker_id for job in jobs], NAMED)
+    names = shorten([place_of(job) for job in jobs], NAMED)
     doing, done, _ = _words(jobs[0])
     failed, left = tried(jobs), sum(map(not_begun, jobs))
     if not has_ended(jobs):
@@ -96,7 +97,7 @@ def title_of(jobs: Sequence[Job]) -> str:
 
 def line_of(job: Job, about: CardContext) -> str:
     """One of several workers, and its state."""
-    name = inert(job.worker_id, LINE)
+    name = inert(place_of(job), LINE)
     if job.state not in FINAL:
         if job.state is not JobState.STARTED:
             return f":white_medium_square: {name}"
@@ -135,8 +136,8 @@ def look(jobs: Sequence[Job], about: CardContext) -> tuple[str, Color]:
 
 
 def _words(job: Job) -> tuple[str, str, str]:
-    name = job.command.capitalize()
-    return WORDS.get(job.handler, (f"{name} of {{}}", f"{name} of {{}} done", f"{name} of {{}}"))
+    name = job.command
+    return WORDS.get(job.handler, (f"Running {name} on {{}}", f"Ran {name} on {{}}", f"{name} on {{}}"))
 
 
 def short_words(job: Job) -> str:

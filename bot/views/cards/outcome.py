@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from supervisor_core.commands.addresses import address_of, is_address
+from supervisor_core.commands.catalog import HANDLERS, by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, sentence
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
@@ -14,7 +16,7 @@ FIRST, REST, LAST = 140, 700, 500
 """Characters of the parts of an error; what is longer is in the thread."""
 
 HARMLESS = frozenset({"diagnostics", "verify_db"})
-"""Handlers that touch no worker."""
+"""Handlers that touch no worker, beside those of commands that aren't built in."""
 
 
 class ErrorParts(NamedTuple):
@@ -100,7 +102,7 @@ def was_reverted(job: Job) -> bool:
 def leaves_down(job: Job) -> bool:
     """True for a failed job whose worker isn't known to run as it should."""
     details = details_of(job)
-    if not has_failed(job) or job.handler in HARMLESS or not_begun(job) or paused_instead(job):
+    if not has_failed(job) or touches_no_worker(job) or not_begun(job) or paused_instead(job):
         return False
     if is_interrupted(job) or details.get("survivors"):
         return True
@@ -109,6 +111,28 @@ def leaves_down(job: Job) -> bool:
     if job.handler in CODE_HANDLERS:  # refused before any worker was stopped
         return False
     return not details.get("pid")
+
+
+def touches_no_worker(job: Job) -> bool:
+    """True for a job that leaves its worker's process alone."""
+    return job.handler in HARMLESS or job.handler not in HANDLERS
+
+
+def place_of(job: Job) -> str:
+    """The worker of a job, or the host of a command that runs on it."""
+    definition = by_handler(job.handler)
+    on_host = definition is not None and definition.extension is not None and definition.extension.on_host
+    return (
+        (address_of(job.worker_id).host if is_address(job.worker_id) else job.supervisor_id)
+        if on_host
+        else job.worker_id
+    )
+
+
+def output_of(job: Job) -> tuple[str, bool]:
+    """The printed output of an added command, as far as its outcome keeps it, and whether there is more of it."""
+    output = details_of(job).get("output")
+    return (str(output.get("text") or ""), bool(output.get("cut"))) if isinstance(output, Mapping) else ("", False)
 
 
 def paused_instead(job: Job) -> bool:

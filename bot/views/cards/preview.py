@@ -69,6 +69,9 @@ def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
         facts[_verb(code[0])] = (f"{size} in each of {len(code):,} checkouts" if same and size else size) or NOTHING_NEW
         facts["Drops"] = _dropped(code)
         facts["Installs"] = _installs(code)
+    if runs := list(dict.fromkeys(str(each["would_run"]) for each in previews if each.get("would_run"))):
+        facts["Would run"] = shorten([in_span(each, LONG_LINE) for each in runs], 1)
+        facts["Folder"] = shorten([in_span(str(each["folder"]), LINE) for each in previews if each.get("folder")], 1)
     for name, workers in _workers_by_effect(previews).items():
         facts[name] = named_or_counted([inert(worker, LINE) for worker in workers], NAMED)
     if len(code) == 1 and len(_workers_by_effect(code).get("Restarts", ())) > 1:
@@ -81,7 +84,7 @@ def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
 
 def summary(previews: Sequence[Document]) -> str:
     """The same as sentences without markup: `Reverts 2 commits, 5 files. Restarts OrionMX.`"""
-    facts = {name: value for name, value in preview_facts(previews).items() if value != CLEAN}
+    facts = {name: value for name, value in preview_facts(previews).items() if name != "Folder" and value != CLEAN}
     said = [f"{name} {value}".replace("Dry run ", "Dry run: ").replace("`", "") for name, value in facts.items()]
     return " ".join(f"{each}." for each in said if NOTHING_NEW not in each) or "Nothing changes."
 
@@ -168,7 +171,7 @@ def _installs(code: Sequence[Document]) -> str:
 def _workers_by_effect(previews: Sequence[Document]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"Restarts": [], "Stops": [], "Starts": [], "Not started": []}
     for preview in previews:
-        if does_nothing(preview):
+        if does_nothing(preview) or preview.get("would_run"):
             continue
         for worker in preview["workers"]:
             found[_worker_effect(str(preview["command"]), worker)].append(str(worker["id"]))
@@ -214,7 +217,7 @@ def previews_as_text(previews: Sequence[Document], shown: Sizes = ON_A_CARD) -> 
     if left := sum(map(len, groups[shown.checkouts :])):
         texts.append(f"… and {count(left, 'more checkout')}")
     rest = [each for each in previews if not each.get("checkout")]
-    lines = [line for each in rest for line in _workers(str(each["command"]), each["workers"])]
+    lines = [line for each in rest for line in _effects(each)]
     workers = [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
     return [*texts, fit("\n".join(workers), shown.text)] if workers else texts
 
@@ -271,6 +274,16 @@ def _titles(preview: Document) -> Iterator[tuple[str, str]]:
     ):
         noun = "commit" if name == "skipped" else "local commit"
         yield name, title.format(count(len(preview.get(name) or ()), noun))
+
+
+def _effects(preview: Document) -> Iterator[str]:
+    """The effect of a command that changes no code."""
+    if not preview.get("would_run"):
+        yield from _problems(preview)
+        yield from _workers(str(preview["command"]), preview["workers"]) if preview.get("ok") else ()
+        return
+    names = ", ".join(inert(str(worker["id"]), LINE) for worker in preview["workers"])
+    yield f"Would run for {names}: {in_span(str(preview['would_run']), LONG_LINE)}"
 
 
 def _workers(command: str, workers: Sequence[Document]) -> Iterator[str]:

@@ -14,7 +14,16 @@ from bot.views.cards.headlines import line_of
 from bot.views.cards.headlines import title_of as outcome_of
 from bot.views.cards.many import MOST
 from bot.views.cards.next_steps import CardContext
-from bot.views.cards.outcome import error_of, error_parts, has_ended, is_cut, seconds_of, tried, worker_errors
+from bot.views.cards.outcome import (
+    error_of,
+    error_parts,
+    has_ended,
+    is_cut,
+    output_of,
+    seconds_of,
+    tried,
+    worker_errors,
+)
 from bot.views.cards.preview import IN_A_THREAD, previews_as_text
 from bot.views.cards.preview import is_cut as preview_is_cut
 from bot.views.text import display_name, escape, fit, in_code, in_span, inert, mentions
@@ -136,6 +145,8 @@ def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
     for job in jobs:
         details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
         lines = [*_changes(details, alone=alone), *_notes(details, alone=alone), *_report(details, len(jobs))]
+        text = "" if alone else output_of(job)[0]
+        lines += [f"```{in_code(text, ERROR)}```"] if text else []
         if lines and not alone:
             message = str(details.get("message") or "")
             yield f"*{inert(job.worker_id, LINE)}*{f': {_line(message)}' if message else ''}"

@@ -110,6 +110,8 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         words = str(said if result["success"] else result["error"])
         whose = f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in words else ""
         lines.append(f"{mark}: {whose}{words}")
+        if output := result["details"].get("output"):
+            lines += [output["text"], *(["…"] if output["cut"] else [])]
         if report := result["details"].get("report_path"):
             lines.append(f"Report: {report}")
         lines += [note for note in result["details"].get("notes", ()) if note not in lines]

@@ -263,4 +263,5 @@ def _named(diff: ConfigDiff) -> tuple[str, ...]:
         *(f"{each}: enabled" for each in diff.started),
         *(f"{each.worker_id}: {list_names(each.keys)}" for each in (*diff.restarted, *diff.changed)),
         *([f"teams: {list_names(diff.teams)}"] if diff.teams else []),
+        *([f"commands: {list_names(diff.commands)}"] if diff.commands else []),
     )

@@ -21,9 +21,9 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
 from supervisor_core.common.wakeups import in_step
-from supervisor_core.config import last_good
 from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, in_force, list_names
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig, put_commands_in_force, read_config
+from supervisor_core.daemon.configuration import last_good
 from supervisor_core.daemon.configuration.files import ConfigFiles, FileWatches
 from supervisor_core.workers.planning import Action, Why
 
@@ -53,7 +53,7 @@ class ConfigVersion:
 
     number: int
     config: SupervisorConfig
-    """With the workers and teams of the file; all other sections as the daemon was started with them."""
+    """With the workers, teams and commands of the file; all other sections as the daemon was started with them."""
     diff: ConfigDiff
     at: datetime
 
@@ -74,7 +74,7 @@ class ConfigService(Service):
         self,
         config: SupervisorConfig,
         blocking: Blocking | None = None,
-        load: Callable[[Path], SupervisorConfig] = load_supervisor_config,
+        load: Callable[[Path], SupervisorConfig] = read_config,
     ) -> None:
         super().__init__()
         self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
@@ -102,7 +102,7 @@ class ConfigService(Service):
         self._asked: asyncio.Future[SupervisorConfig | str] | None = None
 
     def subscribe(self, callback: Callable[[ConfigVersion], None]) -> None:
-        """Have this called on the event loop with each version to come: only when workers or teams have changed."""
+        """Have this called on the event loop with each version to come: new workers, teams or commands."""
         self._subscribers.append(callback)
 
     def wake(self) -> None:
@@ -249,7 +249,7 @@ class ConfigService(Service):
         self.apply(found)
 
     def apply(self, found: SupervisorConfig) -> None:
-        """Put the workers and teams of this configuration in force; other changes wait for a restart."""
+        """Put the workers, teams and commands of this configuration in force; other changes wait for a restart."""
         version, self.file_text = self.current, found.text
         diff = compare(version.config, found)
         self._tell_what_waits(diff.needs_restart)
@@ -257,6 +257,7 @@ class ConfigService(Service):
             return
         new = ConfigVersion(version.number + 1, in_force(version.config, found), diff, datetime.now(UTC))
         self.current = new
+        put_commands_in_force(new.config)
         about = LogEvent.CONFIG_LOADED.extra(version=new.number)
         log.info("configuration version %d is active", new.number, extra=about)
         for words in replace(diff, needs_restart=()).in_words():

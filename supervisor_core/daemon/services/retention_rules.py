@@ -278,7 +278,7 @@ def _marks(local: Connection, supervisor_id: str) -> Marks:
     return (ledger_id and replication_progress.stored_marks(local, Origin(ledger_id, supervisor_id))) or Marks()
 
 
-REPORT = r"(diagnostics|db_verification)_.+\.json"
+REPORT = r"(diagnostics|db_verification)_.+\.json|command_.+\.txt"
 OF_A_WORKER = r".+\.(lives|starts|ages|frozen)"
 TEMPORARY = r"\..+\.[0-9a-f]{12}\.tmp|\.probe\.\d+\.[0-9a-f]{8}\.tmp"
 """The names of our own temporary files; one that is a day old was left behind by a crash."""

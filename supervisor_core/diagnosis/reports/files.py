@@ -46,10 +46,10 @@ class WrittenReport(NamedTuple):
     problem: str = ""
 
 
-def report_name(kind: str, worker_id: str, moment: datetime, label: str | None) -> str:
+def report_name(kind: str, worker_id: str, moment: datetime, label: str | None, ending: str = "json") -> str:
     """`diagnostics_OrionMX_20260205T143015Z_before_the_upgrade.json`."""
     words = [kind, worker_id, compact(moment), *([label.replace(" ", "_")] if label else [])]
-    return f"{'_'.join(words)}.json"
+    return f"{'_'.join(words)}.{ending}"
 
 
 def write_report(
@@ -57,11 +57,10 @@ def write_report(
     logs: Path,
     state_dir: Path,
     name: Callable[[], str],
-    document: Mapping[str, Any],
+    data: bytes,
     mode: int,
 ) -> WrittenReport:
     """Write it, atomically and over no other report; `OSError` where it can't be written anywhere."""
-    data = json_text(document).encode()
     digest = hashlib.sha256(data).hexdigest()
     try:
         drive.make_folder(logs / FOLDER)
@@ -76,7 +75,7 @@ def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = _unused(lambda: folder / name(), Path.exists)
     write_atomically(path, data)
-    older = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
+    older = sorted(folder.glob("*.*"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
     for each in older:
         with contextlib.suppress(OSError):
             each.unlink()
@@ -115,13 +114,23 @@ def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, An
         "asked_by": masking.text(job.issuer.id),
         **content,
     }
+    return _kept(host, json_text(document).encode(), partial(report_name, kind, job.worker_id, label=job.label))
+
+
+def keep_output(host: HostContext, job: Job, data: bytes) -> dict[str, str]:
+    """Write the output of an added command, which has no secrets any more; return its place, as for a report."""
+    return _kept(host, data, partial(report_name, f"command_{job.handler}", job.worker_id, label=None, ending="txt"))
+
+
+def _kept(host: HostContext, data: bytes, name: Callable[..., str]) -> dict[str, str]:
+    config = host.config
     try:
         written = write_report(
             host.drive,
             config.folder("logs"),
             config.state_dir,
-            lambda: report_name(kind, job.worker_id, host.now(), job.label),
-            document,
+            lambda: name(moment=host.now()),
+            data,
             config.nas.file_mode,
         )
     except OSError as error:

@@ -120,7 +120,7 @@ class QuestionAnswers:
 
     async def _preview(self, about: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
         command = Command(
-            CATALOG[about["command"]].name,
+            CATALOG.on_record(str(about["command"])).name,
             target=str(about["target"]),
             workers=tuple(map(str, about["workers"])),
             params=dict(about["params"]),

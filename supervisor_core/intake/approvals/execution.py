@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from supervisor_core.code.change_plan import STATE_PARAM
-from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.catalog import CATALOG, definition_objection
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right, Tier
 from supervisor_core.common import crashpoints
@@ -116,6 +116,9 @@ class ApprovalExecution:
         if unknown and not vouched:
             self._later(approval, unknown, now)
             return
+        if why := definition_objection(approval.command.name, approval.command.params):
+            self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
+            return
         try:
             seen: tuple[Document, ...] = self._observe(approval.command)
             moved = fingerprint(approval.command, seen) != approval.fingerprint
@@ -213,7 +216,7 @@ class ApprovalExecution:
 
 def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
     """The command as its jobs get it: a code change is bound to the state that people saw."""
-    if CATALOG[command.name].tier is not Tier.CODE:
+    if CATALOG.on_record(command.name).tier is not Tier.CODE:
         return command
     states = sorted({state for state in states_of(command.workers, seen).values() if state})
     return replace(command, params={**command.params, STATE_PARAM: ",".join(states)})

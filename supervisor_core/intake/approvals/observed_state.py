@@ -107,6 +107,8 @@ def _moved(place: str, was: Document, now: Document) -> list[str]:
         words.append(f"it would now be refused: {str(now['refused']).rstrip('.')}")
     elif now.get("conflict"):
         words.append(f"it would now fail: {str(now['conflict']).rstrip('.')}")
+    elif was.get("would_run") != now.get("would_run"):
+        words.append(f"it would now run {now.get('would_run')} instead of {was.get('would_run')}")
     heads = [str((each.get("head") or {}).get("hash") or "") for each in (was, now)]
     if all(heads) and heads[0] != heads[1]:
         words.append(f"{place} was at {short(heads[0])} and is now at {short(heads[1])}")
@@ -137,6 +139,8 @@ def _workers_moved(was: Document, now: Document) -> list[str]:
 def _effect(preview: Document) -> str:
     workers = [worker["id"] for worker in preview["workers"]]
     who = list_names(workers, NAMED)
+    if preview.get("would_run"):
+        return f"runs {preview['would_run']} in {preview['folder']}"
     if preview.get("checkout") is None:
         return f"{preview['command']} {who}"
     commits = count(int(preview.get("commit_count") or 0), "commit")
@@ -170,7 +174,7 @@ def observer(host: Callable[[], HostContext]) -> Observe:
         from supervisor_core.code.preview import preview  # late: a shell that only sends must not pay for it
 
         doors = host()
-        if CATALOG[command.name].tier is Tier.CODE:
+        if CATALOG.on_record(command.name).tier is Tier.CODE:
             return tuple(each.as_json() for each in preview(doors, command))
         return tuple(_of_worker(doors, command, worker_id) for worker_id in command.workers)
 
@@ -180,13 +184,16 @@ def observer(host: Callable[[], HostContext]) -> Observe:
 def _of_worker(host: HostContext, command: Command, worker_id: str) -> dict[str, Any]:
     """For a command that changes no code: whether the worker is paused, and whether it may be started."""
     from supervisor_core.code.preview import worker_now
+    from supervisor_core.jobs.planned_runs import would_run
 
-    worker = worker_now(host, host.config.worker(worker_id))
+    settings = host.config.worker(worker_id)
+    worker, runs = worker_now(host, settings), would_run(host.config, settings, command)
     facts = {
         "worker": worker_id,
         "paused": bool(worker.paused),
         "rests": worker.rests,
         "quarantined": host.quarantines.read(worker_id) is not None,
+        **runs,
     }
     return {
         "command": command.name,
@@ -196,4 +203,5 @@ def _of_worker(host: HostContext, command: Command, worker_id: str) -> dict[str,
         "conflict": None,
         "workers": [worker.as_json()],
         "state": state_hash(facts),
+        **runs,
     }

@@ -89,7 +89,7 @@ def _doing(right: Right) -> str:
 
 def right_to_give(command: Command) -> Right:
     """The right that the requester needs."""
-    return CATALOG[command.name].right
+    return CATALOG.on_record(command.name).right
 
 
 class FakeRights:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.last_good import LAST_GOOD_FILE, keep, load_or_last_good, read_or_last_good
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.configuration.last_good import LAST_GOOD_FILE, keep, load_or_last_good, read_or_last_good
 from supervisor_core.daemon.control.client import ask
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until

@@ -147,7 +147,7 @@ def test_reports_at_home_do_not_fill_the_disk(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     for number in range(KEPT_AT_HOME + 5):
         name = f"{number:03}.json".__str__
-        written = write_report(away, away.root / "logs", tmp_path / "var", name, {}, 0o640)
+        written = write_report(away, away.root / "logs", tmp_path / "var", name, b"{}", 0o640)
         assert "isn't mounted" in written.problem
     kept = sorted(path.name for path in (tmp_path / "var" / "diagnostics").iterdir())
     assert (len(kept), kept[-1]) == (KEPT_AT_HOME, f"{KEPT_AT_HOME + 4:03}.json")

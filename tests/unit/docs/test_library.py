@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import supervisor_core
-from supervisor_core import compatibility
+from supervisor_core import compatibility, plugins
 from tests.support.homes import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
@@ -53,8 +53,8 @@ def test_the_archives_script_of_the_page_pauses_and_resumes(folder: Path) -> Non
         assert compatibility.stop_watcher_gracefully("fetcher", 5, folder / "config.yaml")
 
 
-@pytest.mark.parametrize("module", [supervisor_core, compatibility])
+@pytest.mark.parametrize("module", [supervisor_core, compatibility, plugins])
 def test_the_page_has_a_sentence_about_every_name(module: ModuleType) -> None:
     rows = re.findall(r"^\| `(\w+)[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
     described = {name for name, text in rows if text.endswith(".")}
-    assert set(module.__all__) - described == set()
+    assert {name for name in module.__all__ if callable(getattr(module, name))} - described == set()

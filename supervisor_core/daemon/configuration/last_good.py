@@ -40,7 +40,7 @@ def keep(config: SupervisorConfig) -> None:
 
 def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
     """The configuration and an empty text; else the last good one and what is wrong with the file."""
-    from supervisor_core.config.load import check_raw, load_supervisor_config
+    from supervisor_core.config.load import check_raw, load_supervisor_config, put_commands_in_force
 
     try:
         return load_supervisor_config(path), ""
@@ -49,9 +49,11 @@ def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
         if raw is None:
             raise
         try:
-            return check_raw(raw), error.message
+            config = check_raw(raw)
         except ConfigError:
             raise error from None  # what was good can't be used in this environment either
+        put_commands_in_force(config)
+        return config, error.message
 
 
 def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:

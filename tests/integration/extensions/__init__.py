@@ -1,0 +1,1 @@
+"""Added commands, with real programs and functions."""
