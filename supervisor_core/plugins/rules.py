@@ -20,8 +20,21 @@ COMMAND_NAME = re.compile(r"(?=.{2,40}$)[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 OPTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 
 SHELL_WORDS = frozenset(
-    {"completion", "config", "daemon", "db", "demo", "doctor", "fleet", "import", "once", "playground", "run", "send"}
-    | {"start", "stop", "top", "version"}
+    {
+        "backup",
+        "completion",
+        "config",
+        "daemon",
+        "db",
+        "demo",
+        "doctor",
+        "fleet",
+        "import",
+        "init",
+        "once",
+        "playground",
+    }
+    | {"restore", "run", "send", "start", "stop", "top", "version"}
 )
 """Commands of the shell alone."""
 
