@@ -8,6 +8,7 @@ import signal
 from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,6 +62,23 @@ def pytest_report_header(config: pytest.Config) -> str:
     if config.getoption("--full"):
         return "sample: none, everything in full"
     return f"sample: seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """What a test logged may have surrogates, which can't be sent to the process that collects the reports."""
+    return sendable((yield))
+
+
+def sendable(data: Any) -> Any:
+    """The same data, with escapes in place of what UTF-8 doesn't know."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, list | tuple):
+        return type(data)(map(sendable, data))
+    if isinstance(data, dict):
+        return {sendable(name): sendable(each) for name, each in data.items()}
+    return data
 
 
 @pytest.fixture(scope="session")
