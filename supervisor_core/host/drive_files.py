@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
+from supervisor_core.common import crashpoints
 from supervisor_core.host.descriptors import UnreadableFileError, temporary_name
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
@@ -68,6 +69,7 @@ def write_all(
                 break
             try:
                 opened.write(name, data, mode, only_writer=True, synced=False, durable=durable)
+                crashpoints.reach("result.file:written")
                 errors.append(None)
             except OSError as error:
                 errors.append(error)

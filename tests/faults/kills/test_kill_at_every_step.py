@@ -46,6 +46,7 @@ AFTER_THE_HANDLER = (
     "audit.head:after",
     "jobs_t.done:after",
     "result.file:before",
+    "result.file:written",
     "result.file:after",
     "outbox_t.sent:before",
     "outbox_t.sent:after",
