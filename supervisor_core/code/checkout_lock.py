@@ -81,9 +81,25 @@ def checkout_shared(
 ) -> Iterator[bool]:
     """Share the checkout with other starts and stops. False if a code change holds it and `wait` is off, or if this
     program must stop first."""
-    lock = _lock(host, _top(host, worker), "")
-    with lock if _taken(lock, exclusive=False, should_stop=lambda: not wait or should_stop()) else _nothing():
-        yield lock.held
+    with shared_lock(host, worker, lambda: not wait or should_stop()) as taken:
+        yield taken
+
+
+@stepwise
+def shared_lock(
+    host: HostContext, worker: WorkerSettings, should_stop: Callable[[], object]
+) -> Steps[AbstractContextManager[bool]]:
+    """`checkout_shared`, for several at the same time."""
+    top: Path = yield _Top(host.drive, worker.code.path)
+    lock = _lock(host, top, "")
+    taken = yield from _take(lock, exclusive=False, should_stop=should_stop)
+    return _holding(lock) if taken else nullcontext(False)
+
+
+@contextmanager
+def _holding(lock: FileLock) -> Iterator[bool]:
+    with lock:
+        yield True
 
 
 def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings) -> bool:
@@ -108,11 +124,6 @@ def _take(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object])
 
 
 _taken = stepwise(_take)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _lock(host: HostContext, top: Path, purpose: str, kind: str = CHECKOUT) -> FileLock:

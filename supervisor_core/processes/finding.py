@@ -88,16 +88,22 @@ class FoundWorker(NamedTuple):
 
 
 @stepwise
-def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> Steps[FoundWorker]:
+def find(
+    state_dir: Path, worker_id: str, *, locked: bool = False, looked: FoundWorker | None = None
+) -> Steps[FoundWorker]:
     """Look for a worker. A process found without its record is adopted, and its record completed.
 
     `locked`: the caller holds the worker's lock. Otherwise, a record is completed only if that is free, so that a slow
-    reader never writes over the record of a newer launch."""
+    reader never writes over the record of a newer launch.
+    `looked`: the result of an earlier search of all processes. Where it found none and the record is still the same,
+    nobody has launched the worker since, and there is still none."""
     try:
         record = read_record(state_dir, worker_id)
     except (UnreadableFileError, PermissionError) as error:
         reason = f"{error} Find its process, stop it if there is one, and delete the file."
         return FoundWorker(worker_id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
+    if looked is not None and looked.presence is Presence.STOPPED and not looked.leftovers and looked.record == record:
+        return looked
     if record is not None and record.identity is not None:
         life = state(record.identity)
         if life.running:
@@ -111,7 +117,10 @@ def find(state_dir: Path, worker_id: str, *, locked: bool = False) -> Steps[Foun
 
 def _leftovers(worker_id: str, record: WorkerRecord) -> Steps[FoundWorker]:
     search = partial(process_set, record.generation, record.identity, ())
-    left = () if _is_empty(search) else search((yield Scanned()))
+    observing = _look.get() is not None
+    if observing and record.state != STUCK:  # who starts or stops it searches anew
+        return FoundWorker(worker_id, Presence.STOPPED, record)
+    left = () if observing and _is_empty(search) else search((yield Scanned()))
     return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
 
 
@@ -261,7 +270,10 @@ _look: ContextVar[list[ProcessScan] | None] = ContextVar("the scan of a look", d
 
 @contextmanager
 def one_scan() -> Iterator[None]:
-    """In a look at many workers, make one scan for all without a process. What it shows of others is searched anew."""
+    """In a look at many workers, make one scan for all without a process. What it shows of others is searched anew.
+
+    What an ended process has left behind isn't searched for, except where a stop couldn't end it.
+    """
     token = _look.set([])
     try:
         yield

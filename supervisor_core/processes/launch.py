@@ -43,6 +43,8 @@ class LaunchSpec:
     spec_hash: str = ""
     order: StopOrder | None = None
     """Set for a launch on trial."""
+    looked: FoundWorker | None = None
+    """The result of a search of all processes that was just made, and saves another one."""
 
 
 class LaunchError(SupervisorError):
@@ -58,7 +60,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
 
     The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
     """
-    _refuse_second_copy((yield from find.steps(state_dir, spec.worker_id, locked=True)))
+    _refuse_second_copy((yield from find.steps(state_dir, spec.worker_id, locked=True, looked=spec.looked)))
     _check_spec(spec)
     record = WorkerRecord(
         worker_id=spec.worker_id,

@@ -19,6 +19,7 @@ from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.processes.stopping import StopReport
+from supervisor_core.processes.together import Steps, alone
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import (
     Search,
@@ -88,6 +89,9 @@ class WorkerAdapter(Protocol):
 
     def search(self, worker_id: str) -> FoundWorker:
         """Observe it, and search all processes for one that claims to be it, before a start or a restart."""
+
+    def search_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        """`search`, for several at the same time."""
 
     def states(self) -> dict[str, FoundWorker]:
         """Observe each of these workers."""
@@ -245,7 +249,11 @@ class ProcessWorkerAdapter:
 
     def search(self, worker_id: str) -> FoundWorker:
         """Search all processes for it, and watch the found one."""
-        return self._look(self._known.get(worker_id), search=True)
+        return alone(self.search_steps(worker_id))
+
+    def search_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        """`search`, for several at the same time."""
+        return (yield from self._search(self._known.get(worker_id)))
 
     def states(self) -> dict[str, FoundWorker]:
         """Observe each of these workers, one after the other."""
@@ -266,20 +274,29 @@ class ProcessWorkerAdapter:
 
     def _start_unless_running(self, worker: WorkerSettings) -> ProcessIdentity | Exception | None:
         try:
-            looked = self._look(worker, search=True)
+            looked = self.search(worker.id)
             return None if looked.identity else self.start(worker.id, looked)
         except Exception as error:  # noqa: BLE001 (one that fails is an answer, and keeps no other from starting)
             return error
 
-    def _look(self, worker: WorkerSettings, *, search: bool = False) -> FoundWorker:
+    def _look(self, worker: WorkerSettings) -> FoundWorker:
+        try:
+            found = find_watcher(self.processes, self._drive, self._config(), worker)
+        except OSError as error:
+            return _unknown(worker, error)
+        return self._noted(found)
+
+    def _search(self, worker: WorkerSettings) -> Steps[FoundWorker]:
         doors = self.processes, self._drive, self._config(), worker
         try:
-            found = look_for_watcher(*doors, Search.ALWAYS).found if search else find_watcher(*doors)
+            looked = yield from look_for_watcher.steps(*doors, Search.ALWAYS)
         except OSError as error:
-            reason = f"{worker.id} can't be checked: {error}."
-            return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
+            return _unknown(worker, error)
+        return self._noted(looked.found)
+
+    def _noted(self, found: FoundWorker) -> FoundWorker:
         if found.identity is not None:
-            self._watch(worker.id, found.identity)
+            self._watch(found.worker_id, found.identity)
         return found
 
     def _watch(self, worker_id: str, identity: ProcessIdentity) -> None:
@@ -298,3 +315,8 @@ class ProcessWorkerAdapter:
         worker_id = self._watched.pop(identity, None)
         if worker_id is not None:
             self._known.tell(WorkerEnded(worker_id, identity, self.processes.exit_code(identity)))
+
+
+def _unknown(worker: WorkerSettings, error: OSError) -> FoundWorker:
+    reason = f"{worker.id} can't be checked: {error}."
+    return FoundWorker(worker.id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)

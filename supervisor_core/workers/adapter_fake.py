@@ -16,6 +16,7 @@ from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.stopping import StopReport
+from supervisor_core.processes.together import Steps, at_once
 from supervisor_core.workers.adapter import KnownWorkers, WorkerEnded
 
 SLOWEST_SECONDS = 30.0  # a test that forgets to let a slow action go fails by this, and does not hang
@@ -168,6 +169,10 @@ class FakeWorkerAdapter:
     def search(self, worker_id: str) -> FoundWorker:
         """Observe it, and watch the found process."""
         return self.state(worker_id)
+
+    def search_steps(self, worker_id: str) -> Steps[FoundWorker]:
+        """Observe it, and watch the found process."""
+        return at_once(self.state)(worker_id)
 
     def states(self) -> dict[str, FoundWorker]:
         """Observe each of these workers."""

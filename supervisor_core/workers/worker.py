@@ -237,6 +237,7 @@ def start_watcher(
         log_path=output,
         spec_hash=config.spec_hash(worker),
         order=_start_order(worker, trial, "" if waits else by),
+        looked=found,
     )
     crashpoints.reach("worker.start:before")
     record = yield from processes.start_steps(spec)

@@ -338,7 +338,7 @@ class WorkerActor:
         if self._reconsider:
             self._reconsider = False
             await self._blocking(self._operations.reconsider)
-        decision = await self._blocking(self._operations.decide, self.worker, stopped)
+        decision = await self._grouped.work(self._operations.decide(self.worker, stopped))
         if decision is None or decision.what is Next.START:
             self._begin("start", WorkerState.STARTING)
             return self._done(await self._blocking(self._operations.start, self.worker, stopped))

@@ -18,7 +18,7 @@ from supervisor_core.daemon.execution import RetryLimit, execute, runs_together
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import one_scan
-from supervisor_core.processes.together import Result, together
+from supervisor_core.processes.together import Result, Steps, together
 from supervisor_core.workers.context import DaemonContext
 
 
@@ -43,6 +43,8 @@ class GroupCalls:
         """The next job of a worker."""
         self.call: Grouped[Callable[[], Any], Any] = Grouped(blocking, _called)
         """The result of a short call, such as a look at a worker."""
+        self.work: Grouped[Steps[Any], Any] = Grouped(blocking, together)
+        """The result of a work that waits for nothing slow of one worker, such as the decision about a start."""
         self._execute: Grouped[Execution, Outcome | None] = Grouped(blocking, self._executed)
 
     async def execute(self, of: Execution) -> Outcome | None:

@@ -13,10 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from supervisor_core.code.checkout_lock import checkout_shared
+from supervisor_core.code.checkout_lock import checkout_shared, shared_lock
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.jobs.corrections import correct_start
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
@@ -25,6 +26,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import StopReport
+from supervisor_core.processes.together import Steps
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
@@ -38,7 +40,7 @@ from supervisor_core.workers.restarts.policy import Next, RestartDecision, autom
 NOTICE_SECONDS = 1.0
 """The longest delay of the notice of an exit."""
 
-LOOK_HOLDS_SECONDS = 0.2
+LOOK_HOLDS_SECONDS = 1.0
 """The search that an end was judged by also serves the start that follows within this time."""
 
 log = logging.getLogger(__name__)
@@ -103,17 +105,23 @@ class WorkerOperations:
             ended, ago = self._last_end[0].identity, time.monotonic() - self._last_end[1]
         return correct_start(self._parts.host, self._parts.ledger, worker, ended, ago)
 
-    def decide(self, worker: WorkerSettings, stopped: StopRequested) -> RestartDecision | None:
+    def decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
         """Decide about a restart after its exit; None if it didn't exit on its own and may be started.
 
         Its code doesn't change meanwhile: a code change stops it, which isn't an exit on its own.
         """
+        with worker_context(worker.id):
+            return (yield from self._decide(worker, stopped))
+
+    def _decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
         history, now = self._history(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
-        with self._code_locked(worker, stopped):
-            on_its_own = self._ended_on_its_own(history, now)
+        with (yield from shared_lock.steps(self._parts.host, worker, stopped)) as ours:
+            if not ours:
+                raise OperationCancelled
+            on_its_own = yield from self._ended_on_its_own(history, now)
         if not on_its_own and not self._failed_to_start:
             history.forget_decision()
             self._automatic = False
@@ -254,12 +262,12 @@ class WorkerOperations:
             self._restart_history = RestartHistory(self._state_dir, self._worker_id)
         return self._restart_history
 
-    def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> bool:
+    def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> Steps[bool]:
         """True if it ran and wasn't stopped: a stop is recorded first, and its record removed after it.
 
         A process that ended with its host didn't exit on its own.
         """
-        begun, found = time.monotonic(), self._adapter.search(self._worker_id)
+        begun, found = time.monotonic(), (yield from self._adapter.search_steps(self._worker_id))
         self._last_search = begun, found
         identity = found.record.identity if found.record else None
         if found.record is None or identity is None or process_state(found) is not WorkerState.STOPPED or found.ordered:

@@ -78,7 +78,7 @@ class RestartHistory:
         return life
 
     def decided(self, decision: RestartDecision) -> None:
-        """Keep a decision. The record of a launch that follows at once is in the same folder and syncs it."""
+        """Keep a decision. The note of a run that follows at once is the same file and is synced."""
         self.decision = decision
         self._keep(synced=decision.what is not Next.START)
 

@@ -32,7 +32,8 @@ def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
 
 
 def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> None:
-    """Record exactly these starts. The record of the launch that follows is in the same folder and syncs it."""
+    """Record exactly these starts. The note of the run that follows is in the same folder and syncs it; a power cut
+    before that ends the run as well."""
     path = _path(state_dir, worker_id)
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     write_json(path, {"starts": [to_text(moment) for moment in times]}, synced=False)

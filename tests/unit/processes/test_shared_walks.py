@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import warnings
 from collections.abc import Callable
@@ -14,8 +15,10 @@ import pytest
 
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessFacts
+from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes import finding as processes_scan
 from supervisor_core.processes.finding import ProcessScan, related, walk
+from supervisor_core.processes.records import WorkerRecord, new_generation, write_record
 from supervisor_core.processes.shared_scans import SharedScans
 from tests.support.waiting import wait_until
 
@@ -70,6 +73,33 @@ def test_one_look_at_many_workers_without_a_process_makes_one_walk(
         assert not any(processes_scan.find(tmp_path, f"W{number}") for number in range(20))
     assert len(made) == 1
     assert not processes_scan.find(tmp_path, "W1"), "outside of a look, each search walks"
+    assert len(made) == 2
+
+
+def test_nothing_is_searched_twice_for_the_leftovers_of_a_worker_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ProcessScan] = []
+
+    def counted() -> ProcessScan:
+        made.append(walk())
+        return made[-1]
+
+    monkeypatch.setattr(processes_scan, "_walks", SharedScans(counted))
+    child = subprocess.Popen(["true"])
+    identity = identify(child.pid)
+    child.wait()
+    record = WorkerRecord("W1", new_generation(tmp_path, "W1"), "running", identity=identity)
+    write_record(tmp_path, record)
+    with processes_scan.one_scan():
+        assert processes_scan.find(tmp_path, "W1").record == record
+    assert not made, "who only looks needn't know of leftovers"
+    looked = processes_scan.find(tmp_path, "W1")
+    assert len(made) == 1
+    assert processes_scan.find(tmp_path, "W1", looked=looked) == looked
+    assert len(made) == 1, "the record is the same, so nobody has launched it since"
+    write_record(tmp_path, record._replace(generation=new_generation(tmp_path, "W1")))
+    assert processes_scan.find(tmp_path, "W1", looked=looked) != looked
     assert len(made) == 2
 
 
