@@ -1,4 +1,5 @@
-"""A command to all hosts of a fleet, beside a bare loop that publishes as many messages and waits until each is stored.
+"""A command to all hosts of a fleet, beside a bare loop: as many messages through the same stream, which the same hosts
+acknowledge and nothing else. And hosts that vanish together.
 
 The hosts are light: one process speaks the real protocol for all of them, with a connection, a key and a consumer each.
 It checks each command's signature; in place of a ledger it keeps the job's row in memory.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import multiprocessing
 import tempfile
 import time
@@ -34,7 +36,7 @@ from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.joining import apply_members
 from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.questions import PresenceMessage
+from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage
 from supervisor_core.fleet.signing import CommandMessage, read_command
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
@@ -42,7 +44,7 @@ from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import tables
 from supervisor_core.storage.store import Ledger
-from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
+from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.daemon.fleets import NatsFleet
 from tests.support.storage.forwarded_rows import opened
 
@@ -50,6 +52,9 @@ SIZES = (10, 100, 1000)
 PATIENCE = 60.0
 ANNA = Issuer("slack:T0/U0ANNA", "anna")
 MIB = 1024**2
+BARE = b"x" * 600
+BARE_LOOP = "JetStream alone"
+VANISHING = 500
 
 
 class LightHost:
@@ -58,7 +63,9 @@ class LightHost:
     def __init__(self, url: str, name: str, seed: str, hub_key: str) -> None:
         self.name = name
         self.received: list[float] = []
+        self.bare: list[float] = []
         self._hub_key = hub_key
+        self._closed = False
         self._row: dict[str, Any] | None = None
         self._connection = FleetConnection(url, KeyPair(seed), name=name, inbox=subjects.host_inbox(name))
 
@@ -66,19 +73,33 @@ class LightHost:
         await self._connection.subscribe(subjects.ask_subject(self.name), self._answer)
         self._connection.start()
         await self._connection.wait_connected(PATIENCE)
-        await self._speak()
+        await self.speak()
 
     async def run(self) -> None:
-        while True:
+        while not self._closed:
             with suppress(SupervisorError):
                 for message in await self._connection.pull(subjects.COMMANDS, self.name):
+                    if message.data == BARE:
+                        await message.acknowledge()
+                        self.bare.append(time.time())
+                        continue
                     command = read_command(message.data, self.name, partial(keys.verify, self._hub_key))
-                    self.received.append(time.time())
                     self._row = _row_of(self.name, command)
                     await message.acknowledge()
-                    await self._speak()
+                    self.received.append(time.time())
+                    await self.speak()
 
-    async def _speak(self) -> None:
+    async def live(self) -> None:
+        while True:
+            await asyncio.sleep(SPEAK_SECONDS)
+            with suppress(SupervisorError):
+                await self.speak()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._connection.close()
+
+    async def speak(self) -> None:
         position = {"jobs": 1 if self._row else 0, "audit": 0, "flips": 0}
         said = PresenceMessage(self.name, datetime.now(UTC), f"ledger-{self.name}", position, 1, "life", "1.0")
         await self._connection.publish(subjects.presence_subject(self.name), said.encode())
@@ -108,10 +129,16 @@ def _hosts_process(url: str, hub_key: str, seeds: Mapping[str, str], pipe: Pipe)
         for first in range(0, len(hosts), 50):
             await asyncio.gather(*(host.connect() for host in hosts[first : first + 50]))
         running = [asyncio.create_task(host.run()) for host in hosts]
+        speaking = [asyncio.create_task(host.live()) for host in hosts]
         pipe.send("connected")
-        await asyncio.to_thread(pipe.recv)
-        pipe.send([at for host in hosts for at in host.received])
-        for task in running:
+        while (said := await asyncio.to_thread(pipe.recv)) != "end":
+            if said == "vanish":
+                for task in (*running[:VANISHING], *speaking[:VANISHING]):
+                    task.cancel()
+                await asyncio.gather(*(host.close() for host in hosts[:VANISHING]))
+            else:
+                pipe.send([at for host in hosts for at in (host.bare if said == "bare" else host.received)])
+        for task in (*running, *speaking):
             task.cancel()
 
     asyncio.run(main())
@@ -147,10 +174,11 @@ async def _measure(fleet: NatsFleet, ledger: Ledger, child: Any, pipe: Pipe) -> 
     await fleet.prepare()
     async with fleet.hub() as hub:
         await apply_members(hub, members, fleet.folder, fleet.hub_keys.public_key)
-        floor = await _bare(hub, fleet, size)
         ask = Asker(hub, fleet.hub_keys)
         woken: list[CommandDispatcher] = []
-        hooks = HubHooks(lambda _: None, lambda: None, lambda: None, lambda: None, lambda: woken[0].wake())  # noqa: PLW0108 (made below)
+        silences: list[float] = []
+        silent = lambda: silences.append(time.time())  # noqa: E731 (a hook)
+        hooks = HubHooks(lambda _: None, lambda: None, silent, lambda: None, lambda: woken[0].wake())  # noqa: PLW0108 (made below)
         hosts = FleetHosts(ledger, Blocking(), ask, members, hub, hooks)
         hosts.begin(members.hosts())
         dispatcher = CommandDispatcher(
@@ -168,6 +196,8 @@ async def _measure(fleet: NatsFleet, ledger: Ledger, child: Any, pipe: Pipe) -> 
         assert await asyncio.to_thread(pipe.recv) == "connected"
         while len(hosts.announced()) < size:  # noqa: ASYNC110 (nobody tells)
             await asyncio.sleep(0.01)
+        begun, stored = time.time(), await _bare(hub, fleet)
+        acknowledged = await _told(pipe, "bare", size)
         submitted, results = time.time(), list[float]()
         ledger.write(lambda connection: _file(connection, fleet.hosts))
         dispatcher.wake()
@@ -176,22 +206,54 @@ async def _measure(fleet: NatsFleet, ledger: Ledger, child: Any, pipe: Pipe) -> 
             ended = await asyncio.to_thread(ledger.read, lambda look: look.execute(done).scalar_one())
             results += [time.time()] * (ended - len(results))
             await asyncio.sleep(0.005)
-        pipe.send("end")
-        received = await asyncio.to_thread(pipe.recv)
+        received = await _told(pipe, "received", size)
         memory = [psutil.Process().memory_info().rss / MIB, _server_memory(fleet)]
+        vanished = await _vanish(hosts, silences, pipe) if size > VANISHING else []
+        pipe.send("end")
         stopping.set()
         await asyncio.gather(*running)
     what = f"a command to {size:,} hosts"
-    bare = f"{what}: stored by the server"
+    times = {"received": [at - submitted for at in received], "result at the hub": [at - submitted for at in results]}
+    floors = {"stored": [at - begun for at in stored], "received": [at - begun for at in acknowledged]}
+    rows = [*_rows(what, OURS, times), *_rows(what, BARE_LOOP, floors)]
+    rows.append(Row(f"{size:,} hosts: memory of the hub's process", OURS, "MiB", memory[0]))
+    rows.append(Row(f"{size:,} hosts: memory of the NATS server", OURS, "MiB", memory[1]))
+    return rows + vanished
+
+
+def _rows(what: str, subject: str, times: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Two rows for each: the median, compared with the bare loop's, and the 99th percentile."""
+    rows = []
+    for name, taken in times.items():
+        milliseconds = [1000 * each for each in taken]
+        rows.append(row_of(f"{what}: {name}", subject, milliseconds, BARE_LOOP))
+        rows.append(Row(f"{what}: {name} (99 %)", subject, "ms", _p99(milliseconds), against=BARE_LOOP))
+    return rows
+
+
+async def _told(pipe: Pipe, what: str, size: int) -> list[float]:
+    """What the hosts have noted, once all have."""
+    while True:
+        pipe.send(what)
+        found: list[float] = await asyncio.to_thread(pipe.recv)
+        if len(found) >= size:
+            return found
+        await asyncio.sleep(0.05)
+
+
+async def _vanish(hosts: FleetHosts, silences: list[float], pipe: Pipe) -> list[Row]:
+    """Half of the hosts vanish at once."""
+    silences.clear()
+    logging.getLogger("supervisor_core").setLevel(logging.CRITICAL)  # a line for each of them
+    pipe.send("vanish")
+    begun = time.time()
+    while not silences:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.05)
+    told = len(hosts.silent())
+    what = f"{VANISHING} of {len(hosts.hosts):,} hosts vanish"
     return [
-        row_of(f"{what}: received", OURS, [1000 * (at - submitted) for at in received], FLOOR),
-        row_of(f"{what}: result at the hub", OURS, [1000 * (at - submitted) for at in results], FLOOR),
-        Row(f"{what}: received (99 %)", OURS, "ms", _p99([1000 * (at - submitted) for at in received])),
-        Row(f"{what}: result at the hub (99 %)", OURS, "ms", _p99([1000 * (at - submitted) for at in results])),
-        row_of(bare, FLOOR, floor, FLOOR),
-        Row(f"{bare} (99 %)", FLOOR, "ms", _p99(floor)),
-        Row(f"{size:,} hosts: memory of the hub's process", OURS, "MiB", memory[0]),
-        Row(f"{size:,} hosts: memory of the NATS server", OURS, "MiB", memory[1]),
+        Row(f"{what}: until the alert", OURS, "s", silences[0] - begun),
+        Row(f"{what}: hosts in the first alert", OURS, words=str(told)),
     ]
 
 
@@ -202,17 +264,16 @@ def _file(connection: Any, names: Mapping[str, object]) -> None:
         jobs.file(connection, "hub", new, now)
 
 
-async def _bare(hub: FleetConnection, fleet: NatsFleet, count: int) -> list[float]:
-    """The same number of messages of the same size, to a subject that nobody reads."""
-    places, times, data = asyncio.Semaphore(SENT_AT_ONCE), list[float](), b"x" * 600
-    begun = time.time()
+async def _bare(hub: FleetConnection, fleet: NatsFleet) -> list[float]:
+    """A message of the same size to each host, which only acknowledges it: when each was stored."""
+    places, times = asyncio.Semaphore(SENT_AT_ONCE), list[float]()
 
     async def publish(number: int, host: str) -> None:
         async with places:
-            await hub.publish_durably(f"{subjects.ROOT}.feed.{host}", data, f"bare-{number}")
-            times.append(1000 * (time.time() - begun))
+            await hub.publish_durably(subjects.command_subject(host), BARE, f"bare-{number}")
+            times.append(time.time())
 
-    await asyncio.gather(*(publish(number, host) for number, host in enumerate(list(fleet.hosts)[:count])))
+    await asyncio.gather(*(publish(number, host) for number, host in enumerate(fleet.hosts)))
     return times
 
 
