@@ -45,7 +45,8 @@ class RollingCommands:
         """Take the decision. A press of a button on the card needs no answer: the card shows it."""
         task_id, move = str(query.command.params["task_id"]), RollingMove(query.command.name.removeprefix(PREFIX))
         try:
-            await quick(self._changes.move, task_id, move, query.issuer, DOOR)
+            shown = (query.request.button or "").partition(" ")[0].removeprefix(f"{task_id}.")
+            await quick(self._changes.move, task_id, move, query.issuer, DOOR, shown=shown)
             status = await quick(self._changes.status, task_id)
         except SupervisorError as error:
             return failure(query.request, error)

@@ -182,9 +182,10 @@ def batches_text(command: Command) -> str:
         return ""
     first, most = len(batches[0]), max(map(len, batches))
     then = f", then up to {most:,} at a time: {len(batches):,} batches" if len(batches) > 1 else ""
-    wait = format_span(terms.healthy.total_seconds())
-    limits = f"each healthy for {wait}, halts after {count(terms.max_failures + 1, 'failure')}"
-    return f"{count(first, 'worker')}{then}, {limits}"
+    limits = [f"each healthy for {format_span(terms.healthy.total_seconds())}"] if terms.healthy else []
+    accepts_all = terms.max_failures >= len(command.workers)
+    limits += ["failures don't halt it" if accepts_all else f"halts after {count(terms.max_failures + 1, 'failure')}"]
+    return f"{count(first, 'worker')}{then}, {', '.join(limits)}"
 
 
 def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]:

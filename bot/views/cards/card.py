@@ -25,14 +25,14 @@ from bot.views.cards.outcome import (
     was_reverted,
     worker_errors,
 )
-from bot.views.cards.progress import checklist, down_seconds, watch_fact, watch_lines
+from bot.views.cards.progress import checklist, down_seconds, watch_counts, watch_fact, watch_lines
 from bot.views.text import first_lines, in_code, in_span, inert, mention, requester, shorten
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, sentence
 from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.rules import Choice
-from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.model import Job, RollingState
 
 NOTHING_ELSE = CardContext()
 
@@ -57,13 +57,13 @@ VOTERS = 20
 def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHING_ELSE) -> Content:
     """The message for these jobs of one command."""
     one = jobs[0] if len(jobs) == 1 else None
-    notes = [*watch_lines(about.bakes, now, degraded_worker(jobs, about)), *_notes(jobs, about)]
+    many = is_many(jobs, about) and one is None
+    notes = [*_watches(jobs, now, about, many=many), *_notes(jobs, about)]
     said = [section("\n".join(notes[:WORKERS]))] if notes else []
     if one is None:
-        many = is_many(jobs, about)
-        lines = overview(jobs, about) if many else _lines(jobs, about)
+        lines = overview(jobs, about, now) if many else _lines(jobs, about)
         blocks = [section(each) for each in join_lines(lines, LONGEST)]
-        blocks += [*([] if many else _failures(jobs)), *fields(watch_fact(about.bakes, now)), *said]
+        blocks += said if many else [*_failures(jobs), *fields(watch_fact(about.bakes, now)), *said]
     elif has_ended(jobs):
         blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said, *_printed(one)]
         if is_degraded(one, about):  # then the reason matters most
@@ -79,6 +79,13 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
     if change is not None and change.state in LOOKS:
         return card(rolling_headline(jobs, change), LOOKS[change.state][1], blocks)
     return card(headline(jobs, now, about), look(jobs, about)[1], blocks)
+
+
+def _watches(jobs: Sequence[Job], now: datetime, about: CardContext, *, many: bool) -> list[str]:
+    """The watches after a change of code. While batches go on, their own watch is the one that matters."""
+    if many and about.rolling is not None and about.rolling.state is RollingState.RUNNING:
+        return []
+    return watch_counts(about.bakes, now) if many else watch_lines(about.bakes, now, degraded_worker(jobs, about))
 
 
 def _lines(jobs: Sequence[Job], about: CardContext) -> list[str]:

@@ -25,7 +25,7 @@ from bot.views.cards.outcome import (
     was_reverted,
 )
 from bot.views.cards.progress import degraded_watch, step_text
-from bot.views.text import inert, mention, shorten, when
+from bot.views.text import inert, mention, named_or_counted, when
 from supervisor_core.code.change_plan import count
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
 
@@ -73,7 +73,7 @@ def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
 
 def title_of(jobs: Sequence[Job]) -> str:
     """The command and its state, without markup: `OrionMX rolled back 2 commits`."""
-    names = shorten([place_of(job) for job in jobs], NAMED)
+    names = named_or_counted([place_of(job) for job in jobs], NAMED)
     doing, done, _ = _words(jobs[0])
     failed, left = tried(jobs), sum(map(not_begun, jobs))
     if not has_ended(jobs):

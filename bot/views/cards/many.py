@@ -6,6 +6,7 @@ A card for ten workers is as long as one for a thousand: what a phone shows. The
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 
 from bot.views.blocks import Color, Json
 from bot.views.buttons import command_button
@@ -21,10 +22,10 @@ from bot.views.cards.outcome import (
     has_ended,
     has_failed,
 )
-from bot.views.text import inert, shorten
+from bot.views.text import FEW, inert, named_or_counted, shorten, when
 from supervisor_core.commands.command import Command
 from supervisor_core.common.times import format_span
-from supervisor_core.intake.rolling.rules import RollingChange
+from supervisor_core.intake.rolling.rules import RollingChange, unanswered
 from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
 
 MOST = 8
@@ -63,7 +64,9 @@ def is_many(jobs: Sequence[Job], about: CardContext) -> bool:
 def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
     """The title of a rolling change that isn't finished, and the facts for a lock screen."""
     sign, _ = LOOKS[change.state]
-    name = inert(f"{jobs[0].command.capitalize()} of {change.target}", LINE)
+    listed = "," in change.target  # as a rollback of those that were changed
+    target = named_or_counted([job.worker_id for job in jobs], NAMED) if listed else change.target
+    name = inert(f"{jobs[0].command.capitalize()} of {target}", LINE)
     word = "" if change.state is RollingState.RUNNING else f" {change.state}"
     parts = by_state(jobs)
     done, failed = len(parts[DONE]), len(parts[FAILED])
@@ -71,12 +74,12 @@ def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
     return f"{sign} *{name}{word}*: {done:,} of {len(jobs):,} done{lost}, batch {change.released} of {change.batches}"
 
 
-def overview(jobs: Sequence[Job], about: CardContext) -> list[str]:
+def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str]:
     """The lines of the card: a bar while it goes on, the workers by state, and equal results together."""
     parts = by_state(jobs)
     change = about.rolling
     lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
-    lines += _watch(jobs, change)
+    lines += [*_watch(jobs, change), *_held(jobs, change, now)]
     lines += [_state_line(state, some) for state, some in parts.items() if some and state != DONE]
     if parts[DONE]:
         lines.append(_state_line(DONE, parts[DONE]))
@@ -111,7 +114,7 @@ def rolling_buttons(jobs: Sequence[Job], change: RollingChange, about: CardConte
     if not changed or state in (RollingState.RUNNING, RollingState.PAUSED):
         return buttons
     tries = sum(about.undone[job.worker_id].tries for job in jobs if job.worker_id in about.undone)
-    workers = shorten([job.worker_id for job in changed], NAMED)
+    workers = named_or_counted([job.worker_id for job in changed], NAMED)
     undo = command_button(
         Command("rolling undo", params={"task_id": change.task_id}),
         f"{change.task_id}.rolling{tries}",
@@ -126,10 +129,11 @@ def rolling_buttons(jobs: Sequence[Job], change: RollingChange, about: CardConte
 
 def _button(name: str, change: RollingChange, *, primary: bool) -> Json:
     command = Command(f"rolling {name}", params={"task_id": change.task_id})
-    at = f"{change.released}.{change.last.at.timestamp():.0f}"
     text = name.capitalize()
     whose = f"{text} the change of {change.target}"
-    return command_button(command, f"{change.task_id}.{at}", text, about=whose, style="primary" if primary else "")
+    return command_button(
+        command, f"{change.task_id}.{change.mark}", text, about=whose, style="primary" if primary else ""
+    )
 
 
 def _state(job: Job) -> str:
@@ -157,6 +161,15 @@ def _watch(jobs: Sequence[Job], change: RollingChange | None) -> list[str]:
     return [f":eyes: Batch {change.released} must stay healthy for {format_span(span)}{then}"]
 
 
+def _held(jobs: Sequence[Job], change: RollingChange | None, now: datetime) -> list[str]:
+    """The hosts that a running change waits for in vain."""
+    hosts = unanswered(change, jobs, now) if change else ()
+    if not change or not hosts:
+        return []
+    named = shorten([inert(each, LINE) for each in hosts], NAMED)
+    return [f":warning: *No answer from {named}* since {when(change.released_at, now)}. Abort it, or wait."]
+
+
 def _bar(ended: int, total: int, change: RollingChange | None) -> str:
     full = ended * BAR // total
     left = change.batches - change.released if change else 0
@@ -167,7 +180,8 @@ def _bar(ended: int, total: int, change: RollingChange | None) -> str:
 def _state_line(state: str, some: Sequence[Job]) -> str:
     hosts = {job.worker_id.partition("/")[0] for job in some if "/" in job.worker_id}
     where = f" on {len(hosts):,} hosts" if len(hosts) > 1 else ""
-    return f"{_SIGNS[state]} *{len(some):,} {state}*{where}: {_some(some)}"
+    names = "" if state in (WAITING, DONE) and len(some) > FEW else f": {_some(some)}"
+    return f"{_SIGNS[state]} *{len(some):,} {state}*{where}{names}"
 
 
 def _some(jobs: Sequence[Job]) -> str:
@@ -208,4 +222,4 @@ def _result(job: Job) -> str:
 
 def _error(job: Job) -> str:
     parts = error_parts(error_of(job))
-    return inert(parts.first or parts.rest or "failed", LINE)
+    return inert((parts.first or parts.rest or "failed").removeprefix(f"{job.worker_id} "), LINE)

@@ -140,6 +140,17 @@ def watch_lines(bakes: Sequence[Bake], now: datetime, said: str = "") -> list[st
     return first_lines([_watch_line(bake, now, said) for bake in ordered], WATCHED_SHOWN)
 
 
+def watch_counts(bakes: Sequence[Bake], now: datetime) -> list[str]:
+    """The watches of a command for many workers: those that go well are counted, the others have a line each."""
+    lines = []
+    for state, words in ((BakeState.WATCHING, ":eyes: {:,} watched"), (BakeState.WELL, ":seedling: {:,} OK")):
+        if some := [bake for bake in bakes if bake.state is state]:
+            lines.append(f"{words.format(len(some))} until {when(max(bake.until for bake in some), now)}")
+    unwell = [bake for bake in bakes if bake.state in (BakeState.DEGRADED, BakeState.RECOVERED)]
+    unwell.sort(key=lambda bake: (bake.state is not BakeState.DEGRADED, bake.worker_id))
+    return first_lines([_watch_line(bake, now, "") for bake in unwell], WATCHED_SHOWN) + lines
+
+
 def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
     """The watch of this worker's command that found a degraded worker."""
     return next((bake for bake in bakes if bake.asked_for == worker_id and bake.state is BakeState.DEGRADED), None)

@@ -30,6 +30,7 @@ from supervisor_core.storage.steps import Step, record, take
 from supervisor_core.storage.tables import conditions, rolling_changes
 from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.conditions.rules import FLAPPING, SUPERVISOR, WORKER, Condition
+from supervisor_core.workers.status import brief
 
 US = Issuer("supervisor", "supervisor")
 
@@ -200,6 +201,13 @@ def _conditions(connection: Connection, supervisor_id: str, workers: Sequence[st
     return found
 
 
+def unresponsive(connection: Connection, change: RollingChange, workers: Sequence[str]) -> set[str]:
+    """Those of these workers whose host is unresponsive."""
+    seen = _conditions(connection, change.supervisor_id, workers)
+    hosts = {each: seen.get((SUPERVISOR, _host_of(each))) for each in workers}
+    return {each for each, host in hosts.items() if host is not None and not host.fine}
+
+
 def _host_of(worker_id: str) -> str:
     """The host of a worker of another host; empty for a worker of this one."""
     host, separator, _ = worker_id.partition("/")
@@ -212,8 +220,7 @@ def _worker(job: Job, seen: Mapping[tuple[str, str], _Observed]) -> BatchWorker:
         return BatchWorker(job.worker_id)
     outcome = job.outcome or Outcome.done()
     if not outcome.success:
-        words = one_line(storable(outcome.error or "failed"), REASON)
-        return BatchWorker(job.worker_id, job.finished_at, error=words)
+        return BatchWorker(job.worker_id, job.finished_at, error=_reason(job.worker_id, outcome.error or "failed"))
     own = seen.get((WORKER, job.worker_id))
     others = (seen.get((FLAPPING, job.worker_id)), seen.get((SUPERVISOR, _host_of(job.worker_id))))
     all_of_it = [each for each in (own, *others) if each is not None]
@@ -225,6 +232,13 @@ def _worker(job: Job, seen: Mapping[tuple[str, str], _Observed]) -> BatchWorker:
         since=max((each.since for each in all_of_it), default=None),
         condition=worst.words if worst else "not seen yet",
     )
+
+
+def _reason(worker_id: str, error: str) -> str:
+    """An error of several lines in one: its first sentence, and the last line of the output below it."""
+    first, *output = [line.strip() for line in error.splitlines() if line.strip()] or ["failed"]
+    words = brief(first).removeprefix(f"{worker_id} ") + (f": {output[-1]}" if output else "")
+    return one_line(storable(words), REASON)
 
 
 def _change(row: RowMapping) -> RollingChange:

@@ -16,16 +16,18 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
+from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import BATCH, HEALTHY, KEEP_GOING, MAX_FAILURES, ROLLING
 from supervisor_core.common.times import format_span
-from supervisor_core.jobs.model import RollingState
+from supervisor_core.jobs.model import Job, JobState, RollingState
 
 HEALTHY_SECONDS = 60
 """The time for which a batch must be healthy, if none is given."""
 
 PATIENCE = timedelta(minutes=1)
-"""The least time that a worker has to become healthy, beside the time for which it must stay so."""
+"""The least time that a worker has to become healthy, beside the time for which it must stay so; and that a host has to
+answer before it's named."""
 
 NAMED = 3  # failed workers in a reason
 
@@ -138,6 +140,11 @@ class RollingChange:
     accepted: int = 0
     """The failures that somebody accepted by continuing."""
 
+    @property
+    def mark(self) -> str:
+        """Differs after each decision, so that a button tells which state its person saw."""
+        return f"{self.released}.{self.last.at.timestamp():.0f}"
+
 
 @dataclass(frozen=True, slots=True)
 class BatchWorker:
@@ -201,6 +208,14 @@ def decide(change: RollingChange, batch: Iterable[BatchWorker], now: datetime) -
         return BatchDecision(BatchVerdict.WAIT, failures, min(due, default=None))
     last = change.released >= change.batches
     return BatchDecision(BatchVerdict.FINISH if last else BatchVerdict.RELEASE, failures)
+
+
+def unanswered(change: RollingChange, jobs: Iterable[Job], now: datetime) -> tuple[str, ...]:
+    """The hosts that hold the current batch: they were sent its command, and haven't answered for a while."""
+    if change.state is not RollingState.RUNNING or now < change.released_at + PATIENCE:
+        return ()
+    sent = (job.worker_id for job in jobs if job.batch == change.released and job.state is JobState.CLAIMED)
+    return tuple(dict.fromkeys(address_of(each).host for each in sent if is_address(each)))
 
 
 def _done_at(change: RollingChange, worker: BatchWorker, ended_at: datetime) -> datetime | None:

@@ -17,19 +17,23 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import BATCH, CODE_HANDLERS, HEALTHY, MAX_FAILURES
 from supervisor_core.common.errors import CommandText, RefusedError, UsageError
 from supervisor_core.common.log_events import LogEvent
+from supervisor_core.common.times import clock_time
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.intake.rolling import rows
 from supervisor_core.intake.rolling.rules import (
     MOVES,
     OPEN,
+    PATIENCE,
     BatchDecision,
     BatchVerdict,
     RollingChange,
     RollingMove,
     decide,
+    unanswered,
 )
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
+from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
 
 PREFIX = "rolling "
@@ -75,11 +79,14 @@ class RollingStatus:
             found[_part(job, self.change)].append(job.worker_id)
         return {part: tuple(workers) for part, workers in found.items() if workers}
 
-    def lines(self) -> list[str]:
+    def lines(self, now: datetime | None = None) -> list[str]:
         """The progress in words."""
-        change = self.change
+        change, moment = self.change, now or datetime.now(UTC)
         counts = [f"{len(workers):,} {part}" for part, workers in self.parts().items()]
         lines = [f"{change.state.capitalize()}: batch {change.released} of {change.batches}. {', '.join(counts)}."]
+        if hosts := unanswered(change, self.jobs, moment):
+            since = clock_time(change.released_at, moment)
+            lines.append(f"No answer from {', '.join(hosts[:LISTED])} since {since}. Abort it, or wait.")
         return lines + [f"- {worker_id}: {why}" for worker_id, why in list(change.failures.items())[:LISTED]]
 
 
@@ -105,10 +112,11 @@ class RollingChanges:
         return status
 
     def move(
-        self, task_id: str, move: RollingMove, by: Issuer, door: str, now: datetime | None = None
+        self, task_id: str, move: RollingMove, by: Issuer, door: str, now: datetime | None = None, *, shown: str = ""
     ) -> RollingChange:
         """Pause, continue or abort a rolling change; durable when this returns. `MoveRefused` if its state forbids it.
-        Repeated, it changes nothing."""
+        Repeated, it changes nothing. `shown` is the mark of the state that the person saw: only that is continued, so
+        that nobody accepts failures unseen."""
         moment = now or datetime.now(UTC)
         origins, to = MOVES[move]
         while True:
@@ -117,6 +125,8 @@ class RollingChanges:
                 return change
             if change.state not in origins:
                 raise MoveRefused(f"The rolling change is already {change.state}. Nothing was changed.")
+            if move is RollingMove.CONTINUE and shown and shown != change.mark:
+                raise MoveRefused("It has gone on and stopped again since. Look at its message, then decide.")
             if self._ledger.step(rows.moved(change, move, by, door, moment), moment):
                 who = by.name or by.id
                 with command_context(task_id, None):
@@ -127,10 +137,13 @@ class RollingChanges:
     def undo_command(self, task_id: str) -> Command:
         """The command that undoes a rolling change on the workers that it has changed; `MoveRefused` without any.
 
-        It takes one worker first and then all others, and no failure stops it: a rollback is urgent.
+        A host that is unresponsive doesn't keep the others from being undone. It takes one worker first and then all
+        others, and no failure stops it: a rollback is urgent.
         """
         status = self.status(task_id)
-        if any(job.state in (JobState.CLAIMED, JobState.STARTED) for job in status.jobs):
+        at_work = [job.worker_id for job in status.jobs if job.state in (JobState.CLAIMED, JobState.STARTED)]
+        lost = self._ledger.read(lambda connection: rows.unresponsive(connection, status.change, at_work))
+        if set(at_work) - lost:
             raise MoveRefused(
                 "The rolling change is still at work on a worker.", remedy="Try again once that has ended."
             )
@@ -173,6 +186,8 @@ class RollingChore:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._due_at: datetime | None = None
+        self._named: set[tuple[str, int, int]] = set()
+        """The batches whose card names the hosts that don't answer."""
 
     def due_at(self) -> datetime | None:
         """When a worker may have been healthy for long enough."""
@@ -181,13 +196,28 @@ class RollingChore:
     def work(self, now: datetime) -> bool:
         """Decide about all running changes; True if a batch was released, so that its jobs start."""
         released, due = False, list[datetime]()
-        for change in self._ledger.read(rows.running):
+        running = self._ledger.read(rows.running)
+        self._named &= set(map(_batch_of, running))
+        for change in running:
             decision = self._decide(change, now)
             if decision.verdict is BatchVerdict.WAIT:
-                due += [decision.due_at] if decision.due_at else []
+                due += [each for each in (decision.due_at, self._name_hosts(change, now)) if each]
             released |= decision.verdict is BatchVerdict.RELEASE
         self._due_at = min(due, default=None)
         return released
+
+    def _name_hosts(self, change: RollingChange, now: datetime) -> datetime | None:
+        """Have the card name the hosts that don't answer, once for a batch; when to look, if it's too early."""
+        if _batch_of(change) in self._named:
+            return None
+        if now < change.released_at + PATIENCE:
+            return change.released_at + PATIENCE
+        self._named.add(_batch_of(change))
+        found = self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
+        if unanswered(change, found, now):
+            card = (jobs.refresh_card(change.task_id),)
+            self._ledger.write(lambda connection: record(connection, change.supervisor_id, None, card, now))
+        return None
 
     def _decide(self, change: RollingChange, now: datetime) -> BatchDecision:
         decision = decide(change, self._ledger.read(lambda connection: rows.current_batch(connection, change)), now)
@@ -195,6 +225,10 @@ class RollingChore:
         if step is not None and self._ledger.step(step, now):
             _log(change, decision)
         return decision
+
+
+def _batch_of(change: RollingChange) -> tuple[str, int, int]:
+    return change.task_id, change.released, change.accepted
 
 
 def _log(change: RollingChange, decision: BatchDecision) -> None:

@@ -25,7 +25,7 @@ from tests.support.storage.forwarded_rows import opened
 
 WORKERS = tuple(f"w{number}" for number in range(1, 8))
 ELSEWHERE = tuple(f"web-{number}/fetcher" for number in range(1, 6))
-ANNA = Issuer("slack:T1/U1", "anna")
+ANNA, BOB = Issuer("slack:T1/U1", "anna"), Issuer("slack:T1/U2", "bob")
 MINUTE = timedelta(minutes=1)
 
 
@@ -39,6 +39,12 @@ class Rolling(Host):
     def healthy(self, worker_id: str) -> dict[str, Any]:
         about = {"condition": "well", "reason": "", "since": NOW, "flip_id": 1}
         return {"supervisor_id": self.ledger.supervisor_id, "target_type": "worker", "target_id": worker_id, **about}
+
+    def fall_silent(self, name: str) -> None:
+        """Another host is unresponsive."""
+        words = {"condition": "supervisor_silent", "reason": "no sign"}
+        silent = {**self.healthy(name), "target_type": "supervisor", **words}
+        self.ledger.write(lambda connection: connection.execute(insert(conditions), [silent]))
 
     def free(self) -> set[str]:
         return self.ledger.read(jobs.workers_with_work)
@@ -126,7 +132,7 @@ def test_failures_beyond_the_limit_halt_it_and_pass_nobody_over(host: Rolling) -
     assert host.decide(host.end_of_all) is RollingState.HALTED
     assert host.free() == set(), "the rest of the batch doesn't start either"
     assert not any(not_begun(job) for job in host.of("t1"))
-    assert host.changes.status("t1").change.last.reason == "w1: It did not work.; w2: It did not work."
+    assert host.changes.status("t1").change.last.reason == "w1: It did not work; w2: It did not work"
     host.changes.move("t1", RollingMove.CONTINUE, ANNA, "slack", NOW)
     assert host.decide(host.end_of_all) is RollingState.RUNNING
     assert host.free() == {"w3"}
@@ -149,13 +155,7 @@ def test_a_worker_that_is_not_healthy_halts_it_after_a_while(host: Rolling) -> N
 def test_a_silent_host_is_not_healthy(host: Rolling) -> None:
     host.start(ELSEWHERE, batch="1", healthy=0)
     host.run("web-1/fetcher")
-    silent = {
-        **host.healthy("web-1"),
-        "target_type": "supervisor",
-        "condition": "supervisor_silent",
-        "reason": "no sign",
-    }
-    host.ledger.write(lambda connection: connection.execute(insert(conditions), [silent]))
+    host.fall_silent("web-1")
     assert host.decide(host.end_of_all) is RollingState.RUNNING
     assert host.free() == set()
 
@@ -217,3 +217,57 @@ def test_a_command_id_is_one_rolling_change_however_often_it_is_filed(host: Roll
     assert [action for action, _ in host.actions()] == ["ROLLING_STARTED"]
     assert len(host.of("t1")) == len(WORKERS)
     assert host.ledger.read(partial(jobs.blocked_jobs, worker_id="w2")) != []
+
+
+def test_nobody_continues_a_halt_that_they_have_not_seen(host: Rolling) -> None:
+    host.start(batch="1", healthy=0)
+    host.run("w1", well=False)
+    assert host.decide(host.end_of_all) is RollingState.HALTED
+    shown = host.changes.status("t1").change.mark
+    host.changes.move("t1", RollingMove.CONTINUE, ANNA, "slack", NOW + MINUTE, shown=shown)
+    host.changes.move("t1", RollingMove.CONTINUE, BOB, "slack", NOW + MINUTE, shown=shown)  # the same press, by another
+    assert host.decide(NOW + MINUTE) is RollingState.RUNNING
+    host.run("w2", well=False)
+    assert host.decide(host.end_of_all + 2 * MINUTE) is RollingState.HALTED
+    with pytest.raises(MoveRefused, match="stopped again since"):
+        host.changes.move("t1", RollingMove.CONTINUE, BOB, "slack", NOW + 3 * MINUTE, shown=shown)
+    assert [actor for action, actor in host.actions() if action == "ROLLING_CONTINUED"] == [ANNA.id]
+
+
+def test_an_error_of_several_lines_is_its_first_sentence_and_its_last_line(host: Rolling) -> None:
+    host.start(batch="1", healthy=0)
+    job = host.take("w1")
+    assert isinstance(job, Job)
+    host.begin("w1")
+    words = "w1 fails with the new version: exited (code 1). Last output:\nTraceback\n  File x\nDISK is not set\n"
+    assert host.ledger.step(jobs.finish(host.hand.pop("w1"), Outcome.failed(words), NOW, 0.1))
+    host.decide(NOW)
+    reason = host.changes.status("t1").change.failures["w1"]
+    assert reason == "fails with the new version: exited (code 1): DISK is not set"
+
+
+def test_a_host_that_does_not_answer_is_named_on_the_card_once(host: Rolling) -> None:
+    host.start(ELSEWHERE, batch="1", healthy=0)
+    sent = host.take("web-1/fetcher")
+    assert isinstance(sent, Job)
+    chore = RollingChore(host.ledger)
+    released = host.changes.status("t1").change.released_at
+    chore.work(released)
+    assert chore.due_at() == released + MINUTE
+    assert len(host.changes.status("t1").lines(released)) == 1
+
+    chore.work(released + MINUTE)
+    assert "No answer from web-1 since" in host.changes.status("t1").lines(released + MINUTE)[1]
+    assert chore.due_at() is None, "it's told once"
+
+
+def test_a_host_that_never_returns_does_not_keep_the_others_from_being_rolled_back(host: Rolling) -> None:
+    host.start(ELSEWHERE, name="update", batch="1", healthy=0)
+    _changed(host, "web-1/fetcher")
+    host.decide(host.end_of_all)
+    host.take("web-2/fetcher")
+    host.changes.move("t1", RollingMove.ABORT, ANNA, "slack", NOW)
+    with pytest.raises(MoveRefused, match="still at work"):
+        host.changes.undo_command("t1")
+    host.fall_silent("web-2")
+    assert host.changes.undo_command("t1").workers == ("web-1/fetcher",)

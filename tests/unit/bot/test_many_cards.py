@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from bot.views.cards.card import command_card
 from bot.views.cards.next_steps import CardContext
 from bot.views.cards.preview import IN_A_THREAD, preview_blocks, previews_as_text
 from slack_playground.blockkit.messages import check_message
+from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Outcome
 from supervisor_core.intake.rolling.rules import LastDecision, RollingChange, RollingTerms
 from supervisor_core.jobs.model import Job, JobState, RollingState
@@ -58,7 +60,7 @@ def shown(made: dict[str, Any]) -> str:
 def test_a_command_for_many_counts_its_workers_and_puts_equal_results_together() -> None:
     made = command_card(fleet(50, different=3), NOW)
     assert shown(made).splitlines() == [
-        ":white_check_mark: *50 done* on 50 hosts: web-1/fetcher, web-2/fetcher, web-3/fetcher and 47 more",
+        ":white_check_mark: *50 done* on 50 hosts",
         "• 47 the same: updated, `13a071e` → `d5c6f90`",
         "• 3 different:",
         "    ◦ web-48/fetcher, web-49/fetcher, web-50/fetcher: updated, `99a071e` → `d5c6f90`",
@@ -72,8 +74,8 @@ def test_while_it_goes_on_there_is_a_bar() -> None:
         f"`{'█' * 5}{'░' * 15}` 13 of 50",
         ":x: *1 failed*: web-13/fetcher",
         ":hourglass_flowing_sand: *4 at work* on 4 hosts: web-14/fetcher, web-15/fetcher, web-16/fetcher and 1 more",
-        ":white_medium_square: *33 waiting* on 33 hosts: web-18/fetcher, web-19/fetcher, web-20/fetcher and 30 more",
-        ":white_check_mark: *12 done* on 12 hosts: web-1/fetcher, web-2/fetcher, web-3/fetcher and 9 more",
+        ":white_medium_square: *33 waiting* on 33 hosts",
+        ":white_check_mark: *12 done* on 12 hosts",
     ]
 
 
@@ -104,9 +106,9 @@ def test_a_rolling_change_has_the_buttons_of_its_state(
 
 def test_a_finished_one_looks_like_any_other_command_and_can_be_rolled_back() -> None:
     made = command_card(fleet(50), NOW, rolling(RollingState.DONE, 11))
-    assert made["text"].startswith(":white_check_mark: *web-1/fetcher")
+    assert made["text"] == ":white_check_mark: *50 workers on 50 hosts updated*"
     back = buttons_of(made)["Roll back"]
-    assert back["confirm"]["title"]["text"].startswith("Roll back web-1/fetcher")
+    assert back["confirm"]["title"]["text"] == "Roll back 50 workers on 50 hosts?"
     assert "50 of 50 workers" in back["confirm"]["text"]["text"]
     assert "needs an approval" in back["confirm"]["text"]["text"]
 
@@ -115,6 +117,35 @@ def test_a_halted_one_says_why() -> None:
     made = command_card(fleet(12, failed=1), NOW, rolling(RollingState.HALTED, web_13="It exited with code 1."))
     assert "• web-13/fetcher: It exited with code 1." in shown(made)
     assert "12 of 50 done, 1 failed, batch 3 of 11" in made["text"]
+
+
+def test_a_rollback_of_many_names_their_number_and_not_each() -> None:
+    about = rolling(RollingState.RUNNING)
+    assert about.rolling is not None
+    listed = replace(about.rolling, target=",".join(each.worker_id for each in fleet(12)))
+    assert "*Update of 50 workers on 50 hosts*" in command_card(fleet(12), NOW, replace(about, rolling=listed))["text"]
+
+
+def test_hosts_that_do_not_answer_are_named_after_a_while() -> None:
+    found = [replace(each, batch=3) for each in fleet(1)]
+    found[1] = replace(found[1], state=JobState.CLAIMED)
+    about = rolling(RollingState.RUNNING)
+    assert "No answer" not in shown(command_card(found, NOW, about))
+    late = shown(command_card(found, NOW + timedelta(minutes=1), about))
+    assert ":warning: *No answer from web-2* since <!date^" in late
+    assert list(buttons_of(command_card(found, NOW, about))) == ["Pause", "Abort"]
+
+
+def test_watches_of_many_are_counted_and_trouble_has_a_line_of_its_own() -> None:
+    bakes = [
+        Bake(TASK, f"web-{n}/fetcher", "hub", f"web-{n}/fetcher", NOW, NOW + timedelta(minutes=n)) for n in (1, 2, 3)
+    ]
+    bakes[0] = replace(bakes[0], state=BakeState.DEGRADED, reason="it hangs")
+    told = shown(command_card(fleet(50), NOW, CardContext(bakes=bakes))).splitlines()
+    assert told[-2].startswith(":warning: *web-1/fetcher degraded*: It hangs") or "web-1/fetcher degraded" in told[-2]
+    assert told[-1].startswith(":eyes: 2 watched until <!date^")
+    going_on = replace(rolling(RollingState.RUNNING), bakes=bakes)
+    assert "watched" not in shown(command_card(fleet(50), NOW, going_on)), "the batch's own watch matters then"
 
 
 def test_what_can_not_be_undone_has_no_button_for_it() -> None:
