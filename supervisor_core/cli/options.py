@@ -330,7 +330,7 @@ SUBCOMMANDS = {
     "import": Subcommand(
         "importing:run",
         importing,
-        "Convert files of systemd, supervisord or Cornerstone Archive, and name each setting without a place here.",
+        "Convert files of systemd, supervisord, pm2 or Cornerstone Archive, and name what has no place here.",
         "import /etc/systemd/system/fetcher.service --output config.yaml",
     ),
     "doctor": Subcommand(

@@ -167,6 +167,7 @@ PURE = (
     "supervisor_core.common.text",
     "supervisor_core.common.times",
     "supervisor_core.config.changes",
+    "supervisor_core.config.setup.imports.object_literals",
     "supervisor_core.config.setup.imports.systemd_settings",
     "supervisor_core.config.setup.service_unit",
     "supervisor_core.config.setup.unit_files",

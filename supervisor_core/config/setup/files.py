@@ -71,12 +71,21 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} can't be read.") from None
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes the same value twice where a document has it twice, instead of naming it."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 (for all of them)
+        return True
+
+
 def document_text(document: Mapping[str, Any], header: str, comments: Mapping[str, str]) -> str:
     """A configuration as a file: a header, and each section with the comment above it, if it has one."""
     parts = [header.rstrip() + "\n"]
     for name, section in document.items():
         comment = "".join(f"# {line}\n" for line in comments.get(name, "").splitlines())
         style = None if isinstance(section, Mapping) else False  # None: the innermost mappings and lists in one line
-        body = yaml.safe_dump({name: section}, sort_keys=False, allow_unicode=True, width=110, default_flow_style=style)
+        body = yaml.dump(
+            {name: section}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=style
+        )
         parts.append(f"{comment}{body}")
     return "\n".join(parts)

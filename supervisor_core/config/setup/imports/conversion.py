@@ -151,7 +151,7 @@ def yaml_lines(text: str) -> Mapping[str, int]:
     """The line of each setting of a YAML document, by the keys of `leaves`. Empty for a text that isn't YAML."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return {}
     return dict(_node_lines(root, "", set())) if root is not None else {}
 
@@ -169,6 +169,14 @@ def _node_lines(node: yaml.Node, key: str, seen: set[int]) -> Iterator[tuple[str
         for place, each in enumerate(node.value):
             yield f"{key}[{place}]", each.start_mark.line + 1
             yield from _node_lines(each, f"{key}[{place}]", seen)
+
+
+def in_home(text: str) -> Path:
+    """The path with `~` for a home; as it is if nobody has this name."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def may_be_checkout(folder: Path) -> bool:

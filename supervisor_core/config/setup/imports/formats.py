@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.setup.imports import cornerstone, supervisord, systemd
+from supervisor_core.config.setup.imports import cornerstone, pm2, supervisord, systemd
 from supervisor_core.config.setup.imports.conversion import Conversion, NewNames, OldFile, leaves, merge
 
 MAX_BYTES = 1_000_000
@@ -32,6 +32,7 @@ FORMATS = (
     Format("Cornerstone Archive", cornerstone.recognize, cornerstone.convert),
     Format("systemd", systemd.recognize, systemd.convert),
     Format("supervisord", supervisord.recognize, supervisord.convert),
+    Format("pm2", pm2.recognize, pm2.convert),
 )
 
 
@@ -90,7 +91,7 @@ def _read(path: Path) -> str:
 def _parsed(path: Path, text: str) -> tuple[object, str]:
     """The content as YAML; None for a file in another format, and where YAML ends."""
     try:
-        document = yaml.safe_load(text)
+        document = yaml.safe_load(text)  # the loader in C crashes at a text that nests deeply
         too_many = next(islice(leaves(document), MOST_SETTINGS, None), None) is not None
     except yaml.MarkedYAMLError as error:
         return None, f", and isn't valid YAML (line {error.problem_mark.line + 1})" if error.problem_mark else ""

@@ -16,6 +16,7 @@ from supervisor_core.config.setup.imports.conversion import (
     Conversion,
     Leftover,
     OldFile,
+    in_home,
     is_secret,
     may_be_checkout,
     word,
@@ -246,7 +247,7 @@ class _Converter:
         text = self._expanded(setting.value.removeprefix("-"), setting)
         if text == "~":
             user = self._last("User")
-            text = str(Path(f"~{user.value}").expanduser()) if user else self._home
+            text = str(in_home(f"~{user.value}")) if user else self._home
         return text.replace("$", "$$")
 
     def _restart(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 _ORDER = "workers start at the same time; let a worker wait for what it needs"
 _WORDS = "it only describes the service"
 _CHECKS = "nothing is checked before a start; let the command check it, and exit if it fails"
-_LIMITS = "limits for single workers don't exist; set it in the supervisor's unit, for all workers"
+_LIMITS = "limits for single workers don't exist; begin the command with prlimit, nice or ionice"
 _SANDBOX = "sandboxes for single workers don't exist; the supervisor's unit has what all workers can bear"
 _FOLDERS = "create the folder yourself, and name it in the worker's env if it reads the variable"
 _CREDENTIALS = "put the secret into .env, and name it in the worker's env"

@@ -52,3 +52,15 @@ def test_the_worker_of_a_unit_runs_with_its_words_folder_and_environment(tmp_pat
     with imported(tmp_path, str(unit)) as home:
         assert said(folder).startswith("north|a b|1|2|{x}|$y|fast|")
         wait_until(lambda: home.worker("fetcher-north")["state"] == "running", START_SECONDS, "it runs")
+
+
+def test_the_worker_of_an_ecosystem_file_does_too(tmp_path: Path) -> None:
+    folder = work(tmp_path / "work")
+    ecosystem = tmp_path / "ecosystem.config.js"
+    ecosystem.write_text(
+        "module.exports = {apps: [{name: 'py', cwd: __dirname + '/work', script: 'work.py',"
+        f" interpreter: '{sys.executable}', args: \"'a b' {{x}}\", env: {{MODE: 'slow'}},}}]}};\n"
+    )
+    with imported(tmp_path, str(ecosystem)) as home:
+        assert said(folder).startswith("a b|{x}|slow|")
+        wait_until(lambda: home.worker("py")["state"] == "running", START_SECONDS, "it runs")

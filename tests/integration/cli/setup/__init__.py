@@ -1,0 +1,1 @@
+"""`supervisor init` and `supervisor import`, as programs."""
