@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import answer, failure, whisper
@@ -46,7 +47,7 @@ class RollingCommands:
         task_id, move = str(query.command.params["task_id"]), RollingMove(query.command.name.removeprefix(PREFIX))
         try:
             shown = (query.request.button or "").partition(" ")[0].removeprefix(f"{task_id}.")
-            await quick(self._changes.move, task_id, move, query.issuer, DOOR, shown=shown)
+            await quick(partial(self._changes.move, shown=shown), task_id, move, query.issuer, DOOR)
             status = await quick(self._changes.status, task_id)
         except SupervisorError as error:
             return failure(query.request, error)
