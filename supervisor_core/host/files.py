@@ -15,45 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError, set_mode, temporary_name
-from supervisor_core.host.descriptors import write_all as write_bytes
+from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
 from supervisor_core.host.open_folder import OpenFolder
 
 MAX_JSON_BYTES = 4 * 1024 * 1024  # far above any document of ours, far below what would hurt
 
 
-def write_atomically(path: str | Path, data: bytes | str, *, synced: bool = True) -> None:
+def write_atomically(path: str | Path, data: bytes | str, *, synced: bool = True, durable: bool = True) -> None:
     """Replace `path` by a file with exactly this content: a reader sees the old one or the new one.
 
-    Unless `synced`, the new name survives a power cut only once something else in the folder was written.
+    Unless `synced`, the new name survives a power cut only once something else in the folder was written. What isn't
+    `durable` survives a `kill -9`; a power cut may leave the file empty or torn. Nothing waits for the disk then.
     """
     target = Path(path)
     with OpenFolder.at(target.parent, shared=False) as folder:
         content = data.encode() if isinstance(data, str) else data
-        folder.write(target.name, content, PRIVATE_FILE, synced=synced)
+        folder.write(target.name, content, PRIVATE_FILE, synced=synced and durable, durable=durable)
 
 
-def write_json(path: str | Path, document: object, *, synced: bool = True) -> None:
+def write_json(path: str | Path, document: object, *, synced: bool = True, durable: bool = True) -> None:
     """Write a JSON document atomically. A value that isn't JSON (a NaN) fails before the disk is touched."""
-    write_atomically(path, json_text(document), synced=synced)
-
-
-def write_volatile_json(path: Path, document: object) -> None:
-    """`write_json` for what a power cut makes pointless: then the file may be left empty or torn.
-
-    It survives everything else, such as a `kill -9`, and is ten times as quick, because nothing waits for the disk.
-    """
-    temporary = temporary_name(path.name, only_writer=False)
-    data = json_text(document).encode()
-    with OpenFolder.at(path.parent, shared=False) as folder:
-        try:
-            with folder.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE) as descriptor:
-                set_mode(descriptor, PRIVATE_FILE)
-                write_bytes(descriptor, data)
-            folder.rename(temporary, folder, path.name)
-        except BaseException:
-            folder.remove(temporary)
-            raise
+    write_atomically(path, json_text(document), synced=synced, durable=durable)
 
 
 def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from supervisor_core.common.errors import UsageError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
-from supervisor_core.host.files import read_json, write_volatile_json
+from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import platform
 
@@ -135,7 +135,7 @@ def _is_from_before_boot(path: Path) -> bool:
 def write_record(state_dir: Path, record: WorkerRecord) -> None:
     """Write the record, whole."""
     prepare_folder(state_dir)
-    write_volatile_json(record_path(state_dir, record.worker_id), _document(record))
+    write_json(record_path(state_dir, record.worker_id), _document(record), durable=False)
 
 
 def _document(record: WorkerRecord) -> dict[str, Any]:

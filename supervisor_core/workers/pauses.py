@@ -24,7 +24,7 @@ from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
-from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json, write_volatile_json
+from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.drive_needs import DriveFileKept
 from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
@@ -258,7 +258,7 @@ class Pauses:
         if counts:
             yield first
         else:  # one that a power cut tears says as much as the one before it: nothing
-            write_volatile_json(first.path, first.document)
+            write_json(first.path, first.document, durable=False)
         crashpoints.reach("pause.copy:after")
         written = yield from self._tell(worker_id, pause)
         if not (written.on_drive or counts):
