@@ -17,6 +17,7 @@ from bot.outbound.error_kinds import ERRORS, ErrorKind
 from bot.requests.request import Request
 from bot.views.blocks import Content, text_message
 from bot.views.cards.configuration import unreachable_channel
+from bot.views.cards.headlines import MOMENT, is_new
 from bot.views.files import Attachment
 from bot.views.text import error_text
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
@@ -25,6 +26,8 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.schedules.rows import TOLD
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
 from supervisor_core.jobs.rows import CARD
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
@@ -123,6 +126,14 @@ def _file_of(subject: str, about: str) -> str:
     """A subject of its own: messages of one place differ by their subjects."""
     tail = f"/file{about}"
     return f"{subject[: SUBJECT - len(tail)]}{tail}"
+
+
+def update_if_queued(connection: Connection, supervisor_id: str, now: datetime, task_id: str) -> None:
+    """Update a card a moment after it was posted, if its command still waits then: only that card says so."""
+    found = jobs.of_task(connection, task_id)
+    if len(found) == 1 and found[0].state is JobState.QUEUED and is_new(found, now):
+        left = found[0].filed_at + MOMENT - now
+        record(connection, supervisor_id, None, (Message(CARD, task_id, None, left.total_seconds()),), now)
 
 
 def with_thread(connection: Connection, message: PendingMessage) -> PendingMessage:

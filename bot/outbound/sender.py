@@ -14,9 +14,9 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.outbound.content import MessageComposer
-from bot.outbound.error_kinds import FORBIDDEN, GONE, UNWRITABLE, ErrorKind, may_mean_metadata
+from bot.outbound.error_kinds import GONE, UNWRITABLE, ErrorKind, may_mean_metadata
 from bot.outbound.home_pages import HomePublisher, PageComposer
-from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned
+from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned, update_if_queued
 from bot.outbound.rate_limits import (
     EPHEMERAL,
     EPHEMERAL_GATES,
@@ -30,16 +30,17 @@ from bot.outbound.rate_limits import (
     whisper_gates,
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
-from bot.outbound.slack_errors import error_code, explain, is_temporary, kind_of, retry_after
+from bot.outbound.slack_errors import error_code, explain, is_temporary, kind_of, refusal_of_place, retry_after
 from bot.pools import quick, slow
-from bot.views.blocks import Content, with_hint, without_blocks
+from bot.views.blocks import Content, fingerprint, with_hint, without_blocks
+from bot.views.cards.headlines import MOMENT
 from bot.views.cards.notices import not_a_member_hint
 from bot.views.files import EMPTY, UNREADABLE, Attachment, cut, file_text
 from supervisor_core.common import crashpoints
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.times import utc_now
 from supervisor_core.storage import outbox
-from supervisor_core.storage.outbox import DETAILS, FILE, PendingMessage
+from supervisor_core.storage.outbox import CARD, DETAILS, FILE, PendingMessage
 from supervisor_core.storage.store import Ledger
 
 T = TypeVar("T")
@@ -180,12 +181,14 @@ class MessageSender:
     async def _edit_or_post(
         self, message: PendingMessage, content: Content, address: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Edit the message; post it if it has no address or the original is gone."""
+        """Edit the message, unless it's a new card that shows that already; post it if it has no address or is gone."""
+        shown = fingerprint(content)
+        is_new_card = message.kind == CARD and self.now() - message.created_at < MOMENT
         if address.get("ts"):
-            if await self._edit(message, content, address):
-                return address
+            if (is_new_card and address.get("shown") == shown) or await self._edit(message, content, address):
+                return {**address, "shown": shown}
             self._require_free(message, POST)
-        return await self._post(message, content)
+        return {**await self._post(message, content), "shown": shown}
 
     async def _edit(self, message: PendingMessage, content: Content, address: Mapping[str, Any]) -> bool:
         """Edit the message; False if the original is gone."""
@@ -290,14 +293,14 @@ class MessageSender:
         try:
             await self._slack.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
-            first = _refusal(error)
+            first = refusal_of_place(error)
         else:
             return
         self._require_free(message, POST)
         try:
             await self._slack.post(await self._slack.direct(user), None, content, message.subject)
         except SlackApiError as error:
-            reason = f"no response can reach {user}: {first}, and directly: {_refusal(error)}"
+            reason = f"no response can reach {user}: {first}, and directly: {refusal_of_place(error)}"
             about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
             log.error("%s", reason, extra=about)  # noqa: TRY400 (the words say it all)
             raise DroppedError(reason) from None
@@ -375,7 +378,10 @@ class MessageSender:
 
     async def _mark_sent(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
         """End its row, unless it was ordered again meanwhile; store the address in any case."""
-        ended = await quick(self.ledger.step, outbox.mark_sent(message, self.now(), address), self.now())
+        step = outbox.mark_sent(message, self.now(), address)
+        if message.kind == CARD and not message.address.get("ts"):
+            step = replace(step, follow=partial(update_if_queued, task_id=message.subject))
+        ended = await quick(self.ledger.step, step, self.now())
         if not ended and address is not None:
             await self._note_address(message, address)
 
@@ -390,10 +396,3 @@ class MessageSender:
 
     async def _write(self, work: Callable[[Connection], object]) -> None:
         await asyncio.wrap_future(self.ledger.submit(work))
-
-
-def _refusal(error: SlackApiError) -> str:
-    """The reason why Slack refuses this place for good; any other error is raised again."""
-    if kind_of(error) in FORBIDDEN | {ErrorKind.TEMPORARY, ErrorKind.CONTENT}:
-        raise error
-    return explain(error)

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import ClientConnectorError, ClientHttpProxyError, ClientProxyConnectionError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
-from bot.outbound.error_kinds import ErrorKind, kind_of_code, meaning_of_code
+from bot.outbound.error_kinds import FORBIDDEN, ErrorKind, kind_of_code, meaning_of_code
 from supervisor_core.common.errors import describe
 from supervisor_core.host.network import certificate_problem
 
@@ -133,3 +133,10 @@ def _status(error: SlackApiError) -> int:
     """
     status = getattr(error.response, "status_code", None)
     return SERVER_ERROR if status is None else int(status)
+
+
+def refusal_of_place(error: SlackApiError) -> str:
+    """The reason why Slack refuses a place for good; any other error is raised again."""
+    if kind_of(error) in FORBIDDEN | {ErrorKind.TEMPORARY, ErrorKind.CONTENT}:
+        raise error
+    return explain(error)

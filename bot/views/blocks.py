@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from bot.views.text import escape, fit
+from supervisor_core.common.text import canonical_json
 
 LONGEST = 2900
 """Characters of one section; what is longer is cut, and says so."""
@@ -172,3 +174,8 @@ def join_lines(lines: Sequence[str], most: int) -> list[str]:
         else:
             texts.append(line)
     return texts
+
+
+def fingerprint(content: Content) -> str:
+    """Differs for different contents."""
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]

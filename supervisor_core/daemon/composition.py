@@ -67,8 +67,7 @@ class DaemonServices:
         self.reach = reach
         self.stopping = asyncio.Event()
         self.blocking = Blocking()
-        self.shared = SharedThread()
-        """For what services do now and then."""
+        self.shared = SharedThread()  # for what services do now and then
         self.ordered = Blocking(1)
         """One thread, for writes that must keep their order."""
         self.bus = EventBus()

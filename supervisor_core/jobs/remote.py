@@ -153,7 +153,7 @@ def _take_new(
     own = {name: value for name, value in report.items() if name not in ("job_id", "changed")}
     connection.execute(insert(jobs).values({**own, "supervisor_id": hub_id}))
     if place is not None and report["filed_at"] > now - ANNOUNCED_FOR:
-        card = Message(rows.CARD, str(report["task_id"]), place, rows.SOON_SECONDS)
+        card = Message(rows.CARD, str(report["task_id"]), place)
         record(connection, hub_id, None, (card,), now)
 
 

@@ -33,10 +33,6 @@ CARD = replies.CARD
 
 UNDO = "undo_code"
 
-SOON_SECONDS = 0.25
-"""The time that a card waits for its command to start, so that its first text isn't outdated. Steps update it
-immediately."""
-
 ISSUER_NAME = 255
 
 
@@ -99,7 +95,7 @@ def file_all(connection: Connection, supervisor_id: str, several: Sequence[NewJo
         for each in new.values()
     ]
     connection.execute(insert(jobs), rows)
-    cards = [Message(CARD, task_id, each.card, SOON_SECONDS) for each in new.values() if each.card is not None]
+    cards = [Message(CARD, task_id, each.card) for each in new.values() if each.card is not None]
     record(connection, supervisor_id, None, cards[:1], now)
     return [job for job in of_task(connection, task_id) if job.worker_id in new]
 

@@ -7,7 +7,7 @@ daemon stores the envelope and acknowledges it, asks Slack who gave the command,
 starts the job, each with a full sync; the attempt to post is stored before the call, too.
 
 `pause` ends within milliseconds, `restart` takes as long as the worker needs to stop and to stay up. Both messages are
-posted once the job has begun, so their first text isn't outdated.
+posted once the command is stored, while its job begins.
 """
 
 from __future__ import annotations

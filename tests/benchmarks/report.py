@@ -71,7 +71,7 @@ TOPICS: Mapping[str, Topic] = {
     "card": Topic(
         "Answering a slash command with a message",
         "Beside bare Bolt apps that post a message and do nothing else. Ours has verified the person's rights with"
-        " Slack and stored the job, and its worker's actor has begun it. Goal: 1.5 times bare Bolt.",
+        " Slack and stored the job. Goal: 1.5 times bare Bolt.",
         ("slack_bolt", "aiohttp"),
     ),
     "fleet_memory": Topic(

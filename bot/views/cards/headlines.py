@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.views.blocks import Color
 from bot.views.cards.changes import commit_ref, sizes
@@ -48,6 +48,9 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
 }
 """Each command while it runs, once it's done, and as a noun."""
 
+MOMENT = timedelta(seconds=1)
+"""For so long a card doesn't tell a command that waits from one that runs: most have ended by then."""
+
 _DEGRADED: Mapping[str, str] = {"update_code": "the update", "update_code_deps": "the update"}
 """The change after which a worker degraded. The others are named with their commits."""
 
@@ -62,7 +65,7 @@ def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
         return f"{sign} {title}, undone by {mention(by.issuer)}"
     if len(jobs) == 1 and (resumed := about.resumed.get(jobs[0].worker_id)) is not None:
         return f"{sign} {title}, resumed by {mention(resumed.issuer)}"
-    return f"{sign} {title}{_fact(jobs)}"
+    return f"{sign} {title}{_fact(jobs, now)}"
 
 
 def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
@@ -162,12 +165,14 @@ def _commits_back(job: Job) -> str:
     return count(number, "commit") if isinstance(number, int) else ""
 
 
-def _fact(jobs: Sequence[Job]) -> str:
+def _fact(jobs: Sequence[Job], now: datetime) -> str:
     job, several = jobs[0], len(jobs) > 1
     if not has_ended(jobs):
         if several:
             return f": {sum(1 for each in jobs if each.state in FINAL)} of {len(jobs)} done"
-        return f": {step_text(job) or ('queued' if job.state is JobState.QUEUED else 'running')}"
+        waits = "queued" if job.state is JobState.QUEUED else "running"
+        said = step_text(job) or ("" if is_new([job], now) else waits)
+        return f": {said}" if said else ""
     if not several and tried(jobs):
         return "" if paused_instead(job) else _failure_fact(job)
     if not several and changed_code(job) and "update" in job.handler:
@@ -178,6 +183,11 @@ def _fact(jobs: Sequence[Job]) -> str:
     if job.handler == "pause" and job.label and not tried(jobs):
         return f": {inert(job.label, LINE)}"
     return ""
+
+
+def is_new(jobs: Sequence[Job], now: datetime) -> bool:
+    """True in the first moment of a command."""
+    return timedelta(0) <= now - jobs[0].filed_at < MOMENT
 
 
 def _failure_fact(job: Job) -> str:

@@ -19,6 +19,7 @@ from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.blocks import text_message
+from bot.views.cards.headlines import MOMENT
 from bot.views.files import Attachment
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
@@ -282,3 +283,33 @@ async def test_what_slack_refuses_is_sent_again_as_plain_text(slack: Playground,
     assert list(states) == ["sent"]
     answers = [entry["status"] for entry in slack.journal("response_url")]
     assert answers == ([400, 200] if way == "response_url" else [])
+
+
+async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path: Path) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: NOW))
+        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
+        await whole_round(delivery)
+        job = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
+        assert job is not None
+        ledger.step(jobs.claim(job, NOW), NOW)
+        await whole_round(delivery)
+    (posted,) = slack.calls("chat.postMessage")
+    assert posted["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*"
+    assert slack.calls("chat.update") == []
+
+
+async def test_a_card_says_a_moment_later_that_its_command_waits(slack: Playground, tmp_path: Path) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    now = NOW
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: now))
+        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
+        await whole_round(delivery)
+        assert slack.calls("chat.update") == []
+        now = NOW + MOMENT
+        await whole_round(delivery)
+        await whole_round(delivery)
+    (edited,) = slack.calls("chat.update")
+    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
