@@ -9,6 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError
@@ -63,6 +64,7 @@ def chunks(descriptor: int, limit: int) -> Iterator[bytes]:
         yield chunk
 
 
+@cache
 def known_flags(*names: str) -> int:
     """The flags that this system knows, combined."""
     together = 0

@@ -46,6 +46,7 @@ def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_
     `OSError`, because it says nothing about the file.
     """
     try:
+        os.lstat(path)  # most notes about workers are missing, which is told soonest like this
         return parse_json(Path(path), read_limited(path, max_bytes))
     except FileNotFoundError:
         return None

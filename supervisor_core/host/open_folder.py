@@ -396,5 +396,5 @@ class OpenFolder:
             yield
         except OSError as error:
             del error.filename2
-            error.filename = os.fspath(self.path / name)
+            error.filename = os.path.join(self.path, name)  # noqa: PTH118 (many files are missing, and a Path is slow)
             raise

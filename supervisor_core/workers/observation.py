@@ -18,7 +18,7 @@ from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
-from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.heartbeats.files import last_beats
 from supervisor_core.workers.pauses import Pause, Pauses, read_flags
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
@@ -212,9 +212,5 @@ def _on_drive(
 ) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
     """The heartbeats and pause flags of these workers, in one call."""
     drive.confirm()
-    beats = {}
-    for worker_id in worker_ids:
-        beat = last_beat(drive.root, folder, worker_id)
-        if beat is not None:
-            beats[worker_id] = beat
+    beats = last_beats(drive.root, folder, worker_ids)
     return beats, dict(zip(worker_ids, read_flags(drive.root, folder, worker_ids), strict=True))

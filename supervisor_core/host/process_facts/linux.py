@@ -23,7 +23,7 @@ _MAX_ENVIRONMENT = 4 << 20  # the kernel's own limit for arguments and environme
 _TOKEN = b"\0" + GENERATION_VARIABLE.encode() + b"="
 
 # Positions after the closing parenthesis of /proc/PID/stat, where field 3 is number 0; see proc(5).
-_STATE, _PPID, _SESSION, _FLAGS, _THREADS, _START = 0, 1, 3, 6, 17, 19
+_STATE, _PPID, _SESSION, _FLAGS, _USER, _SYSTEM, _THREADS, _START, _PAGES = 0, 1, 3, 6, 11, 12, 17, 19, 21
 _KERNEL_THREAD = 0x00200000  # the flag of those that the kernel runs for itself: they were never given an environment
 _WITHOUT_MEMORY = frozenset("ZXx")
 
@@ -73,6 +73,20 @@ def sight(pid: int) -> tuple[ProcessFacts, str] | None:
     found = _parse(pid, line)
     has_none = found.state in _WITHOUT_MEMORY or _is_of_kernel(line)
     return found, "" if has_none else token_of(pid)
+
+
+def usage(pid: int) -> tuple[int, float] | None:
+    """The resident memory in bytes and the CPU time in seconds; None for a missing or hidden process.
+
+    From /proc: `status` asks this for every worker and its descendants.
+    """
+    try:
+        line = _read(f"/proc/{pid}/stat")
+    except OSError:
+        return None
+    rest = line[line.rindex(b")") + 2 :].split()
+    ticks = int(rest[_USER]) + int(rest[_SYSTEM])
+    return int(rest[_PAGES]) * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")
 
 
 def pids() -> list[int]:

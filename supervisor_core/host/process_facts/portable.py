@@ -85,6 +85,17 @@ def sight(pid: int) -> tuple[ProcessFacts, str] | None:
         return None
 
 
+def usage(pid: int) -> tuple[int, float] | None:
+    """The resident memory in bytes and the CPU time in seconds; None for a missing or hidden process."""
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times = process.cpu_times()
+            return process.memory_info().rss, times.user + times.system
+    except psutil.Error:
+        return None
+
+
 def pids() -> list[int]:
     """Every process that we may see: those that the listing before didn't have first, the highest number first.
 

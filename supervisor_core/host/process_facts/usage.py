@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import psutil
-
 from supervisor_core.host.process_facts import linux as platform
 
 
@@ -36,15 +34,11 @@ def _sum(pid: int, children: dict[int, list[int]]) -> ProcessUsage | None:
     memory, seconds, waiting, met = 0, 0.0, [pid], {pid}
     while waiting:
         current = waiting.pop()
-        try:
-            process = psutil.Process(current)
-            with process.oneshot():
-                times = process.cpu_times()
-                memory += process.memory_info().rss
-                seconds += times.user + times.system
-        except psutil.Error:
-            if current == pid:
-                return None
+        used = platform.usage(current)
+        if used is not None:
+            memory, seconds = memory + used[0], seconds + used[1]
+        elif current == pid:
+            return None
         more = [child for child in children.get(current, ()) if child not in met]
         met.update(more)
         waiting += more

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
-from supervisor_core.host.descriptors import PRIVATE_FILE
+from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.files import MAX_JSON_BYTES, parse_json
+from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.together import SharedNeed
 from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
 
@@ -29,15 +31,18 @@ if TYPE_CHECKING:
 
 FILE_MODE = 0o640
 
+PREFIX = "watcher_heartbeat_"
+"""The beginning of the name of a worker's heartbeat file."""
+
 
 def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
-    return state_folder / f"watcher_heartbeat_{worker_id}.json"
+    return state_folder / f"{PREFIX}{worker_id}.json"
 
 
 def worker_of(name: str) -> str | None:
     """The worker whose heartbeat has this file name; None for another file."""
-    inner = name.removeprefix("watcher_heartbeat_").removesuffix(".json")
-    return inner if inner and name == f"watcher_heartbeat_{inner}.json" else None
+    inner = name.removeprefix(PREFIX).removesuffix(".json")
+    return inner if inner and name == f"{PREFIX}{inner}.json" else None
 
 
 def known_workers(root: Path, state_folder: Path) -> set[str]:
@@ -77,9 +82,22 @@ def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float 
 
 def last_beat(root: Path, state_folder: Path, worker_id: str) -> Heartbeat | None:
     """The worker's heartbeat as a value, with the file's time if it has none itself."""
-    path = heartbeat_path(state_folder, worker_id)
-    document = drive_files.read_json(root, path, tolerant=True)
-    return None if document is None else read_heartbeat(document, _written_at(root, path))
+    return last_beats(root, state_folder, [worker_id]).get(worker_id)
+
+
+def last_beats(root: Path, state_folder: Path, worker_ids: Sequence[str]) -> dict[str, Heartbeat]:
+    """The same for several workers; those without a heartbeat are missing. The folder is opened once."""
+    beats: dict[str, Heartbeat] = {}
+    try:
+        with drive_files.open_folder(root, state_folder) as folder:
+            for worker_id in worker_ids:
+                with contextlib.suppress(FileNotFoundError, UnreadableFileError):
+                    name = f"{PREFIX}{worker_id}.json"
+                    document = parse_json(folder.path / name, folder.read(name, MAX_JSON_BYTES))
+                    beats[worker_id] = read_heartbeat(document, _written_in(folder, name))
+    except FileNotFoundError:
+        return beats
+    return beats
 
 
 def write_supervisor_heartbeat_file(
@@ -101,7 +119,15 @@ def write_supervisor_heartbeat_file(
 
 def _written_at(root: Path, path: Path) -> datetime | None:
     try:
-        return datetime.fromtimestamp(drive_files.stat(root, path).st_mtime, UTC)
+        with drive_files.open_folder(root, path.parent) as folder:
+            return _written_in(folder, path.name)
+    except FileNotFoundError:
+        return None
+
+
+def _written_in(folder: OpenFolder, name: str) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(folder.look(name).st_mtime, UTC)
     except FileNotFoundError:
         return None
     except (ValueError, OverflowError):  # a file's time may be anything, and no date has so large a number

@@ -344,6 +344,10 @@ def test_user_program_folder_and_words_of_a_process_are_told(home: Home, tmp_pat
     assert platform.token_of(identity.pid) == record.generation
     assert platform.sight(identity.pid) == (platform.facts(identity.pid), record.generation)
     assert identity.pid in platform.pids()
+    used = platform.usage(identity.pid)
+    assert used is not None
+    assert used[0] == pytest.approx(psutil.Process(identity.pid).memory_info().rss, rel=0.2)
+    assert used[1] == pytest.approx(sum(psutil.Process(identity.pid).cpu_times()[:2]), abs=1)
     facts = platform.facts(identity.pid)
     assert facts is not None
     assert abs(platform.started_at(facts).timestamp() - time.time()) < 60
@@ -359,7 +363,7 @@ def test_of_a_process_that_has_ended_nothing_is_made_up(home: Home) -> None:
         assert (platform.executable(pid), platform.working_directory(pid)) == ("", "")
         assert (platform.arguments(pid), platform.token_of(pid)) == ((), "")
     assert (platform.facts(nobody), platform.glance(nobody)) == (None, None)
-    assert (platform.sight(nobody), platform.owners(nobody)) == (None, None)
+    assert (platform.sight(nobody), platform.owners(nobody), platform.usage(nobody)) == (None, None, None)
 
 
 def test_the_programs_that_a_test_starts_use_its_backend(home: Home) -> None:
