@@ -25,7 +25,7 @@ from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit
 from supervisor_core.storage.store import Ledger
 from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.homes import a_home, demo_command
-from tests.support.storage.long_audit_trail import HOST, WORKERS, a_long_trail
+from tests.support.storage.long_audit_trail import HOST, WORKERS, a_kept_trail
 
 ROWS = 10_000_000
 ROUNDS, SLOW_ROUNDS, SLOW_MS = 30, 4, 500.0
@@ -94,11 +94,12 @@ SELECT actor FROM walk WHERE actor IS NOT NULL AND lower((
 
 
 def measure() -> list[Row]:
-    """A ledger with ten million rows, 200 workers and 500 people; each search in turns with its own SQL."""
+    """A ledger with ten million rows, 200 workers and 500 people; each search in turns with its own SQL. The ledger is
+    made by the first run."""
     workers = {f"Worker{number:03}": {"command": demo_command(), "enabled": False} for number in range(WORKERS)}
     with tempfile.TemporaryDirectory() as name, a_home(Path(name) / "home", workers) as home:
         config = load_supervisor_config(home.config, environ={})
-        with a_long_trail(home.state_dir, ROWS) as ledger, closing(sqlite3.connect(Path(ledger.name))) as connection:
+        with a_kept_trail(ROWS) as ledger, closing(sqlite3.connect(Path(ledger.name))) as connection:
             rows: list[Row] = []
             for search in SEARCHES:
                 wanted = audit_filter(parse(search.text.partition(",")[0], grammar_context(config)), datetime.now(UTC))
