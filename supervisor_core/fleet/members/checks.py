@@ -15,7 +15,7 @@ from supervisor_core.fleet.transport.durability import require_durability
 from supervisor_core.fleet.transport.messages import NotPermitted
 from supervisor_core.fleet.transport.server import CA
 from supervisor_core.fleet.transport.streams import call
-from supervisor_core.fleet.transport.subjects import COMMANDS, FEED, HUB_INBOX, host_inbox
+from supervisor_core.fleet.transport.subjects import COMMANDS, HUB_INBOX, host_inbox
 
 CONNECT_SECONDS = 10.0
 MOST_SKEW_SECONDS = 30.0
@@ -80,12 +80,11 @@ async def _check_hub(connection: FleetConnection, found: list[FleetFinding]) -> 
         remedy = "" if apart <= MOST_SKEW_SECONDS else "Synchronize the clocks (NTP)."
         message = f"The server's clock differs by {apart:.1f} s."
         found.append(FleetFinding("clock", ok=not remedy, message=message, remedy=remedy))
-    for name in (COMMANDS, FEED):
-        answer = await call(connection, f"STREAM.INFO.{name}")
-        missing = "error" in answer
-        message = f"{name} is missing." if missing else f"{name} holds {answer['state']['messages']} messages."
-        remedy = "Start the hub's daemon, which makes it." if missing else ""
-        found.append(FleetFinding("stream", ok=not missing, message=message, remedy=remedy))
+    answer = await call(connection, f"STREAM.INFO.{COMMANDS}")
+    missing = "error" in answer
+    message = f"{COMMANDS} is missing." if missing else f"{COMMANDS} holds {answer['state']['messages']} messages."
+    remedy = "Start the hub's daemon, which makes it." if missing else ""
+    found.append(FleetFinding("stream", ok=not missing, message=message, remedy=remedy))
 
 
 async def _check_host(connection: FleetConnection, found: list[FleetFinding]) -> None:

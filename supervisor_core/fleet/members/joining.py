@@ -24,7 +24,7 @@ from supervisor_core.fleet.members.membership import FleetMembers, Invite, JoinR
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.fleet.transport.server import reload_server, write_users
-from supervisor_core.fleet.transport.streams import prepare_host, prepare_streams, remove_host
+from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream, remove_host
 from supervisor_core.fleet.transport.subjects import ALL_JOINS, join_inbox, join_subject, last_word
 from supervisor_core.version import __version__
 
@@ -104,7 +104,7 @@ class JoinService:
 
     async def start(self) -> None:
         """Prepare the server for the members, and listen."""
-        await prepare_streams(self._connection)
+        await prepare_stream(self._connection)
         await apply_members(self._connection, self._members, self._folder, self._keys.public_key)
         await self._connection.subscribe(ALL_JOINS, self._answer)
 

@@ -1,6 +1,6 @@
 """The users of the server: each key with no more rights than its host, invite or hub needs.
 
-A host publishes its own feed and presence, pulls and acknowledges its own commands, and answers the hub's requests. It
+A host publishes its own presence, pulls and acknowledges its own commands, and answers the hub's requests. It
 can't subscribe to another's subjects or inbox, and has no part of the JetStream API that creates, deletes or lists.
 """
 
@@ -17,7 +17,6 @@ from supervisor_core.fleet.transport.subjects import (
     SERVER_VARIABLES,
     ask_subject,
     command_acknowledgments,
-    feed_subject,
     host_inbox,
     join_inbox,
     join_subject,
@@ -55,7 +54,6 @@ def hub_user(key: str) -> Mapping[str, Any]:
 def host_user(name: str, key: str) -> Mapping[str, Any]:
     """A host: its own subjects."""
     publish = [
-        feed_subject(name),
         presence_subject(name),
         next_command_subject(name),
         command_acknowledgments(name),

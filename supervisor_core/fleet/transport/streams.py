@@ -1,7 +1,6 @@
-"""The streams COMMANDS and FEED and their consumers, made by the hub. Each call may be repeated.
+"""The stream COMMANDS and its consumers, made by the hub. Each call may be repeated.
 
-Both keep a message until its consumer has acknowledged it, and refuse new ones when they are full: the sender's outbox
-repeats those.
+It keeps a message until its host has acknowledged it, and refuses new ones when it's full: the hub sends those later.
 """
 
 from __future__ import annotations
@@ -12,14 +11,7 @@ from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.subjects import (
-    ALL_COMMANDS,
-    ALL_FEEDS,
-    COMMANDS,
-    FEED,
-    HUB_CONSUMER,
-    command_subject,
-)
+from supervisor_core.fleet.transport.subjects import ALL_COMMANDS, COMMANDS, command_subject
 
 SECOND = 10**9
 """In the server's nanoseconds."""
@@ -30,10 +22,10 @@ DUPLICATE_SECONDS = 15 * 60
 COMMANDS_KEPT_SECONDS = 7 * 24 * 3600
 """A command to a host that is away for longer is gone. Its deadline was over long before."""
 
-MAX_COMMANDS, MAX_FEED = 10_000, 1_000_000
+MAX_COMMANDS = 10_000
 """Stored messages of one host."""
 
-UNACKNOWLEDGED_COMMANDS, UNACKNOWLEDGED_FEED = 1, 1000
+UNACKNOWLEDGED = 1
 """Messages that a consumer may have at a time. With one, a host gets its commands in order, whatever is repeated."""
 
 ACKNOWLEDGE_SECONDS = 30
@@ -44,53 +36,51 @@ class StreamError(SupervisorError):
     """The server doesn't make a stream."""
 
 
-def stream_settings(name: str) -> Mapping[str, Any]:
-    """The configuration of a stream, as the server's API has it."""
-    commands = name == COMMANDS
+def stream_settings() -> Mapping[str, Any]:
+    """The configuration of the stream, as the server's API has it."""
     return {
-        "name": name,
-        "subjects": [ALL_COMMANDS if commands else ALL_FEEDS],
+        "name": COMMANDS,
+        "subjects": [ALL_COMMANDS],
         "storage": "file",
         "retention": "workqueue",
         "discard": "new",
         "discard_new_per_subject": True,
-        "max_msgs_per_subject": MAX_COMMANDS if commands else MAX_FEED,
-        "max_age": COMMANDS_KEPT_SECONDS * SECOND if commands else 0,
+        "max_msgs_per_subject": MAX_COMMANDS,
+        "max_age": COMMANDS_KEPT_SECONDS * SECOND,
         "duplicate_window": DUPLICATE_SECONDS * SECOND,
         "num_replicas": 1,
         "deny_delete": False,
     }
 
 
-def consumer_settings(name: str, subject: str, unacknowledged: int) -> Mapping[str, Any]:
-    """The configuration of a durable pull consumer."""
+def consumer_settings(host: str) -> Mapping[str, Any]:
+    """The configuration of a host's durable pull consumer."""
     return {
-        "durable_name": name,
-        "name": name,
-        "filter_subject": subject,
+        "durable_name": host,
+        "name": host,
+        "filter_subject": command_subject(host),
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": ACKNOWLEDGE_SECONDS * SECOND,
-        "max_ack_pending": unacknowledged,
+        "max_ack_pending": UNACKNOWLEDGED,
         "max_deliver": -1,
     }
 
 
-async def prepare_streams(connection: FleetConnection) -> None:
-    """Create or update the streams, and the hub's consumer."""
-    for name in (COMMANDS, FEED):
-        settings = stream_settings(name)
-        answer = await call(connection, f"STREAM.UPDATE.{name}", settings)
-        if answer.get("error", {}).get("code") == NOT_FOUND:
-            answer = await call(connection, f"STREAM.CREATE.{name}", settings)
-        _check(answer, f"the stream {name}")
-    await _prepare_consumer(connection, FEED, consumer_settings(HUB_CONSUMER, ALL_FEEDS, UNACKNOWLEDGED_FEED))
+async def prepare_stream(connection: FleetConnection) -> None:
+    """Create or update the stream."""
+    settings = stream_settings()
+    answer = await call(connection, f"STREAM.UPDATE.{COMMANDS}", settings)
+    if answer.get("error", {}).get("code") == NOT_FOUND:
+        answer = await call(connection, f"STREAM.CREATE.{COMMANDS}", settings)
+    _check(answer, f"the stream {COMMANDS}")
 
 
 async def prepare_host(connection: FleetConnection, host: str) -> None:
     """Create or update the consumer of a host's commands."""
-    settings = consumer_settings(host, command_subject(host), UNACKNOWLEDGED_COMMANDS)
-    await _prepare_consumer(connection, COMMANDS, settings)
+    content = {"stream_name": COMMANDS, "config": consumer_settings(host)}
+    answer = await call(connection, f"CONSUMER.DURABLE.CREATE.{COMMANDS}.{host}", content)
+    _check(answer, f"the consumer {host} of {COMMANDS}")
 
 
 async def remove_host(connection: FleetConnection, host: str) -> None:
@@ -108,12 +98,6 @@ async def call(connection: FleetConnection, place: str, content: Mapping[str, An
     """Call the server's JetStream API; the answer may hold an `error`."""
     answer = json.loads(await connection.request(f"$JS.API.{place}", json.dumps(content or {}).encode()))
     return dict(answer)
-
-
-async def _prepare_consumer(connection: FleetConnection, stream: str, settings: Mapping[str, Any]) -> None:
-    place = f"CONSUMER.DURABLE.CREATE.{stream}.{settings['name']}"
-    answer = await call(connection, place, {"stream_name": stream, "config": settings})
-    _check(answer, f"the consumer {settings['name']} of {stream}")
 
 
 def _check(answer: Mapping[str, Any], what: str) -> None:

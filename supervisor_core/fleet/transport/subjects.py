@@ -1,7 +1,7 @@
-"""The subjects, streams, inboxes and names of the fleet in NATS. Pure.
+"""The subjects, the stream, inboxes and names of the fleet in NATS. Pure.
 
-`fleet.commands.HOST` is stored in the stream COMMANDS and `fleet.feed.HOST` in the stream FEED. `fleet.ask.HOST`,
-`fleet.presence.HOST` and `fleet.join.INVITE` aren't stored.
+`fleet.commands.HOST` is stored in the stream COMMANDS. `fleet.ask.HOST`, `fleet.presence.HOST` and `fleet.join.INVITE`
+aren't stored.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS
 
 ROOT = "fleet"
-COMMANDS, FEED = "COMMANDS", "FEED"
-"""The streams."""
+COMMANDS = "COMMANDS"
+"""The stream."""
 
-ALL_COMMANDS, ALL_FEEDS = f"{ROOT}.commands.*", f"{ROOT}.feed.*"
-"""The subjects of the streams."""
+ALL_COMMANDS = f"{ROOT}.commands.*"
+"""Its subjects."""
 
 ALL_PRESENCE, ALL_JOINS = f"{ROOT}.presence.*", f"{ROOT}.join.*"
-
-HUB_CONSUMER = "hub"
-"""The consumer of the stream FEED."""
 
 HUB_INBOX = "_HUB"
 """The prefix of the subjects on which the hub gets replies. No host may subscribe to it."""
@@ -40,11 +37,6 @@ def checked_name(name: str) -> str:
 def command_subject(host: str) -> str:
     """The subject of the commands to a host."""
     return f"{ROOT}.commands.{checked_name(host)}"
-
-
-def feed_subject(host: str) -> str:
-    """The subject on which a host publishes its results, conditions and audit rows."""
-    return f"{ROOT}.feed.{checked_name(host)}"
 
 
 def ask_subject(host: str) -> str:

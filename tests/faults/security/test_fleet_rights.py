@@ -34,7 +34,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsFleet]:
         "fleet.commands.db",
         "fleet.commands.web",
         "fleet.commands.>",
-        "fleet.feed.db",
         "fleet.ask.db",
         "fleet.presence.*",
         "fleet.>",
@@ -59,7 +58,7 @@ def test_a_host_can_t_listen_to_anybody_else(fleet: NatsFleet, subject: str) -> 
     [
         "fleet.commands.web",
         "fleet.commands.db",
-        "fleet.feed.db",
+        "fleet.else.web",
         "fleet.presence.db",
         "fleet.ask.db",
         "fleet.ask.web",
@@ -81,9 +80,7 @@ def test_a_host_can_t_listen_to_anybody_else(fleet: NatsFleet, subject: str) -> 
         "$JS.API.CONSUMER.DELETE.COMMANDS.db",
         "$JS.API.CONSUMER.LIST.COMMANDS",
         "$JS.API.CONSUMER.MSG.NEXT.COMMANDS.db",
-        "$JS.API.CONSUMER.MSG.NEXT.FEED.hub",
         "$JS.ACK.COMMANDS.db.1.1.1.1.1",
-        "$JS.ACK.FEED.hub.1.1.1.1.1",
         "$SYS.REQ.SERVER.PING.VARZ",
         "$SYS.REQ.SERVER.x.RELOAD",
         "$SYS.REQ.ACCOUNT.FLEET.CONNZ",
@@ -131,7 +128,7 @@ def test_an_invite_can_ask_to_join_and_do_nothing_else(fleet: NatsFleet) -> None
         raw.send("SUB _JOIN.i1.> 1")
         raw.publish("fleet.join.i1", "{}", reply="_JOIN.i1.1")
         assert [each for each in raw.answers() if each.startswith("-ERR")] == []
-        for subject in ("fleet.join.i2", "fleet.feed.i1", "fleet.commands.web", "fleet.presence.web", "$JS.API.INFO"):
+        for subject in ("fleet.join.i2", "fleet.ask.i1", "fleet.commands.web", "fleet.presence.web", "$JS.API.INFO"):
             raw.publish(subject, "{}")
             assert VIOLATION in raw.answers()[0]
         for subject in ("fleet.join.i1", "fleet.>", "_INBOX_web.>", "_HUB.>", "_JOIN.i2.>"):
@@ -142,8 +139,8 @@ def test_an_invite_can_ask_to_join_and_do_nothing_else(fleet: NatsFleet) -> None
 def test_our_own_connection_says_which_subject_isn_t_permitted(fleet: NatsFleet) -> None:
     async def main() -> None:
         async with fleet.host("web") as web:
-            with pytest.raises(NotPermitted, match=r"to use fleet\.feed\.db"):
-                await web.publish_durably("fleet.feed.db", b"x", "1", PATIENCE)
+            with pytest.raises(NotPermitted, match=r"to use fleet\.commands\.db"):
+                await web.publish_durably("fleet.commands.db", b"x", "1", PATIENCE)
             with pytest.raises(NotPermitted):
                 await web.request(f"$JS.API.STREAM.INFO.{COMMANDS}", b"", PATIENCE)
 
@@ -168,6 +165,6 @@ def test_a_revoked_host_is_cut_off_at_once_and_the_others_are_not(fleet: NatsFle
                 with pytest.raises(ConnectionError):
                     raw.answers()
             assert db.connected
-            assert json.loads(await hub.request("$JS.API.INFO", b""))["streams"] == 2
+            assert json.loads(await hub.request("$JS.API.INFO", b""))["streams"] == 1
 
     asyncio.run(main())

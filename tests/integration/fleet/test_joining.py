@@ -78,7 +78,7 @@ def test_a_host_joins_gets_commands_and_is_cut_off_when_it_is_revoked(hub: Hub) 
                 while web.connected:  # noqa: ASYNC110 (the connection tells nobody)
                     await asyncio.sleep(0.01)
             with pytest.raises(FleetUnavailable):
-                await web.request("fleet.feed.web", b"")
+                await web.request("fleet.presence.web", b"")
 
     asyncio.run(main())
 

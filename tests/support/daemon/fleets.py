@@ -23,7 +23,7 @@ from supervisor_core.fleet.transport.server import (
     write_server,
     write_users,
 )
-from supervisor_core.fleet.transport.streams import prepare_host, prepare_streams
+from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, host_inbox
 
 PATIENCE = 10.0
@@ -73,7 +73,7 @@ class NatsFleet:
 
     async def prepare(self) -> None:
         async with self.hub() as hub:
-            await prepare_streams(hub)
+            await prepare_stream(hub)
             for name in self.hosts:
                 await prepare_host(hub, name)
 
