@@ -179,7 +179,7 @@ class DaemonServices:
 
     @cached_property
     def waiter(self) -> CommandWaiter:
-        return CommandWaiter(self.context.ledger, self.blocking, self.stopping)
+        return CommandWaiter(self.context.ledger, self.blocking, self.stopping, lambda: self.reach.context.host.config)
 
     @cached_property
     def receiver(self) -> CommandReceiver:

@@ -85,7 +85,9 @@ def _watches(jobs: Sequence[Job], now: datetime, about: CardContext, *, many: bo
     """The watches after a change of code. While batches go on, their own watch is the one that matters."""
     if many and about.rolling is not None and about.rolling.state is RollingState.RUNNING:
         return []
-    return watch_counts(about.bakes, now) if many else watch_lines(about.bakes, now, degraded_worker(jobs, about))
+    failures = about.rolling.failures if about.rolling else ()
+    bakes = [bake for bake in about.bakes if bake.worker_id not in failures] if many else about.bakes
+    return watch_counts(bakes, now) if many else watch_lines(about.bakes, now, degraded_worker(jobs, about))
 
 
 def _lines(jobs: Sequence[Job], about: CardContext) -> list[str]:

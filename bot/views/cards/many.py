@@ -68,7 +68,7 @@ def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
     target = named_or_counted([job.worker_id for job in jobs], NAMED) if listed else change.target
     name = inert(f"{jobs[0].command.capitalize()} of {target}", LINE)
     word = "" if change.state is RollingState.RUNNING else f" {change.state}"
-    parts = by_state(jobs)
+    parts = by_state(jobs, change)
     done, failed = len(parts[DONE]), len(parts[FAILED])
     lost = f", {failed:,} failed" if failed else ""
     return f"{sign} *{name}{word}*: {done:,} of {len(jobs):,} done{lost}, batch {change.released} of {change.batches}"
@@ -76,15 +76,15 @@ def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
 
 def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str]:
     """The lines of the card: a bar while it goes on, the workers by state, and equal results together."""
-    parts = by_state(jobs)
     change = about.rolling
+    parts = by_state(jobs, change)
     lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
     lines += [*_watch(jobs, change), *_held(jobs, change, now)]
     lines += [_state_line(state, some) for state, some in parts.items() if some and state != DONE]
     if parts[DONE]:
         lines.append(_state_line(DONE, parts[DONE]))
         lines += _results(parts[DONE])
-    if change is not None and change.state is RollingState.HALTED:
+    if change is not None and change.failures:
         lines += [f"• {inert(name, LINE)}: {inert(why, LINE)}" for name, why in list(change.failures.items())[:GROUPS]]
     else:
         lines += [f"• {_some(some)}: {why}" for why, some in _alike(parts[FAILED], _error)[:GROUPS]]
@@ -93,11 +93,12 @@ def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str
     return lines
 
 
-def by_state(jobs: Iterable[Job]) -> dict[str, list[Job]]:
-    """The jobs by their state, the failed ones first."""
+def by_state(jobs: Iterable[Job], change: RollingChange | None = None) -> dict[str, list[Job]]:
+    """The jobs by their state, the failed ones first. Of a rolling change, those that didn't stay healthy failed."""
+    failures = change.failures if change else ()
     found: dict[str, list[Job]] = {state: [] for state in _SIGNS}
     for job in jobs:
-        found[_state(job)].append(job)
+        found[FAILED if job.worker_id in failures else _state(job)].append(job)
     return found
 
 

@@ -148,6 +148,13 @@ def test_watches_of_many_are_counted_and_trouble_has_a_line_of_its_own() -> None
     assert "watched" not in shown(command_card(fleet(50), NOW, going_on)), "the batch's own watch matters then"
 
 
+def test_a_worker_that_did_not_stay_healthy_is_one_of_the_failed() -> None:
+    made = command_card(fleet(12), NOW, rolling(RollingState.HALTED, web_12="not healthy after 2 min: down"))
+    assert "11 of 50 done, 1 failed" in made["text"]
+    assert ":x: *1 failed*: web-12/fetcher" in shown(made)
+    assert shown(made).count("web-12/fetcher") == 2, "its state and the reason"
+
+
 def test_what_can_not_be_undone_has_no_button_for_it() -> None:
     restarts = [replace(each, handler="restart_watcher") for each in fleet(12)]
     assert list(buttons_of(command_card(restarts, NOW, rolling(RollingState.HALTED)))) == ["Continue", "Abort"]
