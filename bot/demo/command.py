@@ -69,7 +69,8 @@ FLEET_TO_TRY = (
     ),
     (
         "`kill -9 {pid}`",
-        "Run this in a terminal. One alert tells that web-3 is unresponsive. Its worker keeps running.",
+        "Run this in a terminal. One alert tells that web-3 is unresponsive. Its worker keeps running. Then start its "
+        "daemon again: `{again}`",
     ),
     ("*supervisor*, under *Apps*", "The Home tab shows all hosts and has a form for each command."),
 )
@@ -79,7 +80,8 @@ def greeting(stage: Stage) -> Json:
     """The demo's message in the channel."""
     words: dict[str, object] = {"file": stage.home.incoming / "empty.txt", "approver": APPROVER}
     if stage.hosts:
-        words["pid"] = stage.hosts[HOSTS[-1]].daemon.pid
+        last = stage.hosts[HOSTS[-1]]
+        words |= {"pid": last.daemon.pid, "again": last.home.line("daemon", "start")}
     blocks: list[Json] = []
     for number, (task, result) in enumerate(FLEET_TO_TRY if stage.hosts else TO_TRY, start=1):
         text = f"{number}.  {task}\n{result}".format_map(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from asyncio.subprocess import Process
 from collections.abc import Mapping
 
@@ -92,8 +93,22 @@ class DemoDaemon:
                 problems.append(f"The daemon didn't stop within {END_SECONDS:g} s and was killed. {self.last_words()}")
                 process.kill()
                 await process.wait()
+        problems += await asyncio.to_thread(self._end_another)
         problems += await asyncio.to_thread(self._end_worker)
         return problems
+
+    def _end_another(self) -> list[str]:
+        """Stop a daemon that somebody started in place of the one that they killed."""
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                ask(str(self._home.state_dir), {"do": "stop"})
+            except NotRunningError:
+                return []
+            except (UnresponsiveError, ControlError) as error:
+                return [f"Another daemon may still be running: {error}"]
+            time.sleep(LOOK_SECONDS)
+        return [f"Another daemon didn't stop within {END_SECONDS:g} s."]
 
     def _is_up(self) -> bool:
         try:
