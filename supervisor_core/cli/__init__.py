@@ -70,7 +70,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if words[0] in ("-V", "--version"):
         print(f"supervisor {__version__}")
         return SUCCESS
-    if words[0] not in COMMANDS:
+    if words[0] not in COMMANDS and not _is_added(words):
         print(_unknown(words[0]), file=sys.stderr)
         return USAGE
     from supervisor_core.cli.dispatcher import run
@@ -98,6 +98,22 @@ def overview() -> str:
             "130 interrupted.",
         ]
     )
+
+
+def _is_added(words: Sequence[str]) -> bool:
+    """True for a command of the configuration or of a plug-in. Only for these, the configuration is read here."""
+    from itertools import pairwise
+
+    from supervisor_core.commands.catalog import CATALOG
+    from supervisor_core.common.errors import SupervisorError
+    from supervisor_core.config.load import load_supervisor_config
+
+    given = [after for before, after in pairwise(words) if before == "--config"]
+    try:
+        load_supervisor_config(given[0] if given else None)
+    except SupervisorError:
+        return False  # the mistake is told where the configuration matters
+    return words[0] in CATALOG and CATALOG[words[0]].extension is not None
 
 
 def _unknown(word: str) -> str:

@@ -9,7 +9,7 @@ from supervisor_core.cli import COMMANDS, GROUPS
 from supervisor_core.cli.option_types import LEVELS
 from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
 from supervisor_core.commands.addresses import address_of, is_address
-from supervisor_core.commands.catalog import FAMILIES
+from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.commands.targets import ALL, HOST, TEAM, WORKER_ID
 from supervisor_core.common.log_events import LogEvent
@@ -53,8 +53,20 @@ def run(options: argparse.Namespace) -> int:
             names += [*(TEAM + name for name in _names(raw, "teams")), *hosts, ALL]
         print("\n".join(names))
         return 0
+    _add_commands(options.config)
     print({"bash": bash, "zsh": zsh, "fish": fish}[options.shell](), end="")
     return 0
+
+
+def _add_commands(config: str | None) -> None:
+    """Put the commands of a usable configuration and of plug-ins into the catalog. Else the script has the others."""
+    from contextlib import suppress
+
+    from supervisor_core.common.errors import SupervisorError
+    from supervisor_core.config.load import load_supervisor_config
+
+    with suppress(SupervisorError):
+        load_supervisor_config(config)
 
 
 def _names(raw: RawConfig, section: str) -> list[str]:
@@ -106,8 +118,13 @@ class _Completion:
         return " ".join([*self.words, *(each for each in self.options if each.startswith("--"))])
 
 
+def _commands() -> tuple[str, ...]:
+    """All subcommands: those that were added after the built-in ones."""
+    return (*COMMANDS, *(name for name, each in CATALOG.items() if each.extension is not None))
+
+
 def _completions() -> Iterator[tuple[str, _Completion]]:
-    for name in COMMANDS:
+    for name in _commands():
         yield name, _Completion(name)
     for action in ACTIONS:
         yield f"daemon {action}", _Completion(f"daemon {action}")
@@ -121,7 +138,7 @@ def bash() -> str:
     ]
     values = [f"        {option}) words='{words}' names='' ;;" for option, words in VALUES.items()]
     return _BASH.format(
-        commands=" ".join(COMMANDS),
+        commands=" ".join(_commands()),
         cases="\n".join(cases),
         files="|".join(FILES),
         workers="|".join(WORKERS),
@@ -131,7 +148,7 @@ def bash() -> str:
 
 def zsh() -> str:
     """For `source <(supervisor completion zsh)`, or as the file `_supervisor` in a folder of `$fpath`."""
-    commands = [f"        {_quoted(f'{name}:{_described(name)}')}" for name in COMMANDS]
+    commands = [f"        {_quoted(f'{name}:{_described(name)}')}" for name in _commands()]
     cases = [
         f"        {_pattern(name)}) offered=({each.all}){' names=targets' if each.takes_target else ''} ;;"
         for name, each in _completions()
@@ -174,7 +191,8 @@ def _fish_value(option: str) -> str:
 
 
 def _described(name: str) -> str:
-    return _DESCRIPTIONS.get(name) or SUBCOMMANDS[name].description
+    known = _DESCRIPTIONS.get(name)
+    return known or (SUBCOMMANDS[name].description if name in SUBCOMMANDS else CATALOG[name].summary)
 
 
 def _pattern(name: str) -> str:

@@ -58,13 +58,16 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
 
 def _add_option(parser: argparse.ArgumentParser, option: Parameter) -> None:
     """An option of the command, which becomes a part of its text."""
+    about = option.help.replace("%", "%%")
     if option.kind is ParameterKind.FLAG:
-        parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=option.help)
+        parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=about)
         return
-    as_words = f"{option.option} {{}}".format
-    parser.add_argument(
-        option.option, metavar=option.word, action="append", type=as_words, dest="flags", help=option.help
-    )
+
+    def as_words(value: str) -> str:
+        written = quote(value) if " " in value and not value.startswith('"') else value
+        return f"{option.option} {written}"
+
+    parser.add_argument(option.option, metavar=option.word, action="append", type=as_words, dest="flags", help=about)
 
 
 def run(name: str, options: argparse.Namespace) -> int:

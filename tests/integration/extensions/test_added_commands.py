@@ -185,6 +185,25 @@ def test_a_function_that_hangs_holds_nobody_up(run: Run) -> None:
     release.set()
 
 
+def test_the_shell_has_it_as_a_subcommand_with_its_options(tmp_path: Path) -> None:
+    echo = {
+        "argv": ["echo", "{text}", "{loud}"],
+        "parameters": {"text": {"pattern": ".*", "help": "100% of it"}, "loud": {"type": "flag"}},
+    }
+    with a_home(tmp_path / "home", commands={"say-it": echo}) as home:
+        home.start_daemon()
+        done = home.supervisor("say-it", "OrionMX", "--text", "two words", "--loud")
+        assert (done.returncode, done.stdout.splitlines()[-3:-1]) == (0, ["ok: say-it OrionMX", "two words --loud"])
+        assert "100% of it" in home.supervisor("say-it", "--help").stdout
+        wrong = home.supervisor("say-it", "--text=-x")
+        assert (wrong.returncode, "doesn't begin with a hyphen" in wrong.stderr) == (2, True)
+        assert home.supervisor("say-that").returncode == 2
+        for shell in ("bash", "zsh", "fish"):
+            script = home.supervisor("completion", shell).stdout
+            assert "say-it" in script
+            assert "--loud" in script or "-l loud" in script
+
+
 def test_a_kill_of_the_daemon_is_reported_as_interrupted_and_the_program_never_runs_again(tmp_path: Path) -> None:
     program = "import os, time; open('runs', 'a').write(str(os.getpid()) + ' '); time.sleep(60)"
     slow = {"argv": [*PYTHON, program], "timeout": 90}
