@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from slack_playground import Playground
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.homes import Home
 from tests.support.slack.slack_home import asked, started
 
 
@@ -78,3 +80,31 @@ async def test_a_crashed_worker_of_another_host_is_alerted_with_the_last_lines_t
         await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
         await started(fleet.hub, slack)
         await slack.channel("ops").shows("out of paper")
+
+
+def add_commands(home: Home, **programs: list[str]) -> None:
+    """Commands of this hub or host that only read."""
+    settings = yaml.safe_load(home.config.read_text())
+    settings["commands"] = {name: {"argv": argv, "changes": False} for name, argv in programs.items()}
+    home.config.write_text(yaml.safe_dump(settings))
+
+
+@pytest.mark.playground(patience=30)
+async def test_a_custom_command_runs_on_the_hosts_that_define_it_as_the_hub_does(
+    fleet: FleetHomes, slack: Playground
+) -> None:
+    greet = ["echo", "hello {worker_id}"]
+    add_commands(fleet.hub, greet=greet, hubbed=greet)
+    add_commands(fleet.hosts["web-1"], greet=greet)
+    add_commands(fleet.hosts["web-2"], greet=["echo", "something else"])
+    await fleet.start(slack)
+    operator, ops = slack.user("operator"), slack.channel("ops")
+    card = await operator.slash("/supervisor greet web-1/fetcher")
+    await card.becomes("Ran greet on web-1/fetcher")
+    await card.shows("hello fetcher")
+    await operator.slash("/supervisor greet web-2/fetcher")
+    await ops.shows("The definition of greet on this host isn't the one that was requested")
+    await operator.slash("/supervisor hubbed web-1/fetcher")
+    await ops.shows("web-1 has no command hubbed")
+    for host, actions in (("web-1", {"GREET", "REFUSED"}), ("web-2", {"GREET"})):
+        assert {row["action"] for row in await asked(fleet.hosts[host], "audit")} == actions
