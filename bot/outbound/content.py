@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +19,7 @@ from bot.views.cards import notices as views
 from bot.views.cards import thread
 from bot.views.cards.alert import (
     AlertDetails,
+    ForeignAlertDetails,
     LastConfigChange,
     alert_card,
     alert_reply,
@@ -38,6 +40,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
+from supervisor_core.alerts.incoming.rows import subject_of, worker_of
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
 from supervisor_core.alerts.monitor import REMEDIES
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
@@ -97,11 +100,12 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
         if each.holds(now) and (snoozed or each.kind is not Hush.SNOOZE)
         if each.kind is not Hush.QUIET or alert.severity is Severity.WARNING
     ]
-    past = _commands(connection, alert)
+    names = worker_of(connection, alert.supervisor_id, alert.target)
+    past = _commands(connection, alert, names or alert.target.worker)
     before = next((job for job in past if job.finished_at and job.finished_at <= alert.opened_at), None)
     above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
-    alone = bool(alert.target.worker)
-    return AlertDetails(
+    make = partial(ForeignAlertDetails, names=names) if names else AlertDetails
+    return make(
         alert,
         ended=ended,
         before=before,
@@ -112,7 +116,7 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
         undone=before is not None and any(_undoes(job, before) for job in past),
         hushes=hushes,
         new=new,
-        members=AlertMembers() if alone else parents.members_of(connection, alert, storm.NAMED),
+        members=AlertMembers() if alert.target.worker else parents.members_of(connection, alert, storm.NAMED),
         parent=above,
     )
 
@@ -159,13 +163,13 @@ def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastC
     return None
 
 
-def _commands(connection: Connection, alert: Alert) -> list[Job]:
+def _commands(connection: Connection, alert: Alert, worker: str) -> list[Job]:
     """The commands for its worker that may have caused it, newest first."""
-    if not alert.target.worker:
+    if not worker:
         return []
     handlers = [each.handler for each in CATALOG.values() if each.handler and each.risk is not Risk.READS]
-    own = jobs.ended(connection, [alert.target.id], handlers, TRIES)
-    shared = jobs.as_sibling(connection, alert.target.id, alert.opened_at - LATELY, TRIES)
+    own = jobs.ended(connection, [worker], handlers, TRIES)
+    shared = jobs.as_sibling(connection, worker, alert.opened_at - LATELY, TRIES)
     return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)
 
 
@@ -376,8 +380,7 @@ def _alert_words(alert: Alert) -> tuple[str, str]:
     if alert.target.kind == STORM:  # its reason begins with how many they are
         many, what, so = alert.reason.partition(" workers ")
         return f"{many}{what.rstrip()}", so
-    whose = alert.target.worker or f"The {alert.target.kind} of {alert.target.id}"
-    return whose, condition_words(alert)
+    return subject_of(alert.target, alert.reason), condition_words(alert)
 
 
 def _undo_state(job: Job, tries: Mapping[str, Sequence[Job]], refused: Sequence[Approval]) -> UndoState:

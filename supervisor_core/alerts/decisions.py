@@ -35,7 +35,7 @@ from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.steps import Message, record, take
-from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, Severity, Target
 from supervisor_core.workers.context import HostContext
 
 
@@ -183,7 +183,10 @@ class AlertDecider:
 
 
 def _goes_outside(alert: Alert) -> bool:
-    """True if the alert goes beyond Slack: not for each member of a storm, unless it was sent before."""
+    """True if the alert goes beyond Slack: not for each member of a storm, unless it was sent before, and not if it
+    came from elsewhere."""
+    if alert.target.kind == ALERTMANAGER:
+        return False
     return alert.parent_id is None or alert.calling_since is not None
 
 

@@ -20,6 +20,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.decisions import AlertDecider, EvidenceCollector
 from supervisor_core.alerts.flips import ConditionChange, CurrentCondition, Flip
 from supervisor_core.alerts.grouping.flapping import FlappingMonitor
+from supervisor_core.alerts.incoming.rows import targets_of
 from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, Reason, after_flip, after_look
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -295,8 +296,9 @@ class AlertMonitor:
             self._ledger.write(lambda connection: self._refresh_messages(connection, fresh, now))
 
     def _refresh_messages(self, connection: Connection, job_ids: Collection[int], now: datetime) -> None:
-        for worker_id in {job.worker_id for job in jobs.by_ids(connection, job_ids)}:
-            alert = alerts.live_of(connection, self._ledger.supervisor_id, Target(WORKER, worker_id))
+        workers, host = {job.worker_id for job in jobs.by_ids(connection, job_ids)}, self._ledger.supervisor_id
+        for target in (*(Target(WORKER, worker) for worker in workers), *targets_of(connection, host, workers)):
+            alert = alerts.live_of(connection, host, target)
             if alert is not None:
                 record(connection, alert.supervisor_id, None, (alerts.refresh_message(alert.alert_id),), now)
 

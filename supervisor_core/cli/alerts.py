@@ -31,7 +31,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.jobs.model import new_task_id
-from supervisor_core.workers.conditions.rules import shown_as
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, shown_as
 
 DOOR = "cli"
 TEST = "test"
@@ -184,6 +184,7 @@ def condition_word(alert: Alert) -> str:
 def _row(alert: Alert, now: datetime) -> list[str]:
     by = f" by {alert.acknowledged_by.name or alert.acknowledged_by.id}" if alert.acknowledged_by else ""
     whose = alert.target.worker or f"{alert.target.kind} of {alert.target.id}"
+    whose = ALERTMANAGER.capitalize() if alert.target.kind == ALERTMANAGER else whose
     return [
         f"{alert.state}{by if alert.state == 'acknowledged' else ''}",
         str(alert.severity),

@@ -271,6 +271,31 @@ def _each_once(receivers: tuple[ReceiverSettings, ...]) -> tuple[ReceiverSetting
     return receivers
 
 
+class IncomingSettings(Section):
+    """[Alerts from Alertmanager](../how-to/show-alertmanagers-alerts.md), at `/alertmanager` on `metrics.bind`."""
+
+    token: Secret = Field(
+        default=SecretStr(""),
+        description="Bearer token that Alertmanager must send, at least 16 characters. Empty: off.",
+        examples=["${ALERTMANAGER_TOKEN:}"],
+    )
+    worker_label: Annotated[
+        str, BeforeValidator(matching(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "the name of a label")), Kind("label")
+    ] = Field(default="worker", description="Label that names the worker which an alert is about.")
+    forget_hours: Annotated[float, BeforeValidator(Number(0.01, 720, unit="hours"))] = Field(
+        default=24.0,
+        description="Time after which an alert ends that Alertmanager doesn't repeat. It must exceed its "
+        "`repeat_interval`.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_long_token(self) -> IncomingSettings:
+        token = self.token.get_secret_value()
+        if token and not re.fullmatch(r"[!-~]{16,512}", token):
+            raise Invalid("must have 16 to 512 letters, digits and signs without spaces", "token")
+        return self
+
+
 class AlertSettings(Section):
     """[Alerts](../explanation/alerts.md)."""
 
@@ -326,6 +351,7 @@ class AlertSettings(Section):
             },
         ],
     )
+    incoming: IncomingSettings = Field(default_factory=IncomingSettings)
     deadman_url: WebUrl = Field(
         default=SecretUrl(""),
         description="URL that is requested every minute while the daemon works, so that another service notices an "

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.alerts.host_conditions import HostConditions
+from supervisor_core.alerts.incoming.service import IncomingAlerts
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.alerts.outside.deadman import why_not as deadman_off
 from supervisor_core.alerts.outside.sender import AlertSender
@@ -101,16 +102,8 @@ class DaemonServices:
     def background(self) -> ServiceRegistry:
         """The services that `status` shows as part of the supervisor."""
         beats = HeartbeatWatch(self.context, self.shared, self.reconciler.managed.healthy, self.reconciler.plan_again)
-        services = (
-            self.reconciler.observer,
-            self.configuration,
-            self.life,
-            self.runtime_file,
-            beats,
-            self.conditions,
-            self.outputs,
-        )
-        return ServiceRegistry(services)
+        first = self.reconciler.observer, self.configuration, self.life
+        return ServiceRegistry((*first, self.runtime_file, beats, self.conditions, self.outputs))
 
     @cached_property
     def outbound(self) -> ServiceRegistry:
@@ -121,7 +114,8 @@ class DaemonServices:
             (deadman_off(config), lambda: DeadMan(self.context, self._silence_reason)),
             (traces_off(config), lambda: Traces(config, self.context.ledger, self.bus)),
         )
-        return ServiceRegistry([*senders, *(make() for disabled, make in table if not disabled)])
+        incoming = [self.incoming] if self.incoming else []
+        return ServiceRegistry([*incoming, *senders, *(make() for disabled, make in table if not disabled)])
 
     @cached_property
     def fleet_services(self) -> ServiceRegistry:
@@ -280,7 +274,8 @@ class DaemonServices:
         from supervisor_core.web.facts import WebDoors
         from supervisor_core.web.service import WebService
 
-        doors = WebDoors(self.look_in_detail, lambda: self.listed.reports(), self.problem, self._figures)  # noqa: PLW0108 (itself in the list)
+        take = self.incoming.take if self.incoming else None
+        doors = WebDoors(self.look_in_detail, lambda: self.listed.reports(), self.problem, self._figures, take)  # noqa: PLW0108 (itself in the list)
         return WebService.of(config, self.context.ledger, self.blocking, doors, self.bus)
 
     def _figures(self) -> DaemonFigures:
@@ -288,6 +283,12 @@ class DaemonServices:
 
         waiting = self.forwarder.waiting_rows if self.forwarder else 0
         return DaemonFigures(waiting, self.chat.figures() if self.chat else {})
+
+    @cached_property
+    def incoming(self) -> IncomingAlerts | None:
+        settings = self.context.host.config.alerts.incoming
+        doors = self._publish_readings, lambda worker_id: worker_id in self.reach.context.host.config.workers
+        return IncomingAlerts(self.context.ledger, self.blocking, settings, *doors) if settings.token else None
 
     @cached_property
     def life(self) -> LifeRecorder:
@@ -320,9 +321,8 @@ class DaemonServices:
         """The failures of services that `status` doesn't list."""
         broken = [each for each in self.background.reports() if each.late or each.state is ServiceState.ERROR]
         broken += [each for each in self.outbound.reports() if each.trouble]
-        broken += [each for each in self.fleet_services.reports() if each.trouble][
-            :1
-        ]  # the link's, which explains the rest
+        # Of the fleet, the link's: it explains the rest.
+        broken += [each for each in self.fleet_services.reports() if each.trouble][:1]
         return [f"{each.name}: {each.trouble}" for each in broken]
 
     async def look_in_detail(self) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from supervisor_core.host import web
 from supervisor_core.host.network import NetworkError, without_password
 from supervisor_core.host.web import NoHttpResponse
 
-NETWORK, WEBHOOK, DEADMAN, ON_CALL, FLEET = "network", "webhook", "deadman", "oncall", "fleet"
+NETWORK, WEBHOOK, DEADMAN, ON_CALL, INCOMING, FLEET = "network", "webhook", "deadman", "oncall", "incoming", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
 UNSIGNED = "Set the receiver's secret on both sides, so it can verify where an alert comes from."
 MAIL_REMEDY = "Check the URL in {key}, and this host's DNS and firewall."
@@ -123,6 +123,17 @@ def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> C
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
     return CheckResult(name, True, f"{shown} is reachable; no request was sent")
+
+
+def check_incoming(config: SupervisorConfig) -> CheckResult:
+    """The address for Alertmanager's alerts."""
+    if not config.alerts.incoming.token:
+        return CheckResult(INCOMING, True, "off: alerts.incoming.token isn't set")
+    if not config.metrics.bind:
+        remedy = "Set metrics.bind to an address that Alertmanager can reach."
+        return CheckResult(INCOMING, False, "alerts.incoming.token is set, but metrics.bind is empty", remedy)
+    words = f"takes Alertmanager's alerts at http://{config.metrics.bind}/alertmanager"
+    return CheckResult(INCOMING, True, f"{words}; workers by the label {config.alerts.incoming.worker_label}")
 
 
 def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:

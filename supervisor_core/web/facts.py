@@ -51,6 +51,8 @@ class WebDoors:
     problem: Callable[[], str]
     """Why workers aren't supervised; empty while they are."""
     figures: Callable[[], DaemonFigures]
+    take_alerts: Callable[[bytes], Awaitable[int]] | None = None
+    """Stores the alerts of a request of Alertmanager; None if none are accepted."""
 
 
 @dataclass(frozen=True, slots=True)

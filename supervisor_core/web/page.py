@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from supervisor_core.alerts.flips import ConditionSpan
+from supervisor_core.alerts.incoming.rows import foreign_name
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import state_word
@@ -73,13 +74,17 @@ def _title(facts: WebFacts) -> str:
 
 def _alerts(found: Sequence[Alert], now: datetime) -> str:
     rows = [
-        f'<li class="{_severity(each)}"><b>{_text(each.target.id)}</b> {_text(each.condition.word)} '
+        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> {_text(each.condition.word)} '
         f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(each.reason)}</p>"
         f"{_acknowledged(each)}</li>"
         for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
         if each.parent_id is None  # else another alert includes it
     ]
     return _section("Open alerts", f'<ul class="alerts">{"".join(rows)}</ul>' if rows else "")
+
+
+def _subject(alert: Alert) -> str:
+    return foreign_name(alert.target, alert.reason) or alert.target.id
 
 
 def _severity(alert: Alert) -> str:

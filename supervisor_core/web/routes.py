@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from supervisor_core.web.incoming import MOST_BYTES, PATH, IncomingRequests
 from supervisor_core.web.page import content, page
 from supervisor_core.web.service import HEADERS, REFRESH_SECONDS, SETTLE_SECONDS, STATIC, TYPES, WebService
 
@@ -21,6 +22,7 @@ class Routes:
 
     def __init__(self, service: WebService) -> None:
         self._service = service
+        self._incoming = IncomingRequests(service.take_alerts, service.token) if service.take_alerts else None
 
     def application(self) -> web.Application:
         """All of them, behind the check of the address."""
@@ -29,7 +31,9 @@ class Routes:
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._guarded(request, handler)
 
-        made = web.Application(middlewares=[guarded])
+        made = web.Application(middlewares=[guarded], client_max_size=MOST_BYTES)
+        if self._incoming is not None:
+            made.add_routes([web.post(PATH, self._incoming.handle)])
         made.add_routes(
             [
                 web.get("/", self._page),

@@ -1,7 +1,8 @@
 """The HTTP service of the daemon: `/metrics`, `/healthz`, `/readyz`, and the status page.
 
-It listens from the start, and imports aiohttp with the first connection. It only reads, and answers only requests that
-name its own address: another site's page can't read it through a browser.
+It listens from the start, and imports aiohttp with the first connection. It answers only requests that name its own
+address: another site's page can't read it through a browser. It only reads, but for the alerts of Alertmanager, which
+need a token.
 """
 
 from __future__ import annotations
@@ -68,8 +69,10 @@ class WebService(Service):
         ledger: Ledger,
         *,
         by_default: bool,
+        token: str = "",
     ) -> None:
-        """`by_default`: nobody has chosen the address, so that another program that uses it is no problem."""
+        """`by_default`: nobody has chosen the address, so that another program that uses it is no problem. `token`: the
+        one that Alertmanager sends."""
         super().__init__()
         host, _, port = bind.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
@@ -78,6 +81,7 @@ class WebService(Service):
         self._bus = bus
         self._ledger = ledger
         self._by_default = by_default
+        self.take_alerts, self.token = doors.take_alerts, token
         self._tally = CommandTally()
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
@@ -92,7 +96,8 @@ class WebService(Service):
         """The service of this configuration."""
         facts = FactCollector(config.supervisor.id, ledger, blocking, doors)
         by_default = "bind" not in config.metrics.model_fields_set
-        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=by_default)
+        token = config.alerts.incoming.token.get_secret_value()
+        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=by_default, token=token)
 
     @property
     def port(self) -> int:

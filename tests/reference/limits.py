@@ -11,6 +11,8 @@ from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
+from supervisor_core.alerts.incoming import payload
+from supervisor_core.alerts.incoming.rows import MOST_FIRING
 from supervisor_core.alerts.outside import deadman, sender, transport
 from supervisor_core.code import preview
 from supervisor_core.commands import flags
@@ -36,6 +38,7 @@ from supervisor_core.jobs import model, results
 from supervisor_core.plugins.rules import LONGEST_SECONDS
 from supervisor_core.storage import supervisors, writer
 from supervisor_core.storage.tables import metadata
+from supervisor_core.web import incoming
 from supervisor_core.workers.conditions import host
 from supervisor_core.workers.health import FROZEN_SECONDS, SKEW_SECONDS
 from supervisor_core.workers.output import delivery as output
@@ -139,6 +142,9 @@ def _alerts() -> Rows:
     low = f"{host.LOW_PERCENT:g} % and {host.LOW_BYTES // host.GIB} GiB"
     yield "Free disk space that is low", f"less than {low}, or less than {host.LEAST_BYTES // 1024**2} MiB"
     yield "Longest wait between reminders", duration(alert_rules.LONGEST_REMINDER)
+    yield "Request of Alertmanager", f"{size(incoming.MOST_BYTES)}, {payload.MOST_ALERTS} alerts"
+    yield "Requests of Alertmanager", f"{incoming.A_MINUTE} a minute, after {incoming.BURST} at once"
+    yield "Firing alerts of Alertmanager", f"{MOST_FIRING:,}; more are refused until others end"
     yield "Answer about who is on call", f"{size(oncall.MOST_BYTES)}, {oncall.MOST_PEOPLE} people"
     yield "One attempt to reach a receiver of alerts", duration(transport.LONGEST_SECONDS)
     yield "Attempts to reach a receiver of alerts", f"for {duration(sender.PATIENCE)}"

@@ -33,6 +33,7 @@ VALUES: Mapping[str, Iterable[object]] = {
     "bakes_t.state": BakeState,
     "envelopes_t.state": (envelopes.RECEIVED, *envelopes.DEALT_WITH),
     "fleet_hosts_t.state": HostState,
+    "foreign_alerts_t.severity": Severity,
     "jobs_t.state": JobState,
     "outbox_t.state": (steps.PENDING, steps.SENT, steps.DROPPED),
     "rolling_changes_t.state": RollingState,

@@ -23,8 +23,10 @@ from bot.views.blocks import (
 )
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
+from bot.views.cards.conditions import RESTARTABLE, STOPPED, WORDS
 from bot.views.text import ago, escape, fit, in_code, inert, mention, period, when
-from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
+from supervisor_core.alerts.grouping.rules import NOUNS, STORM, AlertMembers
+from supervisor_core.alerts.incoming.payload import name_in
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppression
 from supervisor_core.commands.catalog import by_handler
@@ -33,7 +35,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import CLOCK, SUPERVISOR, Condition, Severity, shown_as
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, CLOCK, SUPERVISOR, Condition, Severity, shown_as
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
 
 PRESS = "alert:"
@@ -42,48 +44,7 @@ PRESS = "alert:"
 NAME, WHY, LINE = 100, 200, 300  # characters
 LINES, LOG = 6, 1500  # of a log on a card, and characters of all of them
 
-WORDS: Mapping[Condition, str] = {
-    Condition.WELL: "is healthy",
-    Condition.PAUSED: "is paused",
-    Condition.DEGRADED: "is degraded",
-    Condition.CLOCK_SKEW: "has a wrong clock",
-    Condition.UNKNOWN: "can't be checked",
-    Condition.MISSING: "hasn't sent a heartbeat",
-    Condition.STALE: "is stale",
-    Condition.FROZEN: "is frozen",
-    Condition.STUCK: "is stuck",
-    Condition.DOWN: "is down",
-    Condition.RESTART_LIMIT: "is quarantined",
-    Condition.FLAPPING: "is flapping",
-    Condition.DISK_LOW: "is almost full",
-    Condition.DRIVE_UNREACHABLE: "can't be reached",
-    Condition.DATABASE_UNREACHABLE: "can't be reached",
-    Condition.INTERRUPTED: "was interrupted",
-    Condition.SUPERVISOR_SILENT: "is unresponsive",
-    Condition.DEAF: "was disconnected from Slack",
-    Condition.REFUSED: "carried messages that were refused",
-    Condition.STORM: "isn't over",
-}
-"""The condition of a target, in words."""
-
 UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
-
-RESTARTABLE = frozenset(
-    {
-        Condition.DEGRADED,
-        Condition.MISSING,
-        Condition.STALE,
-        Condition.FROZEN,
-        Condition.STUCK,
-        Condition.DOWN,
-        Condition.RESTART_LIMIT,
-        Condition.FLAPPING,
-    }
-)
-"""Conditions that a restart may fix."""
-
-STOPPED = frozenset({Condition.DOWN, Condition.RESTART_LIMIT})
-"""Conditions in which no process runs, so that a restart ends nothing."""
 
 _SUPPRESSED: Mapping[Hush, str] = {
     Hush.SNOOZE: "Snoozed",
@@ -136,6 +97,23 @@ class AlertDetails:
     link: str = ""
     """The link to its parent's message."""
 
+    @property
+    def worker(self) -> str:
+        """The worker that its buttons are for; empty without one."""
+        return self.alert.target.worker
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignAlertDetails(AlertDetails):
+    """The same of an alert from elsewhere."""
+
+    names: str = ""
+    """The worker that it names."""
+
+    @property
+    def worker(self) -> str:
+        return self.names
+
 
 def alert_card(details: AlertDetails, now: datetime) -> Content:
     """The message as it is now."""
@@ -176,7 +154,9 @@ def _storm(details: AlertDetails, now: datetime) -> Content:
     """The digest of many."""
     members = details.members
     many = f"1 {members.noun} has" if members.holding == 1 else f"{members.holding:,} {members.noun}s have"
-    headline = f"{_sign(details)} *{many} problems*: {storm.condition_counts(members)}"
+    many = f"{members.holding:,} of Alertmanager's" if members.noun == NOUNS[ALERTMANAGER] else many
+    what = "alerts" if members.noun == NOUNS[ALERTMANAGER] else "problems"
+    headline = f"{_sign(details)} *{many} {what}*: {storm.condition_counts(members)}"
     blocks = [
         *storm.member_blocks(members),
         *fields(_facts(details, now)),
@@ -206,12 +186,12 @@ def restart_line(alert: Alert, count: int) -> Content:
 def buttons(details: AlertDetails) -> list[dict[str, Any]]:
     """The buttons for the alert's current state, the likely next step first."""
     alert, elements = details.alert, []
-    worker = alert.target.worker
-    nonce, workers = f"{ON_ALERT}{alert.alert_id}.{details.tries}", (alert.target.id,)
+    worker = details.worker
+    nonce, workers = f"{ON_ALERT}{alert.alert_id}.{details.tries}", (worker,)
     muted = any(each.kind is Hush.MUTE for each in details.hushes)
     if alert.acknowledged_by is None and alert.state is not AlertState.SNOOZED:
         elements.append(_button(alert, "acknowledge", "Acknowledge", "" if muted else "primary"))
-    if worker and muted:
+    if alert.target.worker and muted:
         elements.append(command_button(Command("unmute", worker, workers), nonce, "Unmute"))
     if worker and alert.condition in RESTARTABLE:
         ends = alert.condition not in STOPPED
@@ -227,7 +207,7 @@ def buttons(details: AlertDetails) -> list[dict[str, Any]]:
         elements.append(command_button(command, nonce, text, about=about, effect=effect, asks=details.undo_asks))
     if worker:
         elements.append(command_button(Command("why", worker, workers), nonce, "Why?"))
-    if alert.state is not AlertState.SNOOZED:
+    if alert.state is not AlertState.SNOOZED and alert.target.kind != ALERTMANAGER:
         elements.append(_button(alert, "snooze", "Snooze 1h"))
     return elements
 
@@ -287,6 +267,8 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
 def _facts(details: AlertDetails, now: datetime) -> dict[str, str]:
     alert = details.alert
     facts = {"Since": f"{when(alert.opened_at, now)} · {ago(alert.opened_at)}"}
+    facts["From"] = "Alertmanager" if alert.target.kind == ALERTMANAGER else ""
+    facts["Worker"] = inert(details.worker, NAME) if facts["From"] else ""
     if alert.acknowledged_by is not None and alert.acknowledged_at is not None:
         facts["Acknowledged"] = f"{mention(alert.acknowledged_by)} · {when(alert.acknowledged_at, now)}"
     for hush in details.hushes:
@@ -325,7 +307,10 @@ def condition_words(alert: Alert) -> str:
 def target_name(alert: Alert) -> str:
     """The name of the alert's target."""
     if alert.target.kind == STORM:
-        return "The outage of several hosts" if "hosts" in alert.reason else "The outage of several workers"
+        several = next((noun for noun in ("hosts", "alerts") if noun in alert.reason), "workers")
+        return f"The outage of several {several}" if several != "alerts" else "The storm of alerts"
+    if alert.target.kind == ALERTMANAGER:
+        return inert(name_in(alert.reason)[0], NAME)
     name = inert(alert.target.id, NAME)
     if alert.target.worker or alert.target.kind == SUPERVISOR:
         return name
@@ -334,6 +319,8 @@ def target_name(alert: Alert) -> str:
 
 def reason_of(alert: Alert) -> tuple[str, str]:
     """What happened, in a few words; and the sentences that follow, mostly what the supervisor does about it."""
+    if alert.target.kind == ALERTMANAGER:
+        return inert(name_in(flatten(alert.reason))[1], WHY), ""
     happened, follows = (*re.split(r"[.;] ", flatten(alert.reason), maxsplit=1), "")[:2]
     return inert(happened.rstrip("."), WHY), _sentence(follows, alert.target.id)
 

@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.views.blocks import context, section
+from bot.views.cards.conditions import STORM_WORDS
 from bot.views.text import escape, fit, inert
 from supervisor_core.alerts.grouping.rules import AlertMembers
+from supervisor_core.alerts.incoming.payload import name_in
 from supervisor_core.alerts.rules import Alert
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, Condition
 
 NAMED = 15
 """Members with their names on the message."""
 
 TEAMS, NAME, TEXT = 5, 80, 2900
 """Teams that are named; characters of a name, and of a list."""
-
-STORM_WORDS = {
-    Condition.DEGRADED: "degraded",
-    Condition.CLOCK_SKEW: "with a wrong clock",
-    Condition.UNKNOWN: "that can't be checked",
-    Condition.MISSING: "without a heartbeat",
-    Condition.STALE: "stale",
-    Condition.FROZEN: "frozen",
-    Condition.STUCK: "stuck",
-    Condition.DOWN: "down",
-    Condition.RESTART_LIMIT: "quarantined",
-    Condition.FLAPPING: "flapping",
-    Condition.SUPERVISOR_SILENT: "unresponsive",
-}
-"""The condition of several workers or hosts, in words."""
 
 
 def condition_counts(members: AlertMembers) -> str:
@@ -88,7 +75,8 @@ def _grouped(first: Sequence[Alert]) -> list[str]:
     """Their names, those that are in the same way together."""
     by_condition: dict[Condition, list[str]] = {}
     for alert in first:
-        by_condition.setdefault(alert.condition, []).append(inert(alert.target.id, NAME))
+        own = name_in(alert.reason)[0] if alert.target.kind == ALERTMANAGER else alert.target.id
+        by_condition.setdefault(alert.condition, []).append(inert(own, NAME))
     words = (
         (STORM_WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in by_condition.items()
     )

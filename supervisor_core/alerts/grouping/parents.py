@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
-from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, HOSTS, KINDS, STORM, AlertMembers
+from supervisor_core.alerts.grouping.rules import FOLDABLE, FOLDS, KINDS, STORM, AlertMembers, noun_of
 from supervisor_core.alerts.rows import from_row, refresh_message
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Reason
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -83,7 +83,7 @@ def members_of(connection: Connection, alert: Alert, shown: int = 0) -> AlertMem
         first = [from_row(row) for row in connection.execute(query).mappings()]
         by_team = _by_team(connection, alert)
     holding = sum(by_condition.values())
-    return AlertMembers(total, holding, first, by_condition, joined_at, cleared_at, by_team, kind in HOSTS)
+    return AlertMembers(total, holding, first, by_condition, joined_at, cleared_at, by_team, noun_of(kind))
 
 
 def _by_team(connection: Connection, alert: Alert) -> dict[str, int]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.workers.conditions.rules import (
+    ALERTMANAGER,
     CLOCK,
     DATABASE,
     DRIVE,
@@ -32,6 +33,9 @@ from supervisor_core.workers.conditions.rules import (
 
 STORM = "storm"
 """The kind of target of a storm; its id is that of the digest."""
+
+NOUNS: Mapping[str, str] = {WORKER: "worker", SUPERVISOR: "host", ALERTMANAGER: "alert"}
+_STATES: Mapping[str, str] = {NOUNS[SUPERVISOR]: "unresponsive", NOUNS[ALERTMANAGER]: "firing"}
 
 GATHER = timedelta(seconds=1)
 """So long those wait that follow on a first word, so that a storm is known before the second of them is posted."""
@@ -82,7 +86,7 @@ def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, r
     return StormGrouping(alone, rest, begun + GATHER if rest else None)
 
 
-WORKERS, HOSTS = (WORKER, FLAPPING), (SUPERVISOR,)
+WORKERS, HOSTS, FOREIGN = (WORKER, FLAPPING), (SUPERVISOR,), (ALERTMANAGER,)
 """The kinds of targets whose alerts become a digest with each other. What is wrong with a part of a host always has its
 own message."""
 
@@ -108,13 +112,8 @@ class AlertMembers:
     """Since when the last one is well, of those that are."""
     by_team: Mapping[str, int] = field(default_factory=dict)
     """The number of open ones by team."""
-    of_hosts: bool = False
-    """True if they are hosts."""
-
-    @property
-    def noun(self) -> str:
-        """The kind of the members: workers or hosts."""
-        return "host" if self.of_hosts else "worker"
+    noun: str = NOUNS[WORKER]
+    """The kind of the members."""
 
     @property
     def worst(self) -> Severity:
@@ -130,7 +129,7 @@ def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert
         alert_id,
         Target(STORM, alert_id),
         Condition.STORM,
-        in_words(len(members), len(members), of_hosts=first.target.kind in HOSTS),
+        in_words(len(members), len(members), noun_of(first.target.kind)),
         opened_at=first.opened_at,
         opened_flip=first.opened_flip,
         severity=worst.severity,
@@ -140,7 +139,7 @@ def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert
 
 def after_members(alert: Alert, members: AlertMembers, now: datetime) -> Alert:
     """The digest as its members make it: over when none of them holds any more."""
-    words = in_words(members.total, members.holding, of_hosts=members.of_hosts)
+    words = in_words(members.total, members.holding, members.noun)
     if members.holding:
         return replace(alert, reason=words, severity=members.worst, cleared_at=None)
     return replace(alert, reason=words, cleared_at=alert.cleared_at or members.cleared_at or now)
@@ -152,8 +151,13 @@ def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules,
     return max(otherwise, quiet_at - cleared_at)
 
 
-def in_words(total: int, holding: int, *, of_hosts: bool = False) -> str:
-    many, state = (f"{total:,} hosts", "unresponsive") if of_hosts else (f"{total:,} workers", "unhealthy")
+def noun_of(kind: str) -> str:
+    """What targets of this kind are called."""
+    return NOUNS.get(kind, NOUNS[WORKER])
+
+
+def in_words(total: int, holding: int, noun: str) -> str:
+    many, state = f"{total:,} {noun}s", _STATES.get(noun, "unhealthy")
     if holding == total:
         return f"{many} are {state}"
     if not holding:

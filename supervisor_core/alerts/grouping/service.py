@@ -13,6 +13,7 @@ from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import (
     FOLDABLE,
     FOLDS,
+    FOREIGN,
     HOSTS,
     KINDS,
     WORKERS,
@@ -46,10 +47,11 @@ def group_alerts(
 ) -> list[AlertDecision]:
     """Delay first messages for a moment, and fold the alerts of a storm, with recent ones, into its digest.
 
-    A new digest comes first in the result; `decide` decides about it. Workers and hosts have digests of their own.
+    A new digest comes first in the result; `decide` decides about it.
+    Workers, hosts and alerts from elsewhere have digests of their own.
     """
     grouped = list(decisions)
-    for kinds in (WORKERS, HOSTS):
+    for kinds in (WORKERS, HOSTS, FOREIGN):
         grouped = _group_kinds(connection, supervisor_id, grouped, now, rules, new_id, decide, kinds)
     return grouped
 

@@ -45,7 +45,7 @@ from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import approvals, bakes, conditions, flips, forwarding, jobs, outbox, team_members
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, WORKER, Condition
 
 DAY = timedelta(days=1)
 MONTH, QUARTER, YEAR = 30 * DAY, 90 * DAY, 365 * DAY
@@ -182,6 +182,12 @@ def _conditions(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     return removed & (c.since < before) & ~open_alert
 
 
+def _foreign(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    """Those of alerts from elsewhere that ended."""
+    c = conditions.c
+    return (c.target_type == ALERTMANAGER) & (c.condition == Condition.WELL) & (c.since < before)
+
+
 def _flips(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     current = exists().where(
         conditions.c.supervisor_id == flips.c.supervisor_id, conditions.c.flip_id == flips.c.flip_id
@@ -199,7 +205,7 @@ def _orphans(_scope: RetentionScope, _before: datetime) -> ColumnElement[bool]:
     return not_(exists().where(approvals.c.approval_id == tables.votes.c.approval_id))
 
 
-_a, _s, _e = tables.alerts.c, tables.schedules.c, tables.envelopes.c
+_a, _s, _e, _f = tables.alerts.c, tables.schedules.c, tables.envelopes.c, tables.foreign_alerts.c
 
 RETENTIONS: tuple[Retention, ...] = (
     Retention(outbox, DAY, _delivered, "delivery, or longer (see below)", name="delivered"),
@@ -240,6 +246,13 @@ RETENTIONS: tuple[Retention, ...] = (
         "the alert closed",
     ),
     Retention(conditions, QUARTER, _conditions, "the worker was removed; one row for each worker and part of the host"),
+    Retention(conditions, MONTH, _foreign, "Alertmanager's alert ended", name="alertmanager"),
+    Retention(
+        tables.foreign_alerts,
+        MONTH,
+        lambda _, old: (_f.firing == 0) & (_f.heard_at < old),
+        "Alertmanager sent it last, once it has ended",
+    ),
     Retention(flips, QUARTER, _flips, "the change; the newest change of each target stays"),
     Retention(tables.suppressions, MONTH, lambda _, old: tables.suppressions.c.until < old, "the suppression ended"),
     Retention(

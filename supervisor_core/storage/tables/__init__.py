@@ -3,7 +3,7 @@
 Migrations create them; a test compares the two.
 """
 
-from supervisor_core.storage.tables.alert_tables import alerts, conditions, flips, suppressions
+from supervisor_core.storage.tables.alert_tables import alerts, conditions, flips, foreign_alerts, suppressions
 from supervisor_core.storage.tables.audit_tables import audit_anchors, audit_log, audit_workers
 from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, rolling_changes, schedules, votes
 from supervisor_core.storage.tables.definition import (
@@ -40,6 +40,7 @@ __all__ = [
     "fleet_hosts",
     "fleet_invites",
     "flips",
+    "foreign_alerts",
     "forwarding",
     "jobs",
     "leases",

@@ -34,6 +34,21 @@ conditions = table(
     required("flip_id", RowId, "The condition change that led here."),
 )
 
+foreign_alerts = table(
+    "foreign_alerts_t",
+    "Alerts that Alertmanager sent, with what it said last.",
+    key("supervisor_id", String(SUPERVISOR_ID), "The supervisor that received it."),
+    key("fingerprint", String(TARGET_ID), "Alertmanager's fingerprint of its labels."),
+    required("name", String(128), "Its name, the label `alertname`."),
+    required("summary", LongText, "The annotation `summary` or `description`, as one line."),
+    required("severity", String(16), "The severity, by the label `severity`."),
+    optional("worker_id", String(TARGET_ID), "The worker that it names, if there was such a worker."),
+    required("firing", Integer, "1 while it's firing."),
+    required("begun_at", UtcDateTime, "Since when."),
+    required("heard_at", UtcDateTime, "When it was sent last."),
+    optional("ended_at", UtcDateTime, "When it ended."),
+)
+
 flips = table(
     "flips_t",
     "Every condition change, written in the transaction that changes `conditions_t`.",
@@ -58,7 +73,8 @@ alerts = table(
     required(
         "target_type",
         String(TARGET_TYPE),
-        "`worker`, `drive`, `disk`, `database`, `clock`, `command`, `supervisor`, `link`, or `storm` for a digest.",
+        "`worker`, `drive`, `disk`, `database`, `clock`, `command`, `supervisor`, `link`, `alertmanager`, or `storm` "
+        "for a digest.",
     ),
     required("target_id", String(TARGET_ID), "The id of the target; a digest is its own target."),
     required("condition", String(CONDITION), "The condition of the target; the last one if it has recovered."),

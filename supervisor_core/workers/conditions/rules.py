@@ -43,6 +43,9 @@ HOST_PARTS = (DRIVE, DISK, DATABASE, CLOCK)
 FLAPPING = "flapping"
 """Flapping is a target of its own, under the worker's name."""
 
+ALERTMANAGER = "alertmanager"
+"""The kind of an alert that Alertmanager sent; its id is the fingerprint."""
+
 
 class Target(NamedTuple):
     """A worker, or a part of the host (`drive`, `disk`, `database` …) with the host's name."""
@@ -84,6 +87,8 @@ class Condition(StrEnum):
     DEAF = "deaf"
     REFUSED = "refused"
     """A host of the fleet has refused messages that weren't its hub's."""
+    FIRING = "firing"
+    """Another program says so."""
     STORM = "storm"
     """Many targets have a problem at once."""
 

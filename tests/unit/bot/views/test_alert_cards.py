@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
 from bot.views.blocks import Content, blocks_of
 from bot.views.buttons import list_page
-from bot.views.cards.alert import WORDS, AlertDetails, alert_card, alert_reply, buttons, restart_line
+from bot.views.cards.alert import AlertDetails, ForeignAlertDetails, alert_card, alert_reply, buttons, restart_line
+from bot.views.cards.conditions import WORDS
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, digest
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
@@ -64,8 +65,9 @@ def hush(kind: Hush, reason: str = "") -> Suppression:
 
 def told(**more: Any) -> AlertDetails:
     """The alert and what is known about it, with these differences."""
-    of_told = {name: more.pop(name) for name in tuple(more) if name in AlertDetails.__dataclass_fields__}
-    return replace(SEEN, alert=replace(DOWN, **more), **of_told)
+    of_told = {name: more.pop(name) for name in tuple(more) if name in ForeignAlertDetails.__dataclass_fields__}
+    made = ForeignAlertDetails(DOWN) if "names" in of_told else SEEN
+    return replace(made, alert=replace(DOWN, **more), **of_told)
 
 
 MANY = [
@@ -92,6 +94,22 @@ def storm(members: AlertMembers, **more: Any) -> AlertDetails:
     """The digest of many, with these differences."""
     return AlertDetails(replace(DIGEST, **more), members=members)
 
+
+FOREIGN: dict[str, Any] = {
+    "target": Target("alertmanager", "0a1b2c3d4e5f6789"),
+    "condition": Condition.FIRING,
+    "evidence": (),
+    "reason": "HighErrorRate. 7.2 % of the requests to checkout fail with 5xx. Look at the dashboard",
+}
+FOREIGNERS = [
+    replace(DOWN, **{**FOREIGN, "alert_id": f"a{number}", "reason": f"DiskFull{number}. /data on db-{number} is full"})
+    for number in range(40)
+]
+FOREIGN_MEMBERS = AlertMembers(40, 38, FOREIGNERS[:15], {Condition.FIRING: 38}, noun="alert")
+
+FOREIGN_DIGEST = replace(
+    digest("s7k2m4xy", FOREIGNERS, "OrionHost"), state=AlertState.OPEN, told=Condition.STORM, told_at=NOW
+)
 
 OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
 CASES: dict[str, Content] = {
@@ -133,6 +151,26 @@ CASES: dict[str, Content] = {
         {"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"
     ),
     "list_with_a_storm": open_alerts(list_page([storm(ALL), SEEN, *[SEEN] * 20], 10, 0), 1001, {}, NOW, nonce="n1"),
+    "from_elsewhere": alert_card(told(**FOREIGN), NOW),
+    "from_elsewhere_about_a_worker": alert_card(told(**FOREIGN, names="web-1/checkout", before=BEFORE), NOW),
+    "from_elsewhere_acknowledged": alert_card(
+        told(
+            **FOREIGN,
+            names="North",
+            severity=Condition.DEGRADED.severity,
+            state=AlertState.ACKNOWLEDGED,
+            acknowledged_by=OPERATOR,
+            acknowledged_at=NOW,
+        ),
+        NOW,
+    ),
+    "from_elsewhere_over": alert_card(told(**FOREIGN, **OVER, names="North", ended="resolved in Alertmanager"), NOW),
+    "from_elsewhere_hostile": alert_card(
+        told(**{**FOREIGN, "reason": f"{HOSTILE}. {HOSTILE}"}, names="North"),
+        NOW,
+    ),
+    "from_elsewhere_storm": alert_card(AlertDetails(FOREIGN_DIGEST, members=FOREIGN_MEMBERS), NOW),
+    "from_elsewhere_list": open_alerts(list_page([told(**FOREIGN), SEEN], 10, 0), 2, {}, NOW),
     "hostile": alert_card(
         told(
             reason=HOSTILE,

@@ -1,0 +1,119 @@
+"""The rows of alerts from elsewhere, and the readings that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from supervisor_core.alerts.incoming.payload import SEPARATOR, ForeignAlert, name_in
+from supervisor_core.storage.tables import foreign_alerts as rows
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, Condition, Reading, Severity, Target, TargetReading
+
+MOST_FIRING = 1000
+"""Firing alerts of one host. A request that would bring more is refused, and Alertmanager sends it again."""
+
+LATELY = timedelta(days=1)
+"""An alert that ended within this time is told to the monitor again at a start, which may have missed it."""
+
+
+class TooManyAlerts(Exception):
+    """There's no room for these alerts."""
+
+
+def store(
+    connection: Connection,
+    supervisor_id: str,
+    alerts: Sequence[ForeignAlert],
+    is_known: Callable[[str], bool],
+    now: datetime,
+) -> list[TargetReading]:
+    """Write what was sent; the readings of it. `TooManyAlerts` if too many are firing then, and nothing is written."""
+    found = {alert.fingerprint: alert for alert in alerts}
+    known = _rows_of(connection, supervisor_id, found)
+    fresh = {name for name, alert in found.items() if alert.firing and not (name in known and known[name]["firing"])}
+    if fresh and _count_firing(connection, supervisor_id) + len(fresh) > MOST_FIRING:
+        raise TooManyAlerts(f"more than {MOST_FIRING} alerts are firing")
+    told = []
+    for fingerprint, alert in found.items():
+        if fingerprint not in known and not alert.firing:
+            continue  # nobody here has heard of it
+        values = {
+            "name": alert.name,
+            "summary": alert.summary,
+            "severity": alert.severity,
+            "worker_id": alert.worker if alert.worker and is_known(alert.worker) else None,
+            "firing": int(alert.firing),
+            "begun_at": alert.begun_at,
+            "heard_at": now,
+            "ended_at": alert.ended_at,
+        }
+        key = {"supervisor_id": supervisor_id, "fingerprint": fingerprint}
+        if fingerprint in known:
+            mine = (rows.c.supervisor_id == supervisor_id, rows.c.fingerprint == fingerprint)
+            connection.execute(update(rows).where(*mine).values(values))
+        else:
+            connection.execute(insert(rows), {**key, **values})
+        told.append(fingerprint)
+    return [_reading(row) for row in _rows_of(connection, supervisor_id, told).values()]
+
+
+def forget(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[TargetReading]:
+    """End the alerts that weren't repeated since then; their readings."""
+    silent = (rows.c.supervisor_id == supervisor_id, rows.c.firing == 1, rows.c.heard_at < since)
+    names = list(connection.execute(select(rows.c.fingerprint).where(*silent)).scalars())
+    if names:
+        connection.execute(update(rows).where(*silent).values(firing=0, ended_at=now))
+    why = "Alertmanager hasn't repeated it"
+    return [_reading(row, why) for row in _rows_of(connection, supervisor_id, names).values()]
+
+
+def readings(connection: Connection, supervisor_id: str, now: datetime) -> list[TargetReading]:
+    """The readings of all that fire, and of those that ended lately."""
+    lately = (rows.c.firing == 1) | (rows.c.ended_at > now - LATELY)
+    query = select(rows).where(rows.c.supervisor_id == supervisor_id, lately).order_by(rows.c.begun_at)
+    return [_reading(row) for row in connection.execute(query).mappings()]
+
+
+def worker_of(connection: Connection, supervisor_id: str, target: Target) -> str:
+    """The worker that an alert from elsewhere names; empty without one."""
+    if target.kind != ALERTMANAGER:
+        return ""
+    row = _rows_of(connection, supervisor_id, [target.id]).get(target.id)
+    return (row["worker_id"] or "") if row is not None else ""
+
+
+def foreign_name(target: Target, reason: str) -> str:
+    """The name of an alert from elsewhere, as it was sent; empty for any other target."""
+    return name_in(reason)[0] if target.kind == ALERTMANAGER else ""
+
+
+def subject_of(target: Target, reason: str) -> str:
+    """What an alert with this reason is about, as a name."""
+    return target.worker or foreign_name(target, reason) or f"The {target.kind} of {target.id}"
+
+
+def targets_of(connection: Connection, supervisor_id: str, workers: Collection[str]) -> list[Target]:
+    """The firing alerts that name one of these workers."""
+    mine = (rows.c.supervisor_id == supervisor_id, rows.c.firing == 1, rows.c.worker_id.in_(tuple(workers)))
+    names = connection.execute(select(rows.c.fingerprint).where(*mine)).scalars()
+    return [Target(ALERTMANAGER, name) for name in names]
+
+
+def _rows_of(connection: Connection, supervisor_id: str, fingerprints: Collection[str]) -> dict[str, RowMapping]:
+    mine = (rows.c.supervisor_id == supervisor_id, rows.c.fingerprint.in_(tuple(fingerprints)))
+    return {row["fingerprint"]: row for row in connection.execute(select(rows).where(*mine)).mappings()}
+
+
+def _count_firing(connection: Connection, supervisor_id: str) -> int:
+    query = select(func.count()).select_from(rows).where(rows.c.supervisor_id == supervisor_id, rows.c.firing == 1)
+    return connection.execute(query).scalar_one()
+
+
+def _reading(row: RowMapping, ended: str = "resolved in Alertmanager") -> TargetReading:
+    target = Target(ALERTMANAGER, row["fingerprint"])
+    if not row["firing"]:
+        return TargetReading(target, Reading(Condition.WELL, ended, row["ended_at"] or row["heard_at"]))
+    words = f"{row['name'].replace(SEPARATOR, ' ')}{SEPARATOR}{row['summary']}"
+    return TargetReading(target, Reading(Condition.FIRING, words, row["begun_at"], severity=Severity(row["severity"])))

@@ -1,0 +1,68 @@
+"""The route that takes Alertmanager's alerts: a token, a limited size, and a limited rate."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from supervisor_core.alerts.incoming.payload import PayloadError
+from supervisor_core.alerts.incoming.rows import TooManyAlerts
+from supervisor_core.common.errors import SupervisorError
+
+PATH = "/alertmanager"
+MOST_BYTES = 512 * 1024
+"""The size of a request."""
+
+A_MINUTE, BURST = 120, 30
+"""Requests, with and without the right token: so many in a minute, after so many at once."""
+
+LATER_SECONDS = 10
+
+log = logging.getLogger(__name__)
+
+
+class IncomingRequests:
+    """Answers 200 once the alerts are stored. Where trying again can help, it answers 503, which every version of
+    Alertmanager tries again."""
+
+    def __init__(
+        self, take: Callable[[bytes], Awaitable[int]], token: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._take = take
+        self._token = token.encode()
+        self._clock = clock
+        self._room, self._at = float(BURST), clock()
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """One request."""
+        if not self._has_room():
+            return _later("too many requests")
+        given = request.headers.get("Authorization", "").encode(errors="replace")
+        if not hmac.compare_digest(given, b"Bearer " + self._token):
+            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"}, text="the token is wrong\n")
+        try:
+            count = await self._take(await request.read())
+        except PayloadError as error:
+            log.warning("a request of Alertmanager was refused: %s", error)
+            return web.Response(status=400, text=f"{error}\n")
+        except (TooManyAlerts, SupervisorError) as error:
+            log.warning("a request of Alertmanager can't be taken now: %s", error)
+            return _later("it can't be stored now")
+        return web.json_response({"taken": count})
+
+    def _has_room(self) -> bool:
+        now = self._clock()
+        self._room = min(self._room + (now - self._at) * A_MINUTE / 60, float(BURST))
+        self._at = now
+        if self._room < 1:
+            return False
+        self._room -= 1
+        return True
+
+
+def _later(words: str) -> web.Response:
+    return web.Response(status=503, headers={"Retry-After": str(LATER_SECONDS)}, text=f"{words}; try again\n")
