@@ -80,17 +80,20 @@ def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str
     parts = by_state(jobs, change)
     lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
     lines += [*_watch(jobs, change), *_held(jobs, change, now)]
-    lines += [_state_line(state, some) for state, some in parts.items() if some and state != DONE]
-    if parts[DONE]:
-        lines.append(_state_line(DONE, parts[DONE]))
-        lines += _results(parts[DONE])
-    if change is not None and change.failures:
-        lines += [f"• {inert(name, LINE)}: {inert(why, LINE)}" for name, why in list(change.failures.items())[:GROUPS]]
-    else:
-        lines += [f"• {_some(some)}: {why}" for why, some in _alike(parts[FAILED], _error)[:GROUPS]]
+    for state, some in parts.items():
+        if some:
+            lines.append(_state_line(state, some))
+            lines += _reasons(some, change) if state == FAILED else _results(some) if state == DONE else []
     if len(jobs) > MOST and has_ended(jobs):
         lines.append("Each worker is listed in the thread.")
     return lines
+
+
+def _reasons(failed: Sequence[Job], change: RollingChange | None) -> list[str]:
+    """Why these failed, equal reasons together."""
+    if change is not None and change.failures:
+        return [f"• {inert(name, LINE)}: {inert(why, LINE)}" for name, why in list(change.failures.items())[:GROUPS]]
+    return [f"• {_some(some)}: {why}" for why, some in _alike(failed, _error)[:GROUPS]]
 
 
 def by_state(jobs: Iterable[Job], change: RollingChange | None = None) -> dict[str, list[Job]]:

@@ -70,9 +70,10 @@ def test_a_command_for_many_counts_its_workers_and_puts_equal_results_together()
 
 def test_while_it_goes_on_there_is_a_bar() -> None:
     made = command_card(fleet(12, failed=1, at_work=4), NOW)
-    assert shown(made).splitlines()[:5] == [
+    assert shown(made).splitlines()[:6] == [
         f"`{'█' * 5}{'░' * 15}` 13 of 50",
         ":x: *1 failed*: web-13/fetcher",
+        "• web-13/fetcher: It exited with code 1",
         ":hourglass_flowing_sand: *4 at work* on 4 hosts: web-14/fetcher, web-15/fetcher, web-16/fetcher and 1 more",
         ":white_medium_square: *33 waiting* on 33 hosts",
         ":white_check_mark: *12 done* on 12 hosts",
