@@ -69,10 +69,7 @@ FLEET_TO_TRY = (
     ),
     (
         "`kill -9 {pid}`",
-        (
-            "Run this in a terminal. One alert tells that web-3 is unresponsive. Its worker keeps running. Then start its "
-            "daemon again: `{again}`"
-        ),
+        "Run this in a terminal. One alert tells that web-3 is unresponsive. Its worker runs on. Then: `{again}`",
     ),
     ("*supervisor*, under *Apps*", "The Home tab shows all hosts and has a form for each command."),
 )
