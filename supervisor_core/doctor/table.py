@@ -23,7 +23,6 @@ CORE_CHECKS = (
     Check(host.STATE_FOLDER, host.check_state_folder),
     Check(host.DRIVE, host.check_drive),
     Check(storage.LEDGER, storage.check_ledger),
-    Check(host.PLUGINS, host.check_plugins),
     Check(daemon.NAME, daemon.check_daemon),
     Check(host.WORKERS, host.check_workers),
     Check(units.NAME, units.check_service),
@@ -36,6 +35,7 @@ CORE_CHECKS = (
     Check(network.ON_CALL, network.check_on_call),
     Check(network.INCOMING, network.check_incoming),
     Check(network.FLEET, network.check_fleet),
+    Check(host.PLUGINS, host.check_plugins),
 )
 
 

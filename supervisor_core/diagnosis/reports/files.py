@@ -75,7 +75,7 @@ def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = _unused(lambda: folder / name(), Path.exists)
     write_atomically(path, data)
-    older = sorted(folder.glob("*.*"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
+    older = sorted(folder.glob("[!.]*"), key=lambda each: each.stat().st_mtime_ns, reverse=True)[KEPT_AT_HOME:]
     for each in older:
         with contextlib.suppress(OSError):
             each.unlink()

@@ -292,9 +292,10 @@ def test_a_report_swapped_after_it_was_written_is_not_passed_on(
 ) -> None:
     """The thread in Slack got a private key."""
     (tmp_path / "var").mkdir()
-    written = write_report(Drive(drive), drive / "logs", tmp_path / "var", lambda: "r.json", b"{}", MODE)
+    content = '{\n  "a": 1\n}\n'
+    written = write_report(Drive(drive), drive / "logs", tmp_path / "var", lambda: "r.json", content.encode(), MODE)
     reports = ReportReader(drive, tmp_path / "var")
-    assert reports.read(str(written.path), written.sha256) == '{\n  "a": 1\n}\n'
+    assert reports.read(str(written.path), written.sha256) == content
     written.path.unlink()
     trap(written.path, secret)
     assert reports.read(str(written.path), written.sha256) == ""
