@@ -35,14 +35,15 @@ class IncomingRequests:
         self._take = take
         self._token = token.encode()
         self._clock = clock
-        self._room, self._at = float(BURST), clock()
+        self._rooms = {right: (float(BURST), clock()) for right in (True, False)}
 
     async def handle(self, request: web.Request) -> web.Response:
         """One request."""
-        if not self._has_room():
-            return _later("too many requests")
         given = request.headers.get("Authorization", "").encode(errors="replace")
-        if not hmac.compare_digest(given, b"Bearer " + self._token):
+        right = hmac.compare_digest(given, b"Bearer " + self._token)
+        if not self._has_room(right=right):
+            return _later("too many requests")
+        if not right:
             return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"}, text="the token is wrong\n")
         try:
             count = await self._take(await request.read())
@@ -54,14 +55,13 @@ class IncomingRequests:
             return _later("it can't be stored now")
         return web.json_response({"taken": count})
 
-    def _has_room(self) -> bool:
+    def _has_room(self, *, right: bool) -> bool:
+        """Requests with a wrong token have a room of their own, so they take none from the right ones."""
         now = self._clock()
-        self._room = min(self._room + (now - self._at) * A_MINUTE / 60, float(BURST))
-        self._at = now
-        if self._room < 1:
-            return False
-        self._room -= 1
-        return True
+        room, at = self._rooms[right]
+        room = min(room + (now - at) * A_MINUTE / 60, float(BURST))
+        self._rooms[right] = (max(room - 1, 0.0) if room >= 1 else room), now
+        return room >= 1
 
 
 def _later(words: str) -> web.Response:

@@ -109,6 +109,8 @@ def test_the_rate_is_limited_also_for_wrong_tokens() -> None:
         return 1
 
     requests = IncomingRequests(take, TOKEN, lambda: now[0])
-    assert [requests._has_room() for _ in range(BURST + 1)] == [True] * BURST + [False]  # noqa: SLF001 (its clock)
+    wrong = [requests._has_room(right=False) for _ in range(BURST + 1)]  # noqa: SLF001 (its clock)
+    assert wrong == [True] * BURST + [False]
+    assert requests._has_room(right=True), "wrong ones take no room from the right ones"  # noqa: SLF001
     now[0] += 0.6
-    assert [requests._has_room() for _ in range(2)] == [True, False]  # noqa: SLF001
+    assert [requests._has_room(right=False) for _ in range(2)] == [True, False]  # noqa: SLF001
