@@ -22,6 +22,7 @@ from supervisor_core.config.raw import ENV_FILE, VARIABLE, parse_env, parse_raw
 from supervisor_core.config.setup.answers import ENV_COMMENT, TOKENS
 from supervisor_core.config.setup.files import READABLE_FILE, add_variables, write_file
 from supervisor_core.config.setup.service_unit import UNIT_NAME, ServiceUnit
+from supervisor_core.config.slack_settings import FILE_SUFFIX
 from supervisor_core.daemon.handlers import longest_seconds
 from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.units import BEYOND_SECONDS, has_systemd
@@ -65,10 +66,10 @@ def _planned(folder: Path, options: argparse.Namespace) -> Setup:
 
 
 def _variables(folder: Path) -> dict[str, str]:
-    """The variables to which the `.env` that is there gives a value."""
+    """The variables to which the `.env` that is there gives a value, or a file with the value."""
     path = folder / ENV_FILE
     found, _ = parse_env(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ({}, [])
-    return {name: value for name, value in found.items() if value}
+    return {name.removesuffix(FILE_SUFFIX): value for name, value in found.items() if value}
 
 
 class Setup:
@@ -133,7 +134,12 @@ class Setup:
 
     def _service_user(self) -> str:
         """The user who runs the daemon, the owner of the folder; empty for a unit of the user's own systemd."""
-        return self._folder.owner() if os.geteuid() == 0 or self._system else ""
+        if os.geteuid() != 0 and not self._system:
+            return ""
+        try:
+            return self._folder.owner()
+        except KeyError:  # a number without a name, as in a container
+            return str(self._folder.stat().st_uid)
 
     def _path(self, name: str) -> Path:
         return self._folder / name
@@ -157,9 +163,12 @@ class Setup:
         command = (
             "" if Path.cwd() == self._folder and not os.environ.get(VARIABLE) else f" --config {self._config.path}"
         )
+        environ = self._config.environ
         if not self._config.workers:
             yield f"Add a worker to {self._path(CONFIG)}."
-        if self._config.slack.enabled and not all(map(self._config.environ.get, TOKENS)):
+        if self._config.slack.enabled and not all(
+            environ.get(each) or environ.get(each + FILE_SUFFIX) for each in TOKENS
+        ):
             create = f"Create the Slack app at {APPS}: Create New App, From a manifest. Paste"
             yield f"{create} {MANIFEST}, install the app, and put its tokens into {ENV_FILE}."
         yield f"supervisor doctor{command}"

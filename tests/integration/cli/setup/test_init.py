@@ -149,6 +149,12 @@ class TestWithoutATerminal:
         assert (mode(tmp_path / ".env"), mode(tmp_path / "config.yaml")) == (0o600, 0o640)
         assert "fetcher" in (tmp_path / "config.yaml").read_text()
 
+    def test_a_file_with_a_token_is_a_token(self, tmp_path: Path) -> None:
+        (tmp_path / ".env").write_text("SLACK_BOT_TOKEN_FILE=bot\nSLACK_APP_TOKEN_FILE=app\n")
+        said = init(tmp_path, "--yes", "--no-worker", "--slack").stdout
+        assert "Create the Slack app" not in said
+        assert "xoxb-" not in (tmp_path / ".env").read_text()
+
     def test_an_existing_configuration_with_mistakes_is_named_and_nothing_is_written(self, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("worker: {}\n")
         done = init(tmp_path)
