@@ -31,10 +31,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def resume(home: Home) -> dict[str, Any]:
-    """The answer of a resume; the worker has just been started."""
-    answer: dict[str, Any] = home.json("send", "resume", "--wait")
-    assert answer["success"], answer
-    return answer
+    """The first outcome of a resume; the worker has just been started. A client that waits would wait for its grace."""
+    task_id = home.json("send", "resume")["task_id"]
+    wait_until(lambda: home.result("resume", task_id), 20, "the worker was started")
+    result = home.result("resume", task_id)
+    assert result is not None
+    assert result["success"], result
+    return result
 
 
 def ends(home: Home, task_id: str) -> list[tuple[str, bool]]:
