@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from supervisor_core.commands.addresses import SEPARATOR, by_address, is_address, name_of
+from supervisor_core.commands.addresses import SEPARATOR, Address, by_address, is_address, name_of
 from supervisor_core.commands.conditions import (
     COMMIT,
     FEWEST_DIGITS,
@@ -28,6 +28,9 @@ from supervisor_core.commands.words import excerpt
 from supervisor_core.common.text import nearest, nearly
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
+LONGEST_ADDRESS = 64
+"""In characters, as a worker's id: the hub stores addresses in the same columns."""
+
 ALL = "all"
 TEAM, HOST = "team:", "host:"
 PATTERN = frozenset("*?[")
@@ -36,6 +39,11 @@ NAMED = 8  # workers that an error lists before it says how many more there are
 NO_WORKERS = "No workers are configured."
 
 _NONE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+def can_have_address(host: str, worker_id: str) -> bool:
+    """True for a worker of another host that the hub can name: its id is valid, and its address isn't too long."""
+    return bool(WORKER_ID.fullmatch(worker_id)) and len(str(Address(host, worker_id))) <= LONGEST_ADDRESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, func, insert, select
 
 from supervisor_core.commands.addresses import Address, details_with_addresses, with_addresses, workers_in
-from supervisor_core.commands.targets import WORKER_ID
+from supervisor_core.commands.targets import can_have_address
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
@@ -140,7 +140,7 @@ def take_rows(
         flipped = _new_flips(connection, host, [_from_json(flips, row) for row in found[flips.name]])
         turns += flipped
         changed = [_from_json(jobs, row) for row in found[jobs.name]]
-        reports += [_with_addresses(host, row) for row in changed if WORKER_ID.fullmatch(str(row["worker_id"]))]
+        reports += [_with_addresses(host, row) for row in changed if can_have_address(host, str(row["worker_id"]))]
         position = Position(
             max((int(row["changed"]) for row in changed), default=0),
             rows[-1]["audit_id"] if rows else 0,
@@ -198,7 +198,7 @@ def _affected(host: str, trail: Sequence[Row], rows: Sequence[Mapping[str, Any]]
         for row in trail
         if row["target_type"] == "worker"
     ]
-    known = [row for row in found if WORKER_ID.fullmatch(str(row["worker_id"]))]
+    known = [row for row in found if can_have_address(host, str(row["worker_id"]))]
     index = {(row["audit_id"], row["worker_id"]): row for row in reversed(known)}
     return [{**row, "worker_id": str(Address(host, row["worker_id"]))} for row in index.values()]
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from supervisor_core.commands.addresses import Address
-from supervisor_core.commands.targets import WORKER_ID
+from supervisor_core.commands.targets import LONGEST_ADDRESS, can_have_address
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
@@ -103,6 +103,8 @@ class FleetHosts(Service):
         self._refusals = RefusalWatch(ledger, blocking, hooks.observe)
         self._copied = Settled(hooks.copied)
         self._announced = asyncio.Event()
+        self._unnamed: dict[str, str] = {}
+        """Why a worker can't be named, by host."""
 
     def problem(self) -> str:
         """The hosts whose rows can't be copied."""
@@ -199,7 +201,7 @@ class FleetHosts(Service):
                 async with self._places:
                     await self._copy_rows(host)
                     await self._fetch_snapshot(host)
-                host.trouble = ""
+                host.trouble = self._unnamed.get(host.name, "")
             except Exception as error:  # the edge: one host keeps no other from being followed
                 words = describe(error)
                 if words != host.trouble:
@@ -232,7 +234,8 @@ class FleetHosts(Service):
             return
         found = await self._ask(host.name, Question.SNAPSHOT, {})
         now = datetime.now(UTC)
-        said = [each for each in found["workers"] if WORKER_ID.fullmatch(str(each["id"]))]
+        said = [each for each in found["workers"] if can_have_address(host.name, str(each["id"]))]
+        self._unnamed[host.name] = _unnamed(host.name, [str(each["id"]) for each in found["workers"]])
         before, host.workers = host.workers, [addressed(host.name, each) for each in said]
         host.snapshot = str(found["life"]), int(found["number"])
         if list(map(_identity, host.workers)) != list(map(_identity, before)):
@@ -284,6 +287,17 @@ class FleetHosts(Service):
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))
 
 
+def _unnamed(host: str, workers: Sequence[str]) -> str:
+    """The worker that the hub can't name, in words; empty if it can name all."""
+    longest = max(workers, key=len, default="")
+    if can_have_address(host, longest) or not workers:
+        return ""
+    words = (
+        f"{host}/{longest[:LONGEST_ADDRESS]} can't be named here: an address has at most {LONGEST_ADDRESS} characters."
+    )
+    return f"{words} Give the host or the worker a shorter name."
+
+
 def _announced(worker: Mapping[str, Any]) -> dict[str, Any]:
     """The facts about a worker that are stored for the next start of the hub."""
     return {"id": str(worker["id"]), "team": worker.get("team") or "", "enabled": bool(worker.get("enabled", True))}
@@ -301,6 +315,6 @@ def _of_host(name: str, seen: TargetReading, now: datetime) -> TargetReading | N
     """
     target, reading = seen
     reading = replace(reading, reason=reading.reason[:MOST_REASON], since=min(reading.since, now))
-    if target.kind == WORKER and WORKER_ID.fullmatch(target.id):
+    if target.kind == WORKER and can_have_address(name, target.id):
         return TargetReading(Target(target.kind, str(Address(name, target.id))), reading)
     return TargetReading(Target(target.kind, name), reading) if target.kind in HOST_PARTS else None

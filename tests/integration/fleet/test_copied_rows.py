@@ -207,3 +207,13 @@ def test_what_a_host_says_about_its_workers_has_their_addresses(pair: Pair) -> N
     assert copied.error == "web-1/OrionMX is down"
     assert copied.details_json == '{"message":"web-1/OrionMX is running","workers":{"web-1/OrionMX":{"new_pid":1}}}'
     assert copied.progress_json == '[{"at":"2026-11-19T12:00:00Z","words":"stopping web-1/OrionMX"}]'
+
+
+def test_rows_of_a_worker_whose_address_is_too_long_stay_at_its_host_and_keep_no_others_back(pair: Pair) -> None:
+    longest = "w" * (64 - len("web-1/"))
+    for number, worker in enumerate((longest, f"{longest}w")):
+        file_new(pair.host, a_new_job(f"task_{number}", worker))
+    note_audit(pair.host, 1)
+    pair.copy()
+    assert list(pair.states(pair.hub)) == [("task_0", longest)]
+    assert pair.verified() == (1, [])
