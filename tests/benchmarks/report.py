@@ -99,8 +99,8 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "fleet": Topic(
         "A command to many hosts",
-        "10, 100 and 1,000 light hosts in one process, with the real protocol and server. The floor publishes as many"
-        " messages and waits until each is stored. Goal: twice the floor.",
+        "10, 100 and 1,000 light hosts in one process, with the real protocol and server. The floor sends the same"
+        " hosts as many bare messages, which they only acknowledge. Goal: twice the floor.",
         ("nats-server",),
     ),
     "preview": Topic(
