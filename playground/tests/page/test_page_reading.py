@@ -64,19 +64,16 @@ def hold_next_post(page: Page) -> list[Route]:
     return held
 
 
-def top_of(locator: Locator) -> float:
-    box = locator.bounding_box()
-    assert box
-    return box["y"]
-
-
 def place_of(page: Page, locator: Locator) -> float:
-    """Where it is once it has stayed there for a while."""
-    tops = [top_of(locator)]
-    while len(tops) < 4 or max(tops[-4:]) - min(tops[-4:]) > 1:
+    """Where it is once it has stayed there for a while; it has no place in the moment in which it is drawn again."""
+    tops: list[float | None] = []
+    while True:
+        box = locator.bounding_box()
+        tops.append(box["y"] if box else None)
+        settled = [top for top in tops[-4:] if top is not None]
+        if len(settled) == 4 and max(settled) - min(settled) <= 1:
+            return settled[-1]
         page.wait_for_timeout(100)
-        tops.append(top_of(locator))
-    return tops[-1]
 
 
 def scroll_to(page: Page, locator: Locator) -> float:
