@@ -67,7 +67,7 @@ async def test_seven_hung_updates_delay_no_pause_no_status_and_no_next_command_a
         await slack.eventually(lambda: len(remote.asked) == 7, "all ask the remote, none waits for another")
         os.kill(daemon.pid, signal.SIGKILL)
         daemon.wait()
-        await started(home, slack, patient_for(12.0))  # more than all that follows takes on a busy machine
+        await started(home, slack, patient_for(20.0))  # more than all that follows takes on a busy machine
         await slack.eventually(lambda: len(remote.asked) == 14, "each is dealt with again")
         card = await oncall.slash("/supervisor pause OrionMX")
         await viewer.slash("/supervisor status")
