@@ -57,10 +57,10 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
 
 
 def write_all(
-    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, *, durable: bool = True
+    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float
 ) -> list[OSError | None]:
-    """Write files as their only writer, and sync them and their folder, unless they needn't be `durable`. Returns the
-    error of each, or None. After so many seconds the rest is left out."""
+    """Write files as their only writer, and sync them and their folder. Returns the error of each, or None. After so
+    many seconds the rest is left out."""
     deadline = time.monotonic() + seconds
     errors: list[OSError | None] = []
     with open_folder(root, folder) as opened:
@@ -68,14 +68,12 @@ def write_all(
             if errors and time.monotonic() > deadline:
                 break
             try:
-                opened.write(name, data, mode, only_writer=True, synced=False, durable=durable)
-                if durable:
-                    crashpoints.reach("result.file:written")
+                opened.write(name, data, mode, only_writer=True, synced=False)
+                crashpoints.reach("result.file:written")
                 errors.append(None)
             except OSError as error:
                 errors.append(error)
-        if durable:
-            opened.sync()
+        opened.sync()
     return errors
 
 

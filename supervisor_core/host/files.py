@@ -21,21 +21,20 @@ from supervisor_core.host.open_folder import OpenFolder
 MAX_JSON_BYTES = 4 * 1024 * 1024  # far above any document of ours, far below what would hurt
 
 
-def write_atomically(path: str | Path, data: bytes | str, *, synced: bool = True, durable: bool = True) -> None:
+def write_atomically(path: str | Path, data: bytes | str, *, synced: bool = True) -> None:
     """Replace `path` by a file with exactly this content: a reader sees the old one or the new one.
 
-    Unless `synced`, the new name survives a power cut only once something else in the folder was written. What isn't
-    `durable` survives a `kill -9`; a power cut may leave the file empty or torn. Nothing waits for the disk then.
+    Unless `synced`, the new name survives a power cut only once something else in the folder was written.
     """
     target = Path(path)
     with OpenFolder.at(target.parent, shared=False) as folder:
         content = data.encode() if isinstance(data, str) else data
-        folder.write(target.name, content, PRIVATE_FILE, synced=synced and durable, durable=durable)
+        folder.write(target.name, content, PRIVATE_FILE, synced=synced)
 
 
-def write_json(path: str | Path, document: object, *, synced: bool = True, durable: bool = True) -> None:
+def write_json(path: str | Path, document: object, *, synced: bool = True) -> None:
     """Write a JSON document atomically. A value that isn't JSON (a NaN) fails before the disk is touched."""
-    write_atomically(path, json_text(document), synced=synced, durable=durable)
+    write_atomically(path, json_text(document), synced=synced)
 
 
 def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:

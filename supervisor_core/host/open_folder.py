@@ -155,20 +155,18 @@ class OpenFolder:
             os.lseek(descriptor, start, os.SEEK_SET)
             return FileEnd(b"".join(chunks(descriptor, most)), size, start > 0)
 
-    def write(
-        self, name: str, data: bytes, mode: int, *, only_writer: bool = False, synced: bool = True, durable: bool = True
-    ) -> None:
+    def write(self, name: str, data: bytes, mode: int, *, only_writer: bool = False, synced: bool = True) -> None:
         """Replace a file by one with exactly this content: a reader sees the old one or the new one.
 
         The temporary file, a dot file that ends with `.tmp` so that no scanner takes it for a flag, is gone after a
-        failure. The file has the rights of `mode`. A link at `name` is replaced. A `durable` content survives a power
-        cut, the name too if `synced`. With `only_writer`, nobody else writes this file: a crash's leftover is removed.
+        failure. The file has the rights of `mode`. A link at `name` is replaced. The content survives a power cut,
+        and the name too if `synced`. With `only_writer`, nobody else writes this file: a crash's leftover is removed.
         """
         with self._naming(name):
             temporary = temporary_name(name, only_writer=only_writer)
             if only_writer:
                 self.remove(temporary)
-            self._write_new(temporary, data, mode, durable=durable)
+            self._write_new(temporary, data, mode)
             try:
                 self.rename(temporary, self, name)
             except BaseException:
@@ -305,14 +303,13 @@ class OpenFolder:
                 raise refused(self.path / name, "has a second name (hard link)")
         return True
 
-    def _write_new(self, name: str, data: bytes, mode: int, *, durable: bool = True) -> None:
+    def _write_new(self, name: str, data: bytes, mode: int) -> None:
         """Write a file whose name is free; after a failure it's gone."""
         with self.opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
             try:
                 set_mode(descriptor, mode)
                 write_all(descriptor, data)
-                if durable:
-                    os.fsync(descriptor)
+                os.fsync(descriptor)
             except BaseException:
                 self.remove(name)
                 raise

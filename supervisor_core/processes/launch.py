@@ -25,8 +25,8 @@ from supervisor_core.processes.records import (
     StopOrder,
     WorkerRecord,
     forget_record,
+    kept_record,
     new_generation,
-    write_record,
 )
 from supervisor_core.processes.together import Steps, stepwise
 
@@ -74,7 +74,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
     )
     with _opened_log(spec.log_path) as log:
         record = record._replace(output_before=os.fstat(log).st_size)
-        write_record(state_dir, record)
+        yield kept_record(state_dir, record)
         try:
             child = _spawn(spec, record.generation, log)
         except BaseException:
@@ -88,7 +88,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
         )
     children.register(identity, child)
     record = record.running_as(identity)
-    write_record(state_dir, record)
+    yield kept_record(state_dir, record)
     return record
 
 

@@ -236,7 +236,7 @@ class HostProcesses:
         self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = ""
     ) -> Steps[StopReport]:
         """`stop`, for several at the same time."""
-        from supervisor_core.processes.records import STOP, STUCK, forget_record, write_record
+        from supervisor_core.processes.records import STOP, STUCK, forget_record, kept_record, write_record
         from supervisor_core.processes.stopping import StopReport, end, signal_number
 
         number = signal_number(stop_signal)
@@ -250,7 +250,7 @@ class HostProcesses:
                 if found.identity is not None:  # one that has ended already did so by itself
                     record = record._replace(order=order(STOP, why, timeout))
                     try:
-                        write_record(self._state_dir, record)
+                        yield kept_record(self._state_dir, record)
                     except OSError as error:  # a full disk: that it ends matters more than who judges its end
                         log.warning("couldn't record the ordered stop of %s: %s", worker_id, error)
                     crashpoints.reach("worker.stop:ordered")

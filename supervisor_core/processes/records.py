@@ -1,18 +1,13 @@
 """The record of a worker: which launch it is and which process, written by whoever starts it.
 
-The record with its generation is there before the process exists, and names the process after. Whoever comes later,
-even after a `kill -9` in between, finds the process by one of the two and starts no second one.
-
-A record speaks of a process, which doesn't outlive a power cut. So nothing waits until the disk has it, and one that a
-power cut has torn counts as none: whatever it said is over.
+The record with its generation is on the disk before the process exists, and names the process after. Whoever
+comes later, even after a `kill -9` in between, finds the process by one of the two and starts no second one.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
-import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +16,7 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts.facts import ProcessIdentity
-from supervisor_core.host.process_facts.identity import platform
+from supervisor_core.processes.together import FileKept
 
 STARTING = "starting"
 RUNNING = "running"
@@ -104,16 +99,9 @@ def new_generation(state_dir: Path, worker_id: str) -> str:
 def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
     """The record; None where there is none, `UnreadableFileError` where it says nothing that can be relied on."""
     path = record_path(state_dir, worker_id)
-    try:
-        document = read_json(path)
-        return None if document is None else _checked(path, worker_id, document)
-    except UnreadableFileError:
-        if _is_from_before_boot(path):
-            return None
-        raise
-
-
-def _checked(path: Path, worker_id: str, document: dict[str, Any]) -> WorkerRecord:
+    document = read_json(path)
+    if document is None:
+        return None
     try:
         record = _from_document(document)
     except (KeyError, TypeError, ValueError) as error:
@@ -123,19 +111,16 @@ def _checked(path: Path, worker_id: str, document: dict[str, Any]) -> WorkerReco
     return record
 
 
-def _is_from_before_boot(path: Path) -> bool:
-    """True for a regular file that was written before this host came up; then no process of it is left."""
-    try:
-        facts = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(facts.st_mode) and facts.st_mtime < time.time() - platform.since_boot()
-
-
 def write_record(state_dir: Path, record: WorkerRecord) -> None:
-    """Write the record, whole."""
+    """Put the record on the disk, whole."""
     prepare_folder(state_dir)
-    write_json(record_path(state_dir, record.worker_id), _document(record), durable=False)
+    write_json(record_path(state_dir, record.worker_id), _document(record))
+
+
+def kept_record(state_dir: Path, record: WorkerRecord) -> FileKept:
+    """A record that must be on the disk, whole."""
+    prepare_folder(state_dir)
+    return FileKept(record_path(state_dir, record.worker_id), _document(record))
 
 
 def _document(record: WorkerRecord) -> dict[str, Any]:

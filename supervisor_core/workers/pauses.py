@@ -253,17 +253,9 @@ class Pauses:
     def set_steps(self, worker_id: str, pause: Pause | None) -> Steps[PauseResult]:
         """`set`, for several at the same time."""
         pause = self._signed(worker_id, pause) if pause else None
-        before, first = self._copy(worker_id), self._kept_copy(worker_id, pause, waits=True)
-        counts = before.get("pause") or before.get("waits") or (self._secret and before)
-        if counts:
-            yield first
-        else:  # one that a power cut tears says as much as the one before it: nothing
-            write_json(first.path, first.document, durable=False)
+        yield self._kept_copy(worker_id, pause, waits=True)
         crashpoints.reach("pause.copy:after")
-        written = yield from self._tell(worker_id, pause)
-        if not (written.on_drive or counts):
-            yield first  # the copy is all there is
-        return written
+        return (yield from self._tell(worker_id, pause))
 
     def settle(self, worker_id: str) -> PauseResult:
         """Write a pending change to the drive."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from supervisor_core.common.text import one_line
@@ -90,14 +89,13 @@ def _values(row: HeartbeatRow) -> dict[str, Any]:
 def write_heartbeat_files(host: HostContext, beats: Sequence[SupervisorHeartbeat]) -> None:
     """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` if the drive doesn't respond.
 
-    They aren't synced: one from before a power cut says nothing. An `OSError` about one file is raised after the others
-    are written. If a slow drive leaves no time for the last ones, they are written the next time.
+    An `OSError` about one file is raised after the others are written. If a slow drive leaves no time for the last
+    ones, they are written the next time.
     """
     folder, mode = host.config.folder("state"), host.config.nas.file_mode
     files = [(supervisor_heartbeat_path(folder, each.worker_id).name, _content(each)) for each in beats]
     host.drive.make_folder(folder)
-    write = partial(drive_files.write_all, durable=False)
-    errors = host.drive.call(write, host.drive.root, folder, files, mode, WRITING_SECONDS)
+    errors = host.drive.call(drive_files.write_all, host.drive.root, folder, files, mode, WRITING_SECONDS)
     if trouble := next((error for error in errors if error is not None), None):
         raise trouble
 

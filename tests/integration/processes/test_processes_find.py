@@ -25,7 +25,6 @@ from supervisor_core.processes.records import (
     STARTING,
     WorkerRecord,
     new_generation,
-    prepare_folder,
     read_record,
     record_path,
     write_record,
@@ -155,31 +154,6 @@ def test_with_a_broken_record_nothing_is_started_and_nothing_signalled(
     with pytest.raises(RefusedError, match="wasn't stopped"):
         home.door.stop(ID)
     assert state(identity) is Liveness.ALIVE
-
-
-def before_boot(path: Path) -> None:
-    """Leave an empty file, as a power cut may."""
-    path.write_text("")
-    at = time.time() - platform.since_boot() - 60
-    os.utime(path, (at, at))
-
-
-def test_a_record_that_a_power_cut_has_torn_holds_up_no_start(home: Home) -> None:
-    prepare_folder(home.state_dir)
-    before_boot(record_path(home.state_dir, ID))
-    assert home.door.find(ID).presence is Presence.STOPPED
-    home.start(IDLE)
-    assert home.door.find(ID).presence is Presence.RUNNING
-
-
-def test_a_torn_record_hides_no_process_of_this_boot(home: Home) -> None:
-    identity = home.start(IDLE)
-    before_boot(record_path(home.state_dir, ID))
-    found = home.door.find(ID)
-    assert (found.presence, found.identity) == (Presence.RUNNING, identity)
-    before_boot(record_path(home.state_dir, ID))
-    with pytest.raises(RefusedError, match="already running"):
-        home.door.start(home.python(IDLE))
 
 
 def change_record(home: Home, **changes: object) -> None:
