@@ -17,6 +17,7 @@ from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.processes.output import capture as worker_output
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import cut_beginning, opened_output, read_output_end
+from tests.support.processes.worker_outputs import a_folder_that_loses_nothing
 
 LIMIT = 64 * 1024
 LINE = "line {:08d} of what it prints\n"
@@ -346,18 +347,20 @@ while (passed := time.monotonic() - begun) < seconds:
 """
 
 
-def test_a_worker_that_writes_all_the_while_loses_nothing(path: Path) -> None:
+def test_a_worker_that_writes_all_the_while_loses_nothing() -> None:
     """A process of its own, at 20 MB/s, and cut as often as possible."""
-    with path.open("ab") as log:
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, "2e7", "1"], stdout=log)
-    output, peak = WorkerOutput(path), 0
-    while writer.poll() is None:
-        peak = max(peak, output.size)
-        output.bound(LIMIT, 4)
-        time.sleep(0.0005)
+    with a_folder_that_loses_nothing() as folder:
+        path, peak = folder / "North.log", 0
+        with path.open("ab") as log:
+            writer = subprocess.Popen([sys.executable, "-c", WRITER, "2e7", "1"], stdout=log)
+        output = WorkerOutput(path)
+        while writer.poll() is None:
+            peak = max(peak, output.size)
+            output.bound(LIMIT, 4)
+            time.sleep(0.0005)
+        found = numbers(everything(path))
     assert writer.returncode == 0
     assert peak > LIMIT
-    found = numbers(everything(path))
     assert without_gap(found)
     assert len(found) * LINE_BYTES > 3 * LIMIT
 
