@@ -15,7 +15,6 @@ from bot.demo.home import CODE, WORKER, DemoError, Home, Rights, furnish, write_
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import ConfigError, SupervisorError
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.version import __version__
@@ -94,23 +93,9 @@ def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:
 
 
 async def all_known(hub: Home) -> None:
-    """Return once the hub shows all workers as running, and takes commands for them."""
-    while not await asyncio.to_thread(_is_ready, hub):  # noqa: ASYNC110 (another process sets no event)
+    """Return once the hub shows all workers as running."""
+    while set(ADDRESSES) - await asyncio.to_thread(_running, hub):  # noqa: ASYNC110 (another process sets no event)
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def _is_ready(hub: Home) -> bool:
-    return _running(hub) >= set(ADDRESSES) and all(_is_named(hub, each) for each in ADDRESSES)
-
-
-def _is_named(hub: Home, address: str) -> bool:
-    """True if this worker can be named in a command, which the hub learns a moment after its status."""
-    digest = text_digest(hub.config.read_text(encoding="utf-8"))
-    about = {"config": digest, "text": f"status {address}", "user": "demo", "task_id": "demo"}
-    try:
-        return "refused" not in ask(str(hub.state_dir), {"do": "send", **about})
-    except (NotRunningError, UnresponsiveError, ControlError):
-        return False
 
 
 def _running(hub: Home) -> set[str]:

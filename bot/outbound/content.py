@@ -31,7 +31,7 @@ from bot.views.cards.approval import ApprovalDetails, approval_card, approval_re
 from bot.views.cards.card import command_card
 from bot.views.cards.configuration import config_card
 from bot.views.cards.next_steps import UNDOABLE, CardContext, UndoState
-from bot.views.cards.notices import pause_flag
+from bot.views.cards.notices import hub_taken_over, pause_flag
 from bot.views.cards.outcome import rests_paused
 from bot.views.files import Attachment
 from bot.views.home.sections import OpenAlert, RecentCommand
@@ -41,7 +41,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
 from supervisor_core.alerts.incoming.rows import subject_of, worker_of
-from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, WEEK
+from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, TAKEOVER, WEEK
 from supervisor_core.alerts.monitor import REMEDIES
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.alerts.rules import SHOWN, Alert, AlertState
@@ -213,7 +213,11 @@ def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
 
 
-PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {CONFIG: config_card, PAUSE_FLAG: pause_flag}
+PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {
+    CONFIG: config_card,
+    PAUSE_FLAG: pause_flag,
+    TAKEOVER: hub_taken_over,
+}
 """Kinds of messages that are composed from their payload alone."""
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)

@@ -20,7 +20,7 @@ from bot.views.cards.configuration import unreachable_channel
 from bot.views.cards.headlines import MOMENT, is_new
 from bot.views.files import Attachment
 from bot.views.text import error_text
-from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, WEEK
+from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, TAKEOVER, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.slack_settings import SlackSettings
@@ -46,7 +46,7 @@ SUBJECT = 255
 """Characters of a subject, as in the table."""
 
 KINDS = (
-    *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG),
+    *(CARD, ASKED, ALERT, REPLY, LINE, CALL, MORNING, WEEK, CONFIG, PAUSE_FLAG, TAKEOVER),
     *(TOLD, NOTICE, WHISPER, DETAILS, FILE, HOME, WELCOME),
 )
 

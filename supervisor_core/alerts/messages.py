@@ -31,6 +31,9 @@ CONFIG = "config"
 PAUSE_FLAG = "pause_flag"
 """A pause flag on the drive that was changed without a command, and put back."""
 
+TAKEOVER = "takeover"
+"""Another machine has become the hub."""
+
 Place = Mapping[str, Any]
 
 
@@ -61,6 +64,12 @@ def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -
     """One for each message."""
     said = {"worker_id": worker_id, "what": what}
     return Message(PAUSE_FLAG, f"{worker_id} {to_text(at)}", {**place, **said})
+
+
+def hub_taken_over(place: Place, machine: str, before: str, last_sign: datetime, at: datetime) -> Message:
+    """One for each takeover."""
+    said = {"machine": machine, "before": before, "last_sign": to_text(last_sign), "at": to_text(at)}
+    return Message(TAKEOVER, f"{machine} {to_text(at)}", {**place, **said})
 
 
 def call_below(alert: Alert, step: int, people: Collection[str], *, broadcast: bool) -> Message:

@@ -52,7 +52,7 @@ def _run_hub(config: SupervisorConfig, host: HostContext, words: Sequence[str]) 
     import asyncio
 
     from supervisor_core.daemon.environment import hub_lease, opened_ledger
-    from supervisor_core.daemon.services.standby import Standby, stand_by_again
+    from supervisor_core.daemon.services.standby import Standby, record_takeover, stand_by_again
     from supervisor_core.workers.context import DaemonContext
 
     program = [sys.executable, "-m", "supervisor_core.cli", "run", "--config", str(config.path), *words]
@@ -61,6 +61,7 @@ def _run_hub(config: SupervisorConfig, host: HostContext, words: Sequence[str]) 
         if code is not None:
             return code
         with lease.kept(partial(stand_by_again, program)), opened_ledger(config, lease) as ledger:
+            record_takeover(config, ledger, lease)
             return asyncio.run(_serve(config, DaemonContext(host, ledger)))
 
 

@@ -16,7 +16,7 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import times
-from supervisor_core.common.times import format_span
+from supervisor_core.common.times import format_span, from_text
 from supervisor_core.diagnosis.history import percent
 
 SHOWN = 10
@@ -145,6 +145,16 @@ def pause_flag(said: Mapping[str, Any]) -> Content:
     headline = f":warning: *{inert(str(said['worker_id']), NOTICE)}:* {escape(str(said['what']))}."
     todo = "Somebody can write to the drive's state folder. Find out who, and pause or resume with a command instead."
     return text_message(f"{headline}\n{todo}")
+
+
+def hub_taken_over(said: Mapping[str, Any]) -> Content:
+    """Another machine is the hub, because the one before it fell silent."""
+    machine, before = (inert(str(said[name]), NOTICE) for name in ("machine", "before"))
+    last, at = (from_text(str(said[name])) for name in ("last_sign", "at"))
+    headline = f":warning: *{machine} is the hub now*: {before} fell silent at {last:%H:%M:%S} UTC."
+    seconds = format_span((at - last).total_seconds())
+    gap = f"No command was taken for {seconds}; what was under way goes on."
+    return text_message(f"{headline}\n{gap} Until {before} is back, no machine stands by.")
 
 
 def _part(title: str, lines: Sequence[str]) -> str:

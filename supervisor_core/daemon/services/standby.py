@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from sqlalchemy.exc import DBAPIError
 
+from supervisor_core.alerts.messages import hub_taken_over
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, wait_until
@@ -23,6 +24,9 @@ from supervisor_core.daemon import ownership, systemd
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
 from supervisor_core.fleet.hub.lease import HubLease, LeaseHolder
 from supervisor_core.fleet.hub.ledger import error_words
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.steps import record
+from supervisor_core.storage.store import Ledger
 
 LOOK_SECONDS = 1.0
 """The interval of tries to take the lease."""
@@ -144,6 +148,19 @@ class Standby:
             "services": [{"name": name, **off, "last_error": None} for name in SERVICES],
             "workers": [],
         }
+
+
+def record_takeover(config: SupervisorConfig, ledger: Ledger, lease: HubLease) -> None:
+    """Record that this machine has replaced another one as the hub, and tell the channel."""
+    before, now = lease.replaced, datetime.now(UTC)
+    if before is None:
+        return
+    about = {"machine": lease.machine, "before": before.machine, "last_sign": to_text(before.since)}
+    entry = AuditEntry("supervisor", "HUB_TAKEN_OVER", config.supervisor.id, target_type="supervisor", details=about)
+    channel = config.slack.alert_channel or config.slack.fallback_channel
+    told = (hub_taken_over({"channel": channel}, lease.machine, before.machine, before.since, now),)
+    messages = told if config.slack.enabled and channel else ()
+    ledger.write(lambda connection: record(connection, ledger.supervisor_id, entry, messages, now))
 
 
 def stand_by_again(program: list[str], reason: str) -> NoReturn:

@@ -236,10 +236,12 @@ class FleetHosts(Service):
         now = datetime.now(UTC)
         said = [each for each in found["workers"] if can_have_address(host.name, str(each["id"]))]
         self._unnamed[host.name] = _unnamed(host.name, [str(each["id"]) for each in found["workers"]])
-        before, host.workers = host.workers, [addressed(host.name, each) for each in said]
+        workers = [addressed(host.name, each) for each in said]
         host.snapshot = str(found["life"]), int(found["number"])
-        if list(map(_identity, host.workers)) != list(map(_identity, before)):
-            host.announcement = [_announced(each) for each in said]
+        if list(map(_identity, workers)) == list(map(_identity, host.workers)):
+            host.workers, host.unstored, host.announcement = workers, None, None
+        else:  # shown once they are stored, and can be named in commands
+            host.unstored, host.announcement = workers, [_announced(each) for each in said]
             self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
         self._hooks.observe([each for each in seen if each is not None])
@@ -261,11 +263,10 @@ class FleetHosts(Service):
             await self._blocking(self._members.seen, notes, now)
         except SupervisorError as error:  # it's tried again with the next look
             log.warning("the hosts' workers can't be stored: %s", error)
-            self._hooks.workers_changed()
             return
         for host, note in zip([each for each in seen if each.presence], notes, strict=True):
-            if host.announcement is note.workers:
-                host.announcement = None
+            if host.announcement is note.workers and host.unstored is not None:
+                host.workers, host.unstored, host.announcement = host.unstored, None, None
         self._noted_at = now if due else self._noted_at
         if new:
             self._hooks.workers_changed()

@@ -54,6 +54,8 @@ class KnownHost:
     """Its workers, if they have changed and aren't stored yet."""
     workers: list[dict[str, Any]] = field(default_factory=list)
     """Its workers' status, by their addresses."""
+    unstored: list[dict[str, Any]] | None = None
+    """The same with other workers than are stored; None if they are the same."""
     silent: bool = False
     trouble: str = ""
     woken: asyncio.Event = field(default_factory=asyncio.Event)

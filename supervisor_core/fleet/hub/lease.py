@@ -85,6 +85,8 @@ class HubLease:
         self._number = 0
         self._valid_until = 0.0
         self._over = threading.Event()
+        self.replaced: LeaseHolder | None = None
+        """The other machine that let its lease run out, with its last sign; None if it gave it back."""
 
     def prepare(self) -> None:
         """Have the row. The tables are left as they are while another version of the program may use them."""
@@ -110,6 +112,8 @@ class HubLease:
             if not ours:
                 mine = {"holder": self._holder, "machine": self.machine, "number": row["number"] + 1, "since": now}
                 values |= mine
+                if row["holder"] and row["machine"] != self.machine:
+                    self.replaced = LeaseHolder(row["machine"], row["until"] - timedelta(seconds=LEASE_SECONDS))
             connection.execute(update(leases).where(self._row).values(values))
         if not ours:
             self._number = values["number"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +12,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, update
 
+from bot.views.cards.notices import hub_taken_over
+from supervisor_core.alerts.messages import TAKEOVER
 from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.services.standby import record_takeover
 from supervisor_core.fleet.hub import lease as leases_of
 from supervisor_core.fleet.hub.lease import HubLease, LeaseLost
 from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.outbox import CARD, DETAILS, reply_place
 from supervisor_core.storage.steps import Message
@@ -27,6 +33,11 @@ from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
 HUB = "hub"
+CONFIG = """
+supervisor: {id: hub}
+workers: {}
+slack: {enabled: true, alert_channel: C0ALERTS, access: {viewers: ["*"]}}
+"""
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ENTRY = AuditEntry("cli:anna", "PAUSE", "web-1/fetcher")
 
@@ -119,6 +130,29 @@ def test_a_lease_that_is_given_back_is_free_at_once(engine: Engine) -> None:
         assert second.take() is not None
     assert second.take() is None
     assert lost == []
+
+
+def test_a_takeover_is_recorded_and_told_once_and_a_lease_that_was_given_back_is_none(
+    engine: Engine, machine: Callable[..., Ledger], tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    config = load_supervisor_config(str(tmp_path / "config.yaml"))
+    assert a_lease(engine, "first").take() is None
+    expire(engine)
+    second = a_lease(engine, "second")
+    assert second.take() is None
+    with machine("second", second) as ledger:
+        record_takeover(config, ledger, second)
+        (row,) = ledger.read(lambda connection: search(connection, AuditFilter(action="HUB_TAKEN_OVER")))
+        assert {"machine": "second", "before": "first"}.items() <= json.loads(row["details_json"]).items()
+        (told,) = ledger.read(lambda connection: outbox.pending_messages(connection, (TAKEOVER,), datetime.now(UTC)))
+    words = hub_taken_over({**told.payload})["text"]
+    assert words.startswith(":warning: *second is the hub now*: first fell silent at ")
+    with second.kept(lambda _: None):
+        """Given back at the end."""
+    third = a_lease(engine, "third")
+    assert third.take() is None
+    assert third.replaced is None
 
 
 def test_who_finds_another_holder_at_a_renewal_is_told(engine: Engine) -> None:
