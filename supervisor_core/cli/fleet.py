@@ -87,7 +87,7 @@ def _init(options: argparse.Namespace) -> int:
     there = config.fleet.credentials.exists()
     keys = KeyPair.read(config.fleet.credentials) if there else KeyPair.create(config.fleet.credentials)
     configuration = write_server(plan)
-    if plan.tls and not (plan.folder / CA).exists():
+    if plan.tls:
         make_certificates(plan.folder, str(urlsplit(config.fleet.url.get_secret_value().split(",")[0]).hostname))
     with opened_ledger(config) as ledger:
         write_users(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))

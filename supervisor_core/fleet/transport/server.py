@@ -37,6 +37,7 @@ PING_SECONDS, PINGS = 10, 2
 """A connection that answers none of so many pings is closed. A line may fail without a word."""
 
 LOG_BYTES, LOG_FILES = 10_000_000, 5
+CA_KEY = "ca.key"
 CERTIFICATE_DAYS = 3650
 STOP_SECONDS = 15.0
 RELOAD_SECONDS = 10.0
@@ -125,25 +126,42 @@ async def reload_server(connection: FleetConnection) -> None:
 
 
 def make_certificates(folder: Path, host: str) -> None:
-    """Make a certificate authority, and a certificate for the server under this name or address."""
+    """Make a certificate authority, and a certificate for the server under this name or address.
+
+    What exists is kept, but for a certificate of ours under another name. Hosts trust the authority, so they needn't
+    join again.
+    """
+    if (folder / CA).exists() and (not (folder / CA_KEY).exists() or _names(folder, host)):
+        return
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    kind = "IP" if host.replace(".", "").isdigit() or ":" in host else "DNS"
+    kind = "IP" if _is_address(host) else "DNS"
     usual = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     usual += ["-days", str(CERTIFICATE_DAYS)]
-    authority = [*usual, "-subj", "/CN=Supervisor fleet", "-keyout", "ca.key", "-out", CA]
+    authority = [*usual, "-subj", "/CN=Supervisor fleet", "-keyout", CA_KEY, "-out", CA]
     authority += ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
-    own = [*usual, "-CA", CA, "-CAkey", "ca.key", "-subj", f"/CN={host}", "-keyout", KEY, "-out", CERTIFICATE]
+    own = [*usual, "-CA", CA, "-CAkey", CA_KEY, "-subj", f"/CN={host}", "-keyout", KEY, "-out", CERTIFICATE]
     own += ["-addext", f"subjectAltName={kind}:{host}", "-addext", "basicConstraints=critical,CA:FALSE"]
     own += ["-addext", "keyUsage=critical,digitalSignature", "-addext", "extendedKeyUsage=serverAuth"]
-    for words in (authority, own):
+    for words in ((own,) if (folder / CA).exists() else (authority, own)):
         done = run_command(words, cwd=folder)
         if not done:
             raise ServerError(
                 f"openssl can't make a certificate: {done.errors.strip()[-200:]}",
                 remedy=f"Put {CA}, {CERTIFICATE} and {KEY} into {folder}, and run the command again.",
             )
-    for name in ("ca.key", KEY):
+    for name in (CA_KEY, KEY):
         (folder / name).chmod(0o600)
+
+
+def _is_address(host: str) -> bool:
+    return host.replace(".", "").isdigit() or ":" in host
+
+
+def _names(folder: Path, host: str) -> bool:
+    """True if the server's certificate is for this name or address."""
+    check = "-checkip" if _is_address(host) else "-checkhost"
+    done = run_command(["openssl", "x509", "-in", CERTIFICATE, "-noout", check, host], cwd=folder)
+    return bool(done) and "does match" in done.output
 
 
 def own_authority(folder: Path) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -55,3 +56,19 @@ def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
         assert "cut off" in said(hub, "revoke", "web")
         assert '"state": "revoked"' in said(hub, "list", "--json")
         assert "isn't the hub" in said(web, "invite", "db", code=2)
+
+
+def test_the_certificate_follows_the_url_and_the_authority_stays(tmp_path: Path) -> None:
+    with a_fleet_home(tmp_path, "hub") as hub:
+        port = free_port()
+        said(hub, "init", "--url", f"tls://127.0.0.1:{port}")
+        folder = load_supervisor_config(hub.config, environ={}).fleet_folder
+        authority, first = (folder / "ca.pem").read_bytes(), (folder / "server.pem").read_bytes()
+        said(hub, "init")
+        assert (folder / "server.pem").read_bytes() == first
+        hub.config.write_text(hub.config.read_text().replace(f"tls://127.0.0.1:{port}", f"tls://localhost:{port}"))
+        said(hub, "init")
+        assert (folder / "server.pem").read_bytes() != first
+        assert (folder / "ca.pem").read_bytes() == authority
+        checking = ["openssl", "verify", "-CAfile", "ca.pem", "-verify_hostname", "localhost", "server.pem"]
+        assert subprocess.run(checking, cwd=folder, capture_output=True).returncode == 0
