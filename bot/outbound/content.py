@@ -213,11 +213,8 @@ def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
 
 
-PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]] = {
-    CONFIG: config_card,
-    PAUSE_FLAG: pause_flag,
-    TAKEOVER: hub_taken_over,
-}
+PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]]
+PAYLOAD_CONTENT = {CONFIG: config_card, PAUSE_FLAG: pause_flag, TAKEOVER: hub_taken_over}
 """Kinds of messages that are composed from their payload alone."""
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)

@@ -57,10 +57,10 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
 
 
 def write_all(
-    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float
+    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, point: str = ""
 ) -> list[OSError | None]:
     """Write files as their only writer, and sync them and their folder. Returns the error of each, or None. After so
-    many seconds the rest is left out."""
+    many seconds the rest is left out. `point` is the crash point after each."""
     deadline = time.monotonic() + seconds
     errors: list[OSError | None] = []
     with open_folder(root, folder) as opened:
@@ -69,7 +69,7 @@ def write_all(
                 break
             try:
                 opened.write(name, data, mode, only_writer=True, synced=False)
-                crashpoints.reach("result.file:written")
+                crashpoints.reach(point)
                 errors.append(None)
             except OSError as error:
                 errors.append(error)

@@ -24,6 +24,9 @@ from supervisor_core.workers.context import HostContext
 WRITING_SECONDS = 2.0
 """The time for the files of one call to the drive, which has a deadline; the others are in the next one."""
 
+WRITTEN = "result.file:written"
+"""The crash point after each file of a batch."""
+
 log = logging.getLogger(__name__)
 
 AT_ONCE = 100
@@ -45,7 +48,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
             host.drive.make_folder(folder)
             files = [(each.name, each.data) for each in due]
             root, mode = host.drive.root, host.config.nas.file_mode
-            errors = host.drive.call(drive_files.write_all, root, folder, files, mode, WRITING_SECONDS)
+            errors = host.drive.call(drive_files.write_all, root, folder, files, mode, WRITING_SECONDS, WRITTEN)
         except (DriveUnavailable, OSError) as error:
             away = isinstance(error, DriveUnavailable)  # then the others would wait for the same drive
             for each in due[:1] if away else due:

@@ -22,6 +22,7 @@ from supervisor_core.fleet.hub.known_hosts import (
     UNSEEN,
     HubConnection,
     KnownHost,
+    UnstoredWorkers,
     addressed,
     as_known,
     has_news,
@@ -239,9 +240,9 @@ class FleetHosts(Service):
         workers = [addressed(host.name, each) for each in said]
         host.snapshot = str(found["life"]), int(found["number"])
         if list(map(_identity, workers)) == list(map(_identity, host.workers)):
-            host.workers, host.unstored, host.announcement = workers, None, None
+            host.workers, host.unstored = workers, None
         else:  # shown once they are stored, and can be named in commands
-            host.unstored, host.announcement = workers, [_announced(each) for each in said]
+            host.unstored = UnstoredWorkers([_announced(each) for each in said], workers)
             self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
         self._hooks.observe([each for each in seen if each is not None])
@@ -251,22 +252,23 @@ class FleetHosts(Service):
 
         Others are told afterwards: a restarted hub knows every worker for which a command was accepted.
         """
-        new = [host for host in self.hosts.values() if host.announcement is not None]
+        new = [host for host in self.hosts.values() if host.unstored is not None]
         due = now - self._noted_at >= timedelta(seconds=NOTE_SECONDS)
         if not (new or due):
             return
         seen = (
             [host for host in self.hosts.values() if host.heard_at and host.heard_at > self._noted_at] if due else new
         )
-        notes = [HostNews(each.name, each.presence.version, each.announcement) for each in seen if each.presence]
+        heard = [(each, each.presence.version, each.unstored) for each in seen if each.presence]
+        notes = [HostNews(each.name, version, new and new.announced) for each, version, new in heard]
         try:
             await self._blocking(self._members.seen, notes, now)
         except SupervisorError as error:  # it's tried again with the next look
             log.warning("the hosts' workers can't be stored: %s", error)
             return
-        for host, note in zip([each for each in seen if each.presence], notes, strict=True):
-            if host.announcement is note.workers and host.unstored is not None:
-                host.workers, host.unstored, host.announcement = host.unstored, None, None
+        for host, _, stored in heard:
+            if stored is not None and host.unstored is stored:
+                host.workers, host.unstored = stored.workers, None
         self._noted_at = now if due else self._noted_at
         if new:
             self._hooks.workers_changed()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.times import to_text
@@ -36,6 +36,15 @@ UNSEEN: Mapping[str, Any] = {
 """The status of a worker whose host hasn't connected yet."""
 
 
+class UnstoredWorkers(NamedTuple):
+    """Workers that are shown once they are stored."""
+
+    announced: Sequence[Mapping[str, Any]]
+    """The facts that are stored."""
+    workers: list[dict[str, Any]]
+    """Their status, by their addresses."""
+
+
 @dataclass(eq=False, slots=True)
 class KnownHost:
     """One host as the hub knows it, and the task that follows it."""
@@ -50,12 +59,10 @@ class KnownHost:
     """The run of its daemon and the number of the snapshot that the hub has."""
     have: tuple[str, Position] | None = None
     """Its ledger's id, and the newest rows of it that the hub has."""
-    announcement: Sequence[Mapping[str, Any]] | None = None
-    """Its workers, if they have changed and aren't stored yet."""
     workers: list[dict[str, Any]] = field(default_factory=list)
     """Its workers' status, by their addresses."""
-    unstored: list[dict[str, Any]] | None = None
-    """The same with other workers than are stored; None if they are the same."""
+    unstored: UnstoredWorkers | None = None
+    """Its workers, if they have changed and aren't stored yet."""
     silent: bool = False
     trouble: str = ""
     woken: asyncio.Event = field(default_factory=asyncio.Event)

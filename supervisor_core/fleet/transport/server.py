@@ -142,7 +142,7 @@ def make_certificates(folder: Path, host: str) -> None:
     own = [*usual, "-CA", CA, "-CAkey", CA_KEY, "-subj", f"/CN={host}", "-keyout", KEY, "-out", CERTIFICATE]
     own += ["-addext", f"subjectAltName={kind}:{host}", "-addext", "basicConstraints=critical,CA:FALSE"]
     own += ["-addext", "keyUsage=critical,digitalSignature", "-addext", "extendedKeyUsage=serverAuth"]
-    for words in ((own,) if (folder / CA).exists() else (authority, own)):
+    for words in (own,) if (folder / CA).exists() else (authority, own):
         done = run_command(words, cwd=folder)
         if not done:
             raise ServerError(

@@ -123,7 +123,7 @@ async def test_somebody_whom_slack_does_not_know_is_refused(home: SlackHome, sla
     doors: list[Callable[[], Awaitable[object]]] = [
         lambda: operator.slash("/supervisor pause North"),
         lambda: operator.says("@bot pause South"),
-        lambda: overview.button("Pause North").click(confirm=True),
+        lambda: overview.button("Pause North").click(as_=operator, confirm=True),
     ]
     for told, give in enumerate(doors, start=1):
         await give()

@@ -81,7 +81,7 @@ def test_several_installations_for_one_folder_go_one_after_the_other(tmp_path: P
 
 
 def test_the_service_in_the_docs_leaves_that_time(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "run-as-a-service.md").read_text()
+    page = (ROOT / "docs" / "units" / "supervisor-chatops.service").read_text()
     found = re.search(r"^TimeoutStopSec=(\d+)$", page, re.MULTILINE)
     assert found
     longest = longest_seconds(configured(tmp_path)) + STOP_MARGIN_SECONDS + CANCEL_SECONDS

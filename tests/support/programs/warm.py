@@ -45,7 +45,7 @@ PACKAGES = ("supervisor_core", "bot")
 COLD = ("demo", "playground", "migrations", "__main__")
 """Parts of names of modules that no daemon imports, or that run when they are imported."""
 
-BESIDE = ("encodings.idna", "sqlalchemy.dialects.sqlite", ARMED)
+BESIDE = ("encodings.idna", "importlib.metadata", "sqlalchemy.dialects.sqlite", ARMED)
 
 _lock = threading.Lock()
 _server: tuple[int, subprocess.Popen[bytes], Path] | None = None
