@@ -47,6 +47,7 @@ AFTER_THE_HANDLER = (
     "audit.head:after",
     "jobs_t.done:after",
     "result.file:before",
+    "result.file:written",
     "result.file:after",
     "outbox_t.dropped:before",  # of a reply that would add nothing to the card
     "outbox_t.dropped:after",

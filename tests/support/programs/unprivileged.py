@@ -30,7 +30,8 @@ def as_nobody() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    import pwd  # noqa: F401 (before the rights are given up: nobody may not read where these lie)
+    import importlib.metadata  # noqa: F401 (before the rights are given up: nobody may not read where these lie)
+    import pwd  # noqa: F401
 
     from supervisor_core.cli import main
 
