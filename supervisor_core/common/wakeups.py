@@ -78,7 +78,7 @@ class SharedThread(Blocking):
 
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, leave)
         try:
-            await super().__call__(_run_all, self._calls, ended)
+            await super().__call__(_run_all, self._calls, ended, lambda: slow)
         finally:
             timer.cancel()
             if slow:
@@ -87,8 +87,8 @@ class SharedThread(Blocking):
                 leave()
 
 
-def _run_all(calls: deque[_Call], ended: deque[_Ended]) -> None:
-    while calls:
+def _run_all(calls: deque[_Call], ended: deque[_Ended], is_slow: Callable[[], bool]) -> None:
+    while calls and not is_slow():  # else the end of the slow call would be told after the next one alone
         try:
             call, future = calls.popleft()
         except IndexError:  # another thread has taken the last one

@@ -51,6 +51,25 @@ def test_a_slow_call_does_not_delay_the_others() -> None:
     asyncio.run(story())
 
 
+def test_the_thread_of_a_slow_call_takes_no_other_call_before_its_caller_continues() -> None:
+    async def story() -> None:
+        shared = SharedThread()
+        began, slow, quick, hanging = threading.Event(), threading.Event(), threading.Event(), threading.Event()
+        first = asyncio.create_task(shared(slow.wait))
+        await shared(lambda: None)  # the first counts as slow now: another thread takes what comes
+        second = asyncio.create_task(shared(lambda: began.set() or quick.wait()))
+        third = asyncio.create_task(shared(hanging.wait))
+        await asyncio.to_thread(began.wait)
+        slow.set()
+        assert await asyncio.wait_for(first, 10)
+        assert not third.done()
+        quick.set()
+        hanging.set()
+        assert await asyncio.gather(second, third) == [True, True]
+
+    asyncio.run(story())
+
+
 def test_an_error_reaches_its_caller_alone() -> None:
     async def story() -> tuple[object, object]:
         shared = SharedThread()
