@@ -128,12 +128,14 @@ def _file_of(subject: str, about: str) -> str:
     return f"{subject[: SUBJECT - len(tail)]}{tail}"
 
 
-def update_if_queued(connection: Connection, supervisor_id: str, now: datetime, task_id: str) -> None:
-    """Update a card a moment after it was posted, if its command still waits then: only that card says so."""
+def update_if_queued(
+    connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, composed: datetime
+) -> None:
+    """Update a card of this time a moment after it, if its command still waits: only that card says so."""
     found = jobs.of_task(connection, task_id)
-    if len(found) == 1 and found[0].state is JobState.QUEUED and is_new(found, now):
-        left = found[0].filed_at + MOMENT - now
-        record(connection, supervisor_id, None, (Message(CARD, task_id, None, left.total_seconds()),), now)
+    if len(found) == 1 and found[0].state is JobState.QUEUED and is_new(found, composed):
+        left = max(0.0, (found[0].filed_at + MOMENT - now).total_seconds())
+        record(connection, supervisor_id, None, (Message(CARD, task_id, None, left),), now)
 
 
 def with_thread(connection: Connection, message: PendingMessage) -> PendingMessage:

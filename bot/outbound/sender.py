@@ -149,14 +149,14 @@ class MessageSender:
         await self._drop(message, str(reason))
 
     async def _send_content(self, message: PendingMessage) -> None:
-        content = await self._read(lambda connection: self._composer.content(connection, message, self.now()))
+        content = await self._read(partial(self._composer.content, message=message, now=(now := self.now())))
         unseen = bool(message.payload.get("announced")) and not message.address.get("ts")
         if content is None or (unseen and self._is_old(message)):
             why = "it adds nothing" if message.kind == DETAILS else "nobody is waiting for it"
             await self._drop(message, why)
             return
-        address = await self._find(message)
-        await self._mark_sent(message, await self._send_plain_if_refused(message, content, self._edit_or_post, address))
+        send, known = self._edit_or_post, await self._find(message)
+        await self._mark_sent(message, await self._send_plain_if_refused(message, content, send, known), now)
 
     async def _send_plain_if_refused(
         self, message: PendingMessage, content: Content, send: Callable[..., Awaitable[T]], *more: object
@@ -376,11 +376,13 @@ class MessageSender:
     def _is_old(self, message: PendingMessage) -> bool:
         return self.now() - message.created_at > ANNOUNCED_FOR
 
-    async def _mark_sent(self, message: PendingMessage, address: Mapping[str, Any] | None) -> None:
+    async def _mark_sent(
+        self, message: PendingMessage, address: Mapping[str, Any] | None, composed: datetime | None = None
+    ) -> None:
         """End its row, unless it was ordered again meanwhile; store the address in any case."""
         step = outbox.mark_sent(message, self.now(), address)
-        if message.kind == CARD and not message.address.get("ts"):
-            step = replace(step, follow=partial(update_if_queued, task_id=message.subject))
+        if message.kind == CARD and composed is not None:
+            step = replace(step, follow=partial(update_if_queued, task_id=message.subject, composed=composed))
         ended = await quick(self.ledger.step, step, self.now())
         if not ended and address is not None:
             await self._note_address(message, address)

@@ -313,3 +313,35 @@ async def test_a_card_says_a_moment_later_that_its_command_waits(slack: Playgrou
         await whole_round(delivery)
     (edited,) = slack.calls("chat.update")
     assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
+
+
+async def test_a_card_whose_post_took_long_says_that_its_command_waits(slack: Playground, tmp_path: Path) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+
+        def now() -> datetime:
+            return NOW + MOMENT if slack.calls("chat.postMessage") else NOW
+
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=now))
+        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
+        await whole_round(delivery)
+        await whole_round(delivery)
+    (edited,) = slack.calls("chat.update")
+    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
+
+
+async def test_a_card_that_was_ordered_again_in_its_first_moment_says_that_its_command_waits(
+    slack: Playground, tmp_path: Path
+) -> None:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+    now = NOW
+    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: now))
+        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
+        await whole_round(delivery)
+        ledger.write(lambda connection: record(connection, "Host", None, (jobs.refresh_card("t1"),), NOW))
+        await whole_round(delivery)
+        now = NOW + MOMENT
+        await whole_round(delivery)
+    (edited,) = slack.calls("chat.update")
+    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
