@@ -38,6 +38,12 @@ HUB_ID, REFUSED = "fleet:hub", "REFUSED"
 WORDS = 200
 """Characters of its reason."""
 
+REPLACED = (
+    "Check it on {host} with `supervisor audit verify`. If its ledger was replaced, give the host a supervisor.id of "
+    "its own and join it again."
+)
+"""What to do about a trail that isn't the one that the hub has."""
+
 Row = dict[str, Any]
 
 
@@ -69,6 +75,15 @@ class Position:
     def is_behind(self, other: Position) -> bool:
         """True if the other one has rows that this one hasn't."""
         return self.jobs < other.jobs or self.audit < other.audit or self.flips < other.flips
+
+    def check_kept(self, host: str, newest: Position) -> None:
+        """Raise `DivergedLedger` if this host's own trail ends before this position of the hub."""
+        if newest.audit < self.audit:
+            raise DivergedLedger(
+                f"The hub has the audit trail of {host} up to row {self.audit}, but {host} has it only up to row "
+                f"{newest.audit}.",
+                remedy=REPLACED.format(host=host),
+            )
 
 
 def newest_rows(connection: Connection, supervisor_id: str) -> Position:
@@ -212,8 +227,7 @@ def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> Non
             raise DivergedLedger(
                 f"The audit trail of {host} doesn't continue the one that the hub has: row {row['audit_id']} doesn't "
                 f"follow row {number}.",
-                remedy=f"Check it on {host} with `supervisor audit verify`. If its ledger was replaced, give the host "
-                "a supervisor.id of its own and join it again.",
+                remedy=REPLACED.format(host=host),
             )
         number, last = row["audit_id"], row["hash"]
 

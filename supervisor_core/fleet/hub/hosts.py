@@ -220,6 +220,8 @@ class FleetHosts(Service):
             have = await self._blocking(self._ledger.read, lambda connection: rows.position_of(connection, origin))
             host.have = origin.ledger_id, have
         have = host.have[1]
+        if host.snapshot is None or host.snapshot[0] != presence.life:  # only between two runs is a ledger restored
+            have.check_kept(host.name, Position.of(presence.position))
         while have.is_behind(Position.of(presence.position)):
             found = await self._ask(host.name, Question.ROWS, have.as_json())
             before, have = have, have.and_then(await self._copies.take(origin, found))

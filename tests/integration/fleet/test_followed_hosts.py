@@ -1,0 +1,99 @@
+"""A hub follows a host by what it announces, and says so where that doesn't fit what it has copied."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.commands.command import Issuer
+from supervisor_core.common.service import Blocking
+from supervisor_core.daemon.replication.backup import copy_database
+from supervisor_core.fleet import rows
+from supervisor_core.fleet.hub.host_questions import Asker
+from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.questions import PresenceMessage
+from supervisor_core.storage import replication_progress
+from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.store import Ledger
+from tests.support.storage.forwarded_rows import note_audit, opened
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+ANNA = Issuer("cli:anna", "anna")
+HOST = "web-1"
+
+
+@dataclass
+class Line:
+    """A line to one host: its ledger answers the hub's questions."""
+
+    host: Ledger
+    connected: bool = True
+    since: datetime = NOW
+
+    @property
+    def heard_at(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def request(self, subject: str, data: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 (the server's)
+        asked = json.loads(json.loads(data)["signed"])["body"]
+        if asked["question"] == "rows":
+            position = rows.Position.of(asked["about"])
+            answer: Any = self.host.read(lambda connection: rows.rows_after(connection, HOST, position))
+        else:
+            answer = {"life": "life", "number": 1, "workers": [], "readings": []}
+        return json.dumps({"answer": answer}).encode()
+
+    def announcement(self, life: str) -> bytes:
+        """What the host says of itself in this run of its daemon."""
+        origin = self.host.write(lambda connection: replication_progress.origin_of(connection, HOST))
+        newest = self.host.read(lambda connection: rows.newest_rows(connection, HOST))
+        return PresenceMessage(HOST, datetime.now(UTC), origin.ledger_id, newest.as_json(), 1, life, "1.0").encode()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0.01)
+
+
+def test_a_host_whose_ledger_lost_rows_that_the_hub_has_is_named(tmp_path: Path) -> None:
+    """As after a restore: what the host writes from then on would never be copied, and nobody would hear of it."""
+
+    async def story() -> None:
+        older = tmp_path / "older"
+        older.mkdir()
+        with opened(tmp_path / "hub", "hub") as hub, opened(tmp_path / "host", HOST) as host:
+            members, key = FleetMembers(hub), KeyPair.new()
+            now = datetime.now(UTC)
+            members.join(members.invite(HOST, ANNA, now).invite_id, HOST, key.public_key, "1.0", now)
+            line = Line(host)
+            hooks = HubHooks(lambda _: None, lambda: None, lambda: None, lambda: None, lambda: None)
+            hosts = FleetHosts(hub, Blocking(), Asker(line, key), members, line, hooks)
+            hosts.begin(members.hosts())
+            stopping = asyncio.Event()
+            running = asyncio.create_task(hosts.run(stopping))
+            await asyncio.sleep(0)
+            note_audit(host, 1)
+            line.announcement("first")  # the ledger has its id from now on
+            copy_database(tmp_path / "host" / LEDGER_FILE, older / LEDGER_FILE)
+            for number in range(3):
+                note_audit(host, number)
+            hosts.hear(HOST, line.announcement("first"))
+            known = hosts.hosts[HOST]
+            await until(lambda: known.have is not None and known.have[1].audit == 4 and known.snapshot)
+            with opened(older, HOST) as restored:
+                note_audit(restored, 2)
+                line.host = restored
+                hosts.hear(HOST, line.announcement("second"))
+                await until(lambda: "only up to row 2" in hosts.problem())
+            stopping.set()
+            await running
+
+    asyncio.run(story())
