@@ -120,7 +120,9 @@ def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     )
     needed = or_(open_sibling, open_approval, result_waits, watched, j.task_id.in_(last_runs))
     old = j.state.in_(ENDED) & (j.finished_at < before)
-    return old & ~needed & j.task_id.not_in(_newest_changes()) & ~_unforwarded_job(scope)
+    # The next change is numbered from the newest one, and only higher numbers are copied to other places.
+    newest = select(other.c.job_id).order_by(other.c.changed.desc(), other.c.job_id.desc()).limit(1).scalar_subquery()
+    return old & ~needed & (j.job_id != newest) & j.task_id.not_in(_newest_changes()) & ~_unforwarded_job(scope)
 
 
 def _newest_changes() -> ColumnElement[str]:
@@ -223,7 +225,7 @@ RETENTIONS: tuple[Retention, ...] = (
         lambda _, old: _e.state.in_(envelopes.DEALT_WITH) & (_e.received_at < old),
         "Slack sent it, once it is handled",
     ),
-    Retention(jobs, QUARTER, _jobs, "the command ended, unless something still refers to it"),
+    Retention(jobs, QUARTER, _jobs, "the command ended, unless something still refers to it; the newest stays"),
     Retention(tables.rolling_changes, QUARTER, _rolling_changes, "the command ended, with its jobs"),
     Retention(approvals, QUARTER, _approvals, "the decision"),
     Retention(tables.votes, QUARTER, _orphans, "the decision, with the approval"),

@@ -133,7 +133,7 @@ def test_every_folder_with_a_retention_stands_in_the_limits() -> None:
 
 def test_a_pass_deletes_old_commands_and_their_messages_once_a_day(tmp_path: Path) -> None:
     with a_home(tmp_path) as home:
-        result = carry_out(home, "pause")
+        result, newest = carry_out(home, "pause"), carry_out(home, "resume")
         mark = home.state_dir / MARK
         with closing(sqlite3.connect(home.state_dir / "ledger.db")) as connection, connection:
             connection.execute("UPDATE jobs_t SET finished_at = '2026-01-01 00:00:00.000000'")
@@ -142,9 +142,10 @@ def test_a_pass_deletes_old_commands_and_their_messages_once_a_day(tmp_path: Pat
         os.utime(mark, (0, 0))
         assert home.supervisor("once").returncode == 0
         with closing(sqlite3.connect(home.state_dir / "ledger.db")) as connection:
-            assert connection.execute("SELECT count(*) FROM jobs_t").fetchone() == (0,)
+            assert connection.execute("SELECT task_id FROM jobs_t").fetchall() == [(newest["task_id"],)]
             assert connection.execute("SELECT count(*) FROM outbox_t").fetchone() == (0,)
-        assert [row["task_id"] for row in home.audit()] == [result["task_id"]], "the trail is kept"
+        kept = [row["task_id"] for row in home.audit()]
+        assert kept == [result["task_id"], newest["task_id"]], "the trail is kept"
         assert mark.stat().st_mtime > 0
         assert home.result("pause", result["task_id"]) is not None, "its file is younger than that"
 
@@ -170,19 +171,20 @@ def test_passes_that_have_time_for_one_piece_each_come_to_the_end_of_a_sweep(
 def test_the_daemon_sweeps_in_small_pieces_a_minute_after_its_start(place: CodeHost) -> None:
     started = datetime.now(UTC)
     chore = RetentionChore(lambda: place.host, place.ledger, started)
-    do_job(place.ledger, "t1")
+    for name in ("t1", "t2"):
+        do_job(place.ledger, name)
     delivered(place.ledger)
     state_dir = place.config.state_dir
     next_sweep(state_dir, started)
     os.utime(state_dir / MARK, (0, 0))
     chore.work(started)
-    assert count(place.ledger, tables.jobs) == 1, "not in its first minute"
+    assert count(place.ledger, tables.jobs) == 2, "not in its first minute"
     now, rounds = started + 2 * timedelta(minutes=1), 0
     while next_sweep(state_dir, now) <= now:
         assert chore.work(now) is False
         rounds += 1
     assert rounds > len(RETENTIONS)
-    assert count(place.ledger, tables.jobs) == 0
+    assert count(place.ledger, tables.jobs) == 1, "the newest"
     assert next_sweep(state_dir, now) > now + EVERY / 2
     assert chore.due_at() > now, "the look for damage comes sooner"
 
@@ -200,7 +202,7 @@ def test_many_rows_go_in_short_transactions(ledger: Ledger) -> None:
     (jobs,) = (each for each in RETENTIONS if each.table is tables.jobs)
     scope = RetentionScope(MUCH_LATER, ())
     delivered(ledger)
-    assert [delete_batch(ledger, jobs, scope) for _ in range(4)] == [BATCH, BATCH, 3, 0]
+    assert [delete_batch(ledger, jobs, scope) for _ in range(4)] == [BATCH, BATCH, 2, 0]
 
 
 def test_a_command_stays_while_something_refers_to_it(ledger: Ledger) -> None:
@@ -228,12 +230,28 @@ def test_a_command_stays_while_something_refers_to_it(ledger: Ledger) -> None:
 
 
 def test_an_id_that_was_seen_is_known_for_ninety_days(ledger: Ledger) -> None:
-    do_job(ledger, "t1")
+    for name in ("t1", "t2"):
+        do_job(ledger, name)
     delivered(ledger)
     delete_old(ledger, WRITTEN + 90 * DAY)
     assert ledger.read(partial(job_rows.find, task_id="t1", worker_id="OrionMX")) is not None
     delete_old(ledger, WRITTEN + 90 * DAY + timedelta(seconds=1))
     assert ledger.read(partial(job_rows.find, task_id="t1", worker_id="OrionMX")) is None
+
+
+def test_a_command_after_a_quiet_quarter_still_reaches_the_shared_database(ledger: Ledger, tmp_path: Path) -> None:
+    """Changes of jobs are numbered from the newest one in the table, and only higher numbers are copied."""
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    for name in ("one", "two"):
+        do_job(ledger, name)
+    forward(ledger, url)
+    delivered(ledger)
+    delete_old(ledger, LATER)
+    file_job(ledger, "three")
+    forward(ledger, url)
+    with closing(sqlite3.connect(tmp_path / "shared.db")) as shared:
+        there = [task_id for (task_id,) in shared.execute("SELECT task_id FROM jobs_t ORDER BY job_id")]
+    assert there == ["one", "two", "three"]
 
 
 def test_rows_that_the_shared_database_lacks_stay_for_a_year(ledger: Ledger, tmp_path: Path) -> None:
@@ -249,7 +267,7 @@ def test_rows_that_the_shared_database_lacks_stay_for_a_year(ledger: Ledger, tmp
     left = ledger.read(lambda connection: connection.scalars(select(tables.jobs.c.task_id)).all())
     assert (left, count(ledger, tables.approvals)) == (["lacking"], 1)
     delete_old(ledger, MUCH_LATER, marks=known)
-    assert (count(ledger, tables.jobs), count(ledger, tables.approvals)) == (0, 0)
+    assert (count(ledger, tables.jobs), count(ledger, tables.approvals)) == (1, 0)
 
 
 def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: Ledger) -> None:
@@ -406,9 +424,10 @@ def test_no_more_than_so_many_result_files_stay(place: CodeHost, monkeypatch: py
 
 
 def test_a_drive_that_is_away_keeps_no_row_from_being_deleted(place: CodeHost) -> None:
-    do_job(place.ledger, "t1")
+    for name in ("t1", "t2"):
+        do_job(place.ledger, name)
     delivered(place.ledger)
     place.config.drive_root.rename(place.config.drive_root.with_name("away"))
     sweep_all(place, LATER)
-    assert count(place.ledger, tables.jobs) == 0
+    assert count(place.ledger, tables.jobs) == 1, "the newest"
     assert not place.config.drive_root.exists()
