@@ -272,11 +272,16 @@ def _as_json(row: Row) -> Row:
 
 
 def _from_json(table: Table, row: Mapping[str, Any]) -> Row:
-    """The row with the moments of its columns. Columns that this version doesn't know are left out."""
-    return {name: _value(table, name, value) for name, value in row.items() if name in table.c}
+    """The row with the moments of its columns. Columns that this version doesn't know are left out.
+
+    It has every column that may be empty: rows of several hosts are inserted with the columns of the first."""
+    empty = {column.name: None for column in table.columns if column.nullable}
+    return {**empty, **{name: _value(table, name, value) for name, value in row.items() if name in table.c}}
 
 
 def _value(table: Table, name: str, value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
+    if isinstance(value, dict | list):  # a driver may take the error for one of the server, which concerns all hosts
+        raise remote.InvalidReport(f"A row of {table.name} has a {name} that no column can hold.")
     if not (isinstance(table.c[name].type, UtcDateTime) and isinstance(value, str)):
         return value
     try:

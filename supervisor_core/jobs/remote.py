@@ -60,7 +60,7 @@ class SentJob(NamedTuple):
 
 
 class InvalidReport(SupervisorError):
-    """A host's row that isn't a job."""
+    """A host's row that can't be one of this program's."""
 
 
 def is_elsewhere() -> ColumnElement[bool]:

@@ -217,3 +217,27 @@ def test_rows_of_a_worker_whose_address_is_too_long_stay_at_its_host_and_keep_no
     pair.copy()
     assert list(pair.states(pair.hub)) == [("task_0", longest)]
     assert pair.verified() == (1, [])
+
+
+def test_rows_that_lack_a_column_take_nothing_from_those_of_other_hosts(pair: Pair) -> None:
+    """They are inserted with one statement, and its columns are those of the first row."""
+    note_audit(pair.host, 1)
+    whole = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    (entry,) = whole["audit_log_t"]
+    bare = {**whole, "audit_log_t": [{**entry, "supervisor_id": "web-0"}], "audit_workers_t": []}
+    del bare["audit_log_t"][0]["label"]
+    batches = [rows.HostRows(Origin("other", "web-0"), bare), rows.HostRows(pair.origin, whole)]
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", batches, NOW))
+    trail = select(tables.audit_log.c.supervisor_id, tables.audit_log.c.label).order_by(
+        tables.audit_log.c.supervisor_id
+    )
+    found = pair.hub.read(lambda connection: connection.execute(trail).all())
+    assert [tuple(row) for row in found] == [("web-0", None), ("web-1", entry["label"])]
+
+
+def test_a_row_with_a_value_that_no_column_holds_is_refused_before_a_driver_sees_it(pair: Pair) -> None:
+    note_audit(pair.host, 1)
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    odd = {**found, "audit_log_t": [{**found["audit_log_t"][0], "label": ["a", "b"]}]}
+    with pytest.raises(remote.InvalidReport, match="has a label that no column can hold"):
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, odd)], NOW))
