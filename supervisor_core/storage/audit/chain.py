@@ -28,8 +28,10 @@ from supervisor_core.host.locks import FileLock, LockedError
 GENESIS = "0" * 64
 
 ARCHIVED = "AUDIT_ARCHIVED"
-RESTORED = "LEDGER_RESTORED"
 """The action of a row that records that older rows were archived. Its details name the last of them and its hash."""
+
+RESTORED = "LEDGER_RESTORED"
+"""The action of a row that records that the ledger was restored from a backup."""
 
 HASHED_FIELDS = (
     "supervisor_id",
