@@ -35,7 +35,7 @@ class BusyError(SupervisorError):
 
 
 @contextmanager
-def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -> Iterator[None]:
+def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, remedy: str = "") -> Iterator[None]:
     """Be the one daemon of this state folder."""
     with ExitStack() as held:
         daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
@@ -43,7 +43,8 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS) -
             held.enter_context(_acquire(daemon))
         except LockedError as error:
             pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
-            raise AlreadyRunningError(f"supervisor already running{pid}") from None
+            words = f"supervisor already running{pid}"
+            raise AlreadyRunningError(f"{words}." if remedy else words, remedy=remedy) from None
         passes = FileLock(state_dir / PASSES_LOCK, "the supervisor")
         try:
             held.enter_context(passes.acquire(timeout=wait_seconds))

@@ -68,10 +68,10 @@ def _of_another_version(found: str | None) -> CheckResult:
 def _damaged(config: SupervisorConfig, what: str) -> CheckResult:
     folder = config.state_dir
     remedy = (
-        f"Workers keep running and stay paused. 1. supervisor daemon stop. 2. Move {LEDGER_FILE}, "
-        f"{LEDGER_FILE}-wal and {LEDGER_FILE}-shm out of {folder} and keep them. 3. Put a backup in their place, or "
-        f"recover what's readable: sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}. Without either, the next run starts "
-        f"a new ledger: then move {HEAD_FILE} away, too. 4. supervisor daemon start. 5. supervisor audit verify."
+        f"Workers keep running and stay paused. 1. supervisor daemon stop. 2. With a backup: supervisor restore FILE. "
+        f"Without one: move {LEDGER_FILE}, {LEDGER_FILE}-wal and {LEDGER_FILE}-shm out of {folder} and keep them. "
+        f"Recover what's readable with sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}, or move {HEAD_FILE} away, too, "
+        f"for a new ledger. 3. supervisor daemon start. 4. supervisor audit verify."
     )
     return CheckResult(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
 

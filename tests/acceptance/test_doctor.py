@@ -230,9 +230,9 @@ def test_a_ledger_that_is_damaged_or_is_none(bare: Home, doctor: Doctor) -> None
     content = bytearray(path.read_bytes())
     content[4096:8192] = os.urandom(4096)
     path.write_bytes(content)
-    doctor(bare).fails_only("ledger", str(path), "Put a backup in their place")
+    doctor(bare).fails_only("ledger", str(path), "With a backup: supervisor restore FILE.")
     path.write_bytes(b"this is no database" * 100)
-    doctor(bare).fails_only("ledger", "is damaged: file is not a database", "Put a backup in their place")
+    doctor(bare).fails_only("ledger", "is damaged: file is not a database", "With a backup: supervisor restore FILE.")
 
 
 # The tokens

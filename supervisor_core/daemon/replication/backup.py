@@ -64,6 +64,8 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
         os.link(temporary, path)  # fails if somebody else took the name meanwhile
     except FileExistsError:
         raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.") from None
+    except OSError as error:
+        raise BackupError(f"{path} can't be written: {error.strerror}.") from None
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)

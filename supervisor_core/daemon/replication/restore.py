@@ -56,6 +56,7 @@ from supervisor_core.storage.tables import jobs as jobs_table
 
 LOCK_FILE = "restoring.lock"
 REPLACED = "ledger.db.replaced-"
+STOP_FIRST = "Run `supervisor daemon stop` first; workers keep running."
 
 LOGS = ("-wal", "-shm")
 """The ends of the names of SQLite's files beside a database."""
@@ -70,7 +71,7 @@ def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> 
     """
     place = require_file(config)
     prepare_state_dir(config)
-    with daemon_ownership(config.state_dir, wait_seconds=0.0):
+    with daemon_ownership(config.state_dir, wait_seconds=0.0, remedy=STOP_FIRST):
         facts = read_backup(path)
         mine = config.supervisor.id
         if facts.supervisors and mine not in facts.supervisors:
@@ -178,7 +179,7 @@ def _keep(place: Path, kept: Path) -> None:
         copy_database(place, kept)
         _close_log(place)
     except (sqlite3.Error, BackupError) as error:
-        log.warning("the old ledger can't be read: %s; it's kept as it is", error)
+        log.warning("the old ledger is kept as it is, because it can't be read: %s", str(error).rstrip("."))
         for end in LOGS:
             with suppress(FileNotFoundError):
                 shutil.copy2(place.with_name(place.name + end), kept.with_name(kept.name + end))

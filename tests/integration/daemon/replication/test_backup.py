@@ -141,6 +141,7 @@ def test_a_running_daemon_refuses_a_restore_and_an_old_name_a_backup(home: Home)
     done = home.supervisor("restore", str(copy))
     assert done.returncode == 1
     assert "already running" in done.stderr
+    assert "Run `supervisor daemon stop` first" in done.stderr
     again = home.supervisor("backup", copy.name)
     assert again.returncode == 1
     assert "Choose another name." in again.stderr
