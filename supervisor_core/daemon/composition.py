@@ -173,7 +173,7 @@ class DaemonServices:
 
     @cached_property
     def waiter(self) -> CommandWaiter:
-        return CommandWaiter(self.context.ledger, self.blocking, self.stopping, lambda: self.reach.context.host.config)
+        return CommandWaiter(self.context.ledger, self.blocking, self.stopping)
 
     @cached_property
     def receiver(self) -> CommandReceiver:

@@ -34,9 +34,6 @@ _FAILURES: Mapping[str, Callable[[HostContext, WorkerSettings, Mapping[str, Any]
 )
 """The failure of each command that starts a worker, from what it reported and the error of the start."""
 
-CORRECTED = frozenset(_FAILURES)
-"""The handlers whose success may be corrected."""
-
 _OF_A_SUCCESS = ("message", "pid", "new_pid", "seconds")
 """The details that only a success has."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG
@@ -20,7 +18,6 @@ from supervisor_core.daemon.wiring import Reach, build_approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.corrections import CORRECTED
 from supervisor_core.jobs.model import Job, check_own_id
 from supervisor_core.jobs.results import progress_document, result_document
 from supervisor_core.storage.store import Ledger
@@ -83,20 +80,14 @@ class CommandReceiver:
 
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 
-SETTLE_SECONDS = 0.1
-"""The time in which the end of a worker is noticed and its command corrected."""
-
 
 class CommandWaiter:
     """Answer a client that waits for a command as soon as there is news."""
 
-    def __init__(
-        self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event, config: Callable[[], SupervisorConfig]
-    ) -> None:
+    def __init__(self, ledger: Ledger, blocking: Blocking, stopping: asyncio.Event) -> None:
         self._ledger = ledger
         self._blocking = blocking
         self._stopping = stopping
-        self._config = config
         self._news = asyncio.Condition()
         self._notifying: asyncio.Task[None] | None = None
 
@@ -112,9 +103,8 @@ class CommandWaiter:
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The outcomes of a command's jobs, as soon as all have one; `stopping` if that can't be waited for.
 
-        A start counts once the worker has outlived its start grace: until then its outcome may be corrected. A client
-        that has `seen` some steps of its handlers is also answered when there are more: with all of them, in the order
-        of their times.
+        A client that has `seen` some steps of its handlers is also answered when there are more: with all of them, in
+        the order of their times.
         """
         task_id = str(request.get("task_id", ""))
         seen = None if request.get("seen") is None else int(request["seen"])
@@ -125,10 +115,6 @@ class CommandWaiter:
                     ended, count = await self._blocking(self._count_steps, task_id)
                     if ended or (seen is not None and count > seen):
                         found = await self._blocking(self._jobs_of, task_id)
-                        grace = self._left_of_grace(found)
-                        if ended and grace > 0:
-                            await self._wait_for_news(grace)
-                            continue
                         news = {"done": ended, "progress": progress_document(found)}
                         return {**news, "results": [result_document(job) for job in found]} if ended else news
                     await self._news.wait()
@@ -136,31 +122,8 @@ class CommandWaiter:
         except TimeoutError:
             return {"done": False}
 
-    async def _wait_for_news(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
-
-    def _left_of_grace(self, found: Sequence[Job]) -> float:
-        """The seconds until no start of these jobs is corrected any more."""
-        workers, now = self._config().workers, datetime.now(UTC)
-        left = 0.0
-        for job in found:
-            worker = workers.get(job.worker_id)
-            if worker is None or job.finished_at is None or not _was_started(job):
-                continue
-            grace = worker.start_grace_seconds
-            left = max(left, min(grace + SETTLE_SECONDS - (now - job.finished_at).total_seconds(), grace))
-        return left
-
     def _count_steps(self, task_id: str) -> tuple[bool, int]:
         return self._ledger.read(lambda connection: jobs.count_steps(connection, task_id))
 
     def _jobs_of(self, task_id: str) -> list[Job]:
         return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
-
-
-def _was_started(job: Job) -> bool:
-    """True if this job started its worker."""
-    outcome = job.outcome
-    well = job.handler in CORRECTED and outcome is not None and outcome.success
-    return well and outcome is not None and not outcome.details.get("already_running")

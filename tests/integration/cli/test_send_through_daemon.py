@@ -53,19 +53,6 @@ def test_the_audit_trail_names_the_user_of_the_shell(home: Home) -> None:
     assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
 
 
-def test_the_outcome_of_a_start_counts_once_the_worker_has_outlived_its_grace(tmp_path: Path) -> None:
-    """The daemon reports a start at once and corrects it; the shell waits for what holds."""
-    words = ["sh", "-c", "if [ -e broken ]; then sleep 0.2; exit 3; fi; exec sleep 100000"]
-    with a_home(tmp_path / "home", {"North": {**SLEEPER, "command": words, "start_grace_seconds": 1}}) as home:
-        home.start_daemon()
-        assert home.supervisor("pause", "North").returncode == 0
-        (home.folder / "broken").touch()
-        done = home.supervisor("resume", "North")
-        assert done.returncode == 1
-        assert "couldn't be started" in done.stdout
-        assert "code 3" in done.stdout
-
-
 def test_batches_are_waited_for_only_with_a_time_limit(home: Home) -> None:
     asked = home.supervisor("restart", "all", "--batch", "1", "--healthy", "1d")
     assert (asked.returncode, asked.stdout.splitlines()[0][:20]) == (0, "Waiting for approval"), "it has returned"
