@@ -48,10 +48,10 @@ class IncomingRequests:
         try:
             count = await self._take(await request.read())
         except PayloadError as error:
-            log.warning("a request of Alertmanager was refused: %s", error)
+            log.warning("a request from Alertmanager was refused: %s", error)
             return web.Response(status=400, text=f"{error}\n")
         except (TooManyAlerts, SupervisorError) as error:
-            log.warning("a request of Alertmanager can't be taken now: %s", error)
+            log.warning("a request from Alertmanager can't be taken now: %s", error)
             return _later("it can't be stored now")
         return web.json_response({"taken": count})
 

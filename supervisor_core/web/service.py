@@ -55,6 +55,11 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 log = logging.getLogger(__name__)
 
 
+def is_needed(config: SupervisorConfig) -> bool:
+    """True if somebody chose the address, or Alertmanager sends alerts to it."""
+    return "bind" in config.metrics.model_fields_set or bool(config.alerts.incoming.token)
+
+
 class WebService(Service):
     """Listens on `metrics.bind`."""
 
@@ -95,9 +100,8 @@ class WebService(Service):
     def of(cls, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, doors: WebDoors, bus: EventBus) -> Self:
         """The service of this configuration."""
         facts = FactCollector(config.supervisor.id, ledger, blocking, doors)
-        by_default = "bind" not in config.metrics.model_fields_set
         token = config.alerts.incoming.token.get_secret_value()
-        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=by_default, token=token)
+        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=not is_needed(config), token=token)
 
     @property
     def port(self) -> int:
