@@ -289,7 +289,7 @@ SUBCOMMANDS = {
     "logs": Subcommand(
         "logs:run", logs, "Show a worker's output, or without a target the daemon's events.", "logs OrionMX -f"
     ),
-    "alerts": Subcommand("alerts:run", alerts, "List the open alerts, or act on one.", "alerts acknowledge al_7f3k"),
+    "alerts": Subcommand("alerts:run", alerts, "List the open alerts, or act on one.", "alerts acknowledge k3f9x2qa"),
     "approvals": Subcommand(
         "approvals:run", approvals, "List what is waiting for an approval, or decide.", "approvals approve ap_7f3k"
     ),

@@ -58,7 +58,7 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
 
 def _add_option(parser: argparse.ArgumentParser, option: Parameter) -> None:
     """An option of the command, which becomes a part of its text."""
-    about = option.help.replace("%", "%%")
+    about = option.description.replace("%", "%%")
     if option.kind is ParameterKind.FLAG:
         parser.add_argument(option.word, action="append_const", const=option.word, dest="flags", help=about)
         return

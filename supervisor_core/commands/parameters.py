@@ -143,7 +143,7 @@ def check_all(
         value = given.get(name)
         checked[name] = parameter.default if value is None else check_value(parameter, value)
         if checked[name] is None and parameter.required:
-            typed = f"{owner} needs {parameter.word}: {parameter.help}."
+            typed = f"{owner} needs {parameter.usage}: {parameter.help}."
             raise ParameterError(f"{owner} needs {name}: {parameter.help}.", key=name, typed=typed)
     return MappingProxyType(checked)
 
@@ -362,7 +362,7 @@ def _read_number(parameter: Parameter, text: str) -> int:
     begun = _NUMBER_BEGUN.match(text)
     nearest = max(parameter.low, min(parameter.high, int(begun[1]))) if begun else None
     raise WrongNumber(
-        f"{parameter.word} must be a whole number in digits, from {parameter.low} to {parameter.high}, "
+        f"{parameter.option} must be a whole number in digits, from {parameter.low} to {parameter.high}, "
         f"not {excerpt(text)}. If it starts a label, put the label in double quotes.",
         instead=None if nearest is None else str(nearest),
     )

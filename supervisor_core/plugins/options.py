@@ -50,7 +50,7 @@ def number(
 ) -> Parameter:
     """A whole number between two bounds, both included; the lower one isn't negative."""
     if not 0 <= low <= high:
-        raise ValueError("the bounds must be 0 or more, the lower one first")
+        raise ValueError("the lower bound must be 0 or more, and not above the upper one")
     return _checked(Parameter(name, ParameterKind.NUMBER, "N", help, default, low, high), required=required)
 
 

@@ -65,9 +65,9 @@ def test_its_canonical_text_is_the_same_command(typed: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "error"),
     [
-        ("clear-cache", "clear-cache needs TEXT: name of a cache"),
+        ("clear-cache", "clear-cache needs --name TEXT: name of a cache"),
         ("clear-cache --name web --days 91", "--days must be from 1 to 90, not 91"),
-        ("clear-cache --name web --days -1", "N must be a whole number in digits"),
+        ("clear-cache --name web --days -1", "--days must be a whole number in digits"),
         ("clear-cache --name -rf", "--name must be text that doesn't begin with a hyphen"),
         ('clear-cache --name "-rf"', "--name must be text that doesn't begin with a hyphen"),
         ("clear-cache --name --days 3", "Add a value after --name"),
