@@ -122,7 +122,7 @@ def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> C
         web.send_request(config.network, "HEAD", front)
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
-    return CheckResult(name, True, f"{shown} is reachable; no request was sent")
+    return CheckResult(name, True, f"{shown} is reachable; only HEAD / was sent")
 
 
 def check_incoming(config: SupervisorConfig) -> CheckResult:

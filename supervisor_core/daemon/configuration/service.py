@@ -238,9 +238,9 @@ class ConfigService(Service):
         version = self.current
         if isinstance(found, str):
             self._bad = found
-            words = "the configuration can't be used; version %d stays active:\n%s"
+            words = "the configuration can't be used; version %d stays active: %s"
             about = LogEvent.CONFIG_REFUSED.extra(version=version.number, error=found)
-            log.error(words, version.number, found, extra=about)
+            log.error(words, version.number, "; ".join(found.splitlines()), extra=about)
             self.refused(found, version.number)
             return
         if self._bad:

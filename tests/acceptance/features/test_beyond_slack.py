@@ -67,7 +67,7 @@ def test_an_alert_is_told_signed_from_its_first_word_to_its_end_and_no_secret_is
     assert last["words"].startswith("OrionMX on TestHost: recovered after")
 
     said = home.supervisor("doctor").stdout + home.supervisor("config", "check").stdout
-    assert "is reachable; no request was sent" in said
+    assert "is reachable; only HEAD / was sent" in said
     assert receiver.posts()[-1].document == last
     report = home.json("send", "diagnostics", "--wait")
     reports = "".join(each.read_text() for each in home.nas.rglob("*.json"))

@@ -198,6 +198,7 @@ def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1
     assert "enabledd" in errors[0], "the log has all its lines"
+    assert "\n" not in errors[0], "a log line never has an escaped line break"
     assert any("is valid again" in record.getMessage() for record in caplog.records)
 
 
