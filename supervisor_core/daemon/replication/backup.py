@@ -81,7 +81,12 @@ def copy_database(source: Path, target: Path) -> None:
             writer.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise BackupError(f"{source} can't be copied: {error}.") from None
-    with target.open("rb") as copied:
+    sync_file(target)
+
+
+def sync_file(path: Path) -> None:
+    """Have the content of a file on disk."""
+    with path.open("rb") as copied:
         os.fsync(copied.fileno())
 
 

@@ -37,6 +37,7 @@ from supervisor_core.daemon.replication.backup import (
     copy_database,
     read_backup,
     require_file,
+    sync_file,
     sync_folder,
 )
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
@@ -82,14 +83,14 @@ def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> 
             )
         work = config.state_dir / WORK_FOLDER
         with FileLock(config.state_dir / LOCK_FILE, "a restore").acquire():
-            shutil.rmtree(work, ignore_errors=True)
+            _discard(work)
             work.mkdir(mode=PRIVATE_FOLDER)
             try:
                 copy_database(path, work / LEDGER_FILE)
                 _prepare(work, mine, facts, by, now)
                 return facts, _swap(place, work, now)
             finally:
-                shutil.rmtree(work, ignore_errors=True)
+                _discard(work)
 
 
 def finish_restore(state_dir: Path) -> None:
@@ -99,7 +100,13 @@ def finish_restore(state_dir: Path) -> None:
         if not (work / LEDGER_FILE).exists():
             with suppress(FileNotFoundError):
                 (work / HEAD_FILE).replace(state_dir / HEAD_FILE)
-        shutil.rmtree(work, ignore_errors=True)
+        _discard(work)
+
+
+def _discard(work: Path) -> None:
+    """Remove the folder. The note goes first: alone, it would look like the last step of a restore."""
+    (work / HEAD_FILE).unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def _prepare(work: Path, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
@@ -162,7 +169,12 @@ def _swap(place: Path, work: Path, now: datetime) -> Path | None:
     kept = place.with_name(f"{REPLACED}{now:%Y%m%dT%H%M%SZ}") if place.exists() else None
     crashpoints.reach("restore:before")
     if kept is not None:
-        _keep(place, kept)
+        try:
+            _keep(place, kept)
+        except OSError:  # such as a full disk, which half a copy would keep full
+            for end in ("", *LOGS):
+                kept.with_name(kept.name + end).unlink(missing_ok=True)
+            raise
     for end in LOGS:
         place.with_name(place.name + end).unlink(missing_ok=True)
     crashpoints.reach("restore:kept")
@@ -184,3 +196,4 @@ def _keep(place: Path, kept: Path) -> None:
             with suppress(FileNotFoundError):
                 shutil.copy2(place.with_name(place.name + end), kept.with_name(kept.name + end))
         shutil.copy2(place, kept)
+        sync_file(kept)

@@ -17,7 +17,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.jobs import rows as jobs
-from tests.support.homes import Home, a_home
+from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.intake.approval_states import approval
 from tests.support.intake.schedule_homes import make_due, scheduled
 from tests.support.programs.armed import armed
@@ -133,6 +133,20 @@ def test_a_damaged_ledger_can_be_replaced_and_is_kept(home: Home) -> None:
     assert actions(home)[-1] == "LEDGER_RESTORED"
     (kept,) = home.state_dir.glob("ledger.db.replaced-*Z")
     assert kept.read_bytes() == b"no database at all"
+
+
+def test_a_disk_without_room_for_the_old_ledger_keeps_the_ledger_and_no_half_a_copy(home: Home) -> None:
+    queued(home, "task_before")
+    copy = backed_up(home)
+    with closing(sqlite3.connect(home.state_dir / "ledger.db")) as ledger, ledger:
+        ledger.execute("CREATE TABLE ballast AS SELECT randomblob(3000000) AS bytes")
+    before = (home.state_dir / "ledger.db").read_bytes()
+    limited = ("bash", "-c", 'ulimit -f 2000; exec "$@"', "--", *SUPERVISOR)  # in KB, of each file
+    done = home.supervisor("restore", str(copy), program=limited)
+    assert (done.returncode, "File too large" in done.stderr) == (1, True), done
+    assert (home.state_dir / "ledger.db").read_bytes() == before
+    assert not list(home.state_dir.glob("ledger.db.replaced-*"))
+    assert not (home.state_dir / "restoring").exists()
 
 
 def test_a_running_daemon_refuses_a_restore_and_an_old_name_a_backup(home: Home) -> None:
