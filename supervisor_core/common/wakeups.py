@@ -79,6 +79,9 @@ class SharedThread(Blocking):
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, leave)
         try:
             await super().__call__(_run_all, self._calls, ended, lambda: slow)
+        except Exception as error:  # noqa: BLE001 (the system has no thread for those who wait, and they are told)
+            while self._calls:
+                ended.append((self._calls.popleft()[1], None, error))
         finally:
             timer.cancel()
             if slow:

@@ -75,6 +75,22 @@ def test_the_thread_of_a_slow_call_takes_no_other_call_before_its_caller_continu
     asyncio.run(story())
 
 
+def test_a_call_for_which_the_system_has_no_thread_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def story() -> None:
+        shared = SharedThread()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="can't start new thread"):
+                    await asyncio.wait_for(shared(lambda: "refused"), 5)
+        assert await shared(lambda: "later") == "later"
+
+    asyncio.run(story())
+
+
 def test_an_error_reaches_its_caller_alone() -> None:
     async def story() -> tuple[object, object]:
         shared = SharedThread()
