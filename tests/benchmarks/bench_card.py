@@ -25,7 +25,7 @@ from tests.benchmarks.rows import FLOOR, OURS, Row, row_of
 from tests.support.homes import ROOT
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled
 
-ROUNDS = 5
+ROUNDS = 3
 WARM_UP, COMMANDS = 3, 12
 PAUSE_SECONDS = 0.4
 """Between two commands, so that none waits for the rate limit of posts in a channel."""
