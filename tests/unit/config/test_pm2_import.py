@@ -257,3 +257,9 @@ def test_a_text_that_is_long_or_deep_is_refused_at_once(text: str) -> None:
     with pytest.raises(NotALiteralError):
         read_literal(text, "/")
     assert time.process_time() - began < 5
+
+
+def test_a_watch_that_is_off_is_not_worth_a_word(tmp_path: Path) -> None:
+    app = {"name": "api", "script": "a.js", "watch": False}
+    (tmp_path / "ecosystem.json").write_text(json.dumps({"apps": [app]}))
+    assert not convert_file(tmp_path / "ecosystem.json")[1].unmapped

@@ -149,7 +149,7 @@ class _Converter:
     def _leave(self, part: Mapping[Any, Any], here: str, mapped: set[str], *, known_only: bool = False) -> None:
         for name, value in part.items():
             reason = _reason(str(name))
-            if name in mapped or (known_only and reason == _UNKNOWN):
+            if name in mapped or (known_only and reason == _UNKNOWN) or (reason == _WATCH and value is False):
                 continue
             key = f"{here}.{name}" if here else str(name)
             for each, _ in leaves(value, key):
