@@ -32,6 +32,9 @@ CONFIG, MANIFEST = "config.yaml", "manifest.yml"
 USUAL_STOP_SECONDS = 2240
 """Enough for workers with the usual limits, also those that are added later."""
 
+ABOUT_CONFIG = ("name", "state_dir", "worker", "drive", "slack", "tokens", "channel", "operators")
+"""The options whose values are in the configuration."""
+
 APPS = "https://api.slack.com/apps"
 
 
@@ -42,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.folder).expanduser().absolute()
     if os.path.lexists(folder / CONFIG) and not options.force:
         setup = Setup(folder, load_supervisor_config(folder / CONFIG), system=options.system)
+        if any(getattr(options, name) is not None for name in ABOUT_CONFIG):
+            print(fit(f"{CONFIG} is kept, so the options about it have no effect. Edit it, or add --force."))
     else:
         setup = _planned(folder, options)
     setup.write()
@@ -152,7 +157,7 @@ class Setup:
         if self._written:
             yield f"Wrote {', '.join(self._written)} in {self._folder}."
         if self._kept:
-            hint = " Replace them with --force; .env is never replaced." if self._kept != [ENV_FILE] else ""
+            hint = " To replace what is kept, add --force; .env is never replaced." if self._kept != [ENV_FILE] else ""
             yield f"Kept {', '.join(self._kept)}.{hint}"
         yield from summary(self._config)
         yield ""

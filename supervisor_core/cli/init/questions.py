@@ -176,7 +176,8 @@ class Interview:
             try:
                 CHECKS[option](answer)
             except Invalid as problem:
-                print(fit(f"It {problem}."))
+                wrong = f"{answer!a}" if answer and option not in TOKENS else "It"
+                print(fit(f"{wrong} {problem}."))
             else:
                 return answer
 

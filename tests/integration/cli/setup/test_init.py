@@ -131,6 +131,7 @@ class TestWithoutATerminal:
         again = init(tmp_path, *words)
         assert again.returncode == 0
         assert "Kept .env, config.yaml, manifest.yml, supervisor-chatops.service." in again.stdout
+        assert "config.yaml is kept, so the options about it have no effect." in again.stdout
         (tmp_path / "manifest.yml").unlink()
         (tmp_path / "supervisor-chatops.service").unlink()
         assert init(tmp_path).returncode == 0, "with a configuration there's nothing to ask"
@@ -258,12 +259,12 @@ def test_every_question_is_asked_again_until_its_answer_is_right(tmp_path: Path)
     (tmp_path / "src").mkdir()
     with on_a_terminal(tmp_path) as terminal:
         terminal.answer("Name of this host [", "my host")
-        terminal.answer("It must be a name of 1 to 64 letters", "orion")
+        terminal.answer(" must be a name of 1 to 64 letters", "orion")
         terminal.answer("state, on a local disk [./var]", "")
         terminal.answer("(Enter: none yet)", "restart")
         terminal.answer("it's the name of a command", "fetcher")
         terminal.answer("Command line of fetcher", "cd x && python3 fetch.py")
-        terminal.answer("It has &&, but no shell runs it", "python3 fetch.py --all")
+        terminal.answer(" has &&, but no shell runs it", "python3 fetch.py --all")
         terminal.answer("Folder that it runs in [.]", "src")
         terminal.answer("(Enter: it has none)", "90")
         terminal.answer("Its team (Enter: none)", "data")
