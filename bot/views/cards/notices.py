@@ -148,10 +148,10 @@ def pause_flag(said: Mapping[str, Any]) -> Content:
 
 
 def hub_taken_over(said: Mapping[str, Any]) -> Content:
-    """Another machine is the hub, because the one before it fell silent."""
+    """Another machine is the hub, because the one before it is unresponsive."""
     machine, before = (inert(str(said[name]), NOTICE) for name in ("machine", "before"))
     last, at = (from_text(str(said[name])) for name in ("last_sign", "at"))
-    headline = f":warning: *{machine} is the hub now*: {before} fell silent at {last:%H:%M:%S} UTC."
+    headline = f":warning: *{machine} is the hub now*: {before} has been unresponsive since {last:%H:%M:%S} UTC."
     seconds = format_span((at - last).total_seconds())
     gap = f"No command was taken for {seconds}; what was under way goes on."
     return text_message(f"{headline}\n{gap} Until {before} is back, no machine stands by.")

@@ -43,7 +43,7 @@ OTHER_ACTIONS: Mapping[str, str] = {
     "ROLLING_ABORTED": "Somebody aborted a rolling change.",
     "HOST_INVITED": "Somebody invited a host to the fleet.",
     "HOST_JOINED": "A host joined the fleet. The actor is the person who invited it.",
-    "HUB_TAKEN_OVER": "Another machine became the hub, because the one before it fell silent. The details name both.",
+    "HUB_TAKEN_OVER": "Another machine became the hub: the one before it was unresponsive. The details name both.",
     "HOST_REVOKED": "Somebody revoked a host of the fleet.",
     ARCHIVED: "Old rows of the audit trail were moved to a file.",
     RESTORED: "Somebody restored the ledger from a backup. Rows from after it are in the ledger that was replaced.",

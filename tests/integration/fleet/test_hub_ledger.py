@@ -147,7 +147,7 @@ def test_a_takeover_is_recorded_and_told_once_and_a_lease_that_was_given_back_is
         assert {"machine": "second", "before": "first"}.items() <= json.loads(row["details_json"]).items()
         (told,) = ledger.read(lambda connection: outbox.pending_messages(connection, (TAKEOVER,), datetime.now(UTC)))
     words = hub_taken_over({**told.payload})["text"]
-    assert words.startswith(":warning: *second is the hub now*: first fell silent at ")
+    assert words.startswith(":warning: *second is the hub now*: first has been unresponsive since ")
     with second.kept(lambda _: None):
         """Given back at the end."""
     third = a_lease(engine, "third")
