@@ -15,7 +15,7 @@ from supervisor_core.workers.health import Health, WorkerState
 from tests.support.homes import ROOT
 
 RUNBOOK = ROOT / "docs" / "SUPERVISOR_RUNBOOK.md"
-MAXIMUM_WORDS, MAXIMUM_PAGE, MAXIMUM_README = 24_500, 1_500, 500
+MAXIMUM_WORDS, MAXIMUM_PAGE, MAXIMUM_README = 25_000, 1_500, 500
 """Of all pages outside docs/reference, of one of them, and of the README."""
 SYMPTOMS = sorted((ROOT / "docs" / "runbook").glob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "playground").rglob("*.md")])
@@ -87,7 +87,7 @@ def test_the_pages_stay_short() -> None:
 
 def test_every_explanation_has_a_diagram() -> None:
     pages = {page.name for page in (ROOT / "docs" / "explanation").glob("*.md") if "```mermaid" not in page.read_text()}
-    assert pages == {"dependencies.md"}, "which is a list"
+    assert pages == {"dependencies.md", "performance.md"}, "which are lists"
 
 
 def test_every_dependency_has_its_sentence() -> None:
