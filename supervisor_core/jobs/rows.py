@@ -69,7 +69,8 @@ def file_all(connection: Connection, supervisor_id: str, several: Sequence[NewJo
     Its card is added in the same transaction, so that no command is without its card.
     """
     task_id = several[0].task_id
-    known = set(connection.execute(select(jobs.c.worker_id).where(jobs.c.task_id == task_id)).scalars())
+    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.in_([each.worker_id for each in several]))
+    known = set(connection.execute(select(jobs.c.worker_id).where(*mine)).scalars())
     new = {each.worker_id: each for each in several if each.worker_id not in known}
     if not new:
         return []
@@ -97,7 +98,8 @@ def file_all(connection: Connection, supervisor_id: str, several: Sequence[NewJo
     connection.execute(insert(jobs), rows)
     cards = [Message(CARD, task_id, each.card) for each in new.values() if each.card is not None]
     record(connection, supervisor_id, None, cards[:1], now)
-    return [job for job in of_task(connection, task_id) if job.worker_id in new]
+    found = connection.execute(select(jobs).where(*mine).order_by(jobs.c.job_id)).mappings()
+    return [job for job in map(of_row, found) if job.worker_id in new]
 
 
 def refuse_taken(connection: Connection, task_id: str, handler: str | None, door: str) -> None:

@@ -259,9 +259,8 @@ async def _vanish(hosts: FleetHosts, silences: list[float], pipe: Pipe) -> list[
 
 def _file(connection: Any, names: Mapping[str, object]) -> None:
     now = datetime.now(UTC)
-    for name in names:
-        new = jobs.NewJob("task_bench", f"{name}/w", "pause", {}, "all", ANNA, "slack", now)
-        jobs.file(connection, "hub", new, now)
+    new = [jobs.NewJob("task_bench", f"{name}/w", "pause", {}, "all", ANNA, "slack", now) for name in names]
+    jobs.file_all(connection, "hub", new, now)
 
 
 async def _bare(hub: FleetConnection, fleet: NatsFleet) -> list[float]:
