@@ -69,7 +69,8 @@ def write_all(
                 break
             try:
                 opened.write(name, data, mode, only_writer=True, synced=False)
-                crashpoints.reach(point)
+                if point:
+                    crashpoints.reach(point)
                 errors.append(None)
             except OSError as error:
                 errors.append(error)
