@@ -116,11 +116,11 @@ class Traces(Service):
 
     def _send(self) -> bool:
         """Send what has ended; True if there is more."""
-        found, self._seen = self._ledger.read(lambda connection: _ended(connection, self._seen))
-        if not found:
-            return False
-        self._note(self._exported([span for record in found for span in self._spans(record)]))
-        return len(found) >= MOST
+        found, newest, more = self._ledger.read(lambda connection: _ended(connection, self._seen))
+        self._seen = newest
+        if found:
+            self._note(self._exported([span for record in found for span in self._spans(record)]))
+        return more
 
     def _note(self, problem: str) -> None:
         if problem and not self._problem:
@@ -151,13 +151,14 @@ def _newest_change(connection: Connection) -> int:
     return int(connection.execute(select(func.max(jobs.c.changed))).scalar() or 0)
 
 
-def _ended(connection: Connection, seen: int) -> tuple[list[CommandRecord], int]:
-    """The commands whose last job ended after this change, and the newest change that they have."""
+def _ended(connection: Connection, seen: int) -> tuple[list[CommandRecord], int, bool]:
+    """The commands whose last job ended after this change, the newest change read, and whether more follow."""
     query = select(jobs.c.task_id, func.max(jobs.c.changed).label("newest")).where(jobs.c.changed > seen)
     changed = connection.execute(query.group_by(jobs.c.task_id).order_by(func.max(jobs.c.changed)).limit(MOST)).all()
     found = [rows.of_task(connection, each.task_id) for each in changed]
     whole = [each for each in found if all(job.state in FINAL for job in each)]
-    return [_record(connection, each) for each in whole], max((each.newest for each in changed), default=seen)
+    newest = max((each.newest for each in changed), default=seen)
+    return [_record(connection, each) for each in whole], newest, len(changed) == MOST
 
 
 def _record(connection: Connection, found: list[Job]) -> CommandRecord:

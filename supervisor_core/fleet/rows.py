@@ -138,7 +138,7 @@ def take_rows(
 ) -> list[Position]:
     """Copy the next rows of hosts into the hub's ledger; how far each batch goes. All of them or none, with the marks.
 
-    `place` is where commands are announced that a host got by itself.
+    Commands that a host received directly are announced at `place`.
     """
     marks = replication_progress.read_all(connection, [each.origin for each in batches])
     trail, affected, turns, reports = list[Row](), list[Row](), list[Row](), list[Row]()

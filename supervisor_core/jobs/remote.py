@@ -100,7 +100,7 @@ def take_reports(
 ) -> None:
     """Follow rows of hosts, given with their workers' addresses. What follows from an end is done after all of them.
 
-    A command that a host got by itself (a shell, a flag, a schedule there) becomes a row here, too, and is announced
+    A command that a host received directly (a shell, a flag, a schedule) becomes a row here, too, and is announced
     at this place if it's recent.
     """
     for report in reports:

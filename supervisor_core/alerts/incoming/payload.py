@@ -1,4 +1,4 @@
-"""What Alertmanager's webhook sends (version 4), read strictly: everything is text from elsewhere, and bounded."""
+"""Reads the requests of Alertmanager's webhook (version 4). It refuses what it doesn't know, and cuts long texts."""
 
 from __future__ import annotations
 
