@@ -41,7 +41,7 @@ def measure() -> list[Row]:
     found = asyncio.run(_in_turns())
     steps = ("until its message is posted", "until it's acknowledged and its message is posted")
     return [
-        row_of(f"`{text}` {step}", app, [each[number] for each in times], PEER)
+        row_of(step, f"{OURS}, `{text}`" if app == OURS else app, [each[number] for each in times], PEER)
         for number, step in enumerate(steps)
         for (text, app), times in found.items()
     ]

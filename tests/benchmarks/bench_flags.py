@@ -32,23 +32,12 @@ def measure() -> list[Row]:
             ours.append(_flags(home, f"r{number}", list(workers)))
             one.append(_flags(home, f"s{number}", ["W00"]))
             _check(home, 2 * FLAGS * (number + 1))
-    what = f"{FLAGS} flags at once for {{}}, to the last result file"
+    taken = {FLOOR: floor, f"{OURS}, {WORKERS} workers": ours, f"{OURS}, one worker": one}
     return [
-        row_of(f"{FLAGS} files at once, each synced and renamed, then their folder synced", FLOOR, floor[1:]),
-        row_of(what.format(f"{WORKERS} workers"), OURS, ours[1:], FLOOR),
-        row_of(what.format("one worker"), OURS, one[1:], FLOOR),
-        *_rates(floor[1:], ours[1:], one[1:]),
+        row_of(what, subject, [each / number for each in times[1:]], FLOOR)
+        for what, number in ((f"{FLAGS} at once, to the last file", 1), ("of each, on average", FLAGS))
+        for subject, times in taken.items()
     ]
-
-
-def _rates(floor: Sequence[float], ours: Sequence[float], one: Sequence[float]) -> list[Row]:
-    """Milliseconds for each flag: what flags per second are the inverse of."""
-    named = (
-        ("a file", FLOOR, floor),
-        (f"a flag of {WORKERS} workers", OURS, ours),
-        ("a flag of one worker", OURS, one),
-    )
-    return [row_of(f"{what}, on average", subject, [each / FLAGS for each in taken]) for what, subject, taken in named]
 
 
 def _files(folder: Path) -> float:

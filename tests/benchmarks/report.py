@@ -242,7 +242,7 @@ def page() -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    if any(row.words for row in rows):
+    if all(row.words for row in rows):
         return _words(rows)
     heads = ("measured", "subject", "median", "p95", "ratio", "compared with")
     return table(heads, (_cells(row, ratio(row, rows)) for row in rows))
@@ -250,7 +250,8 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row, compared: float | None) -> tuple[str, ...]:
     values = [f"{_number(each)} {row.unit}".strip() if each is not None else "" for each in (row.median, row.p95)]
-    return row.what, row.subject, *values, *(("", "") if compared is None else (_number(compared), row.against))
+    compares = ("", "") if compared is None else (_number(compared), row.against)
+    return row.what, row.subject, row.words or values[0], values[1], *compares
 
 
 def _words(rows: Sequence[Row]) -> str:

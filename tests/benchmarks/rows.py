@@ -45,11 +45,11 @@ def rows_of(times: Mapping[str, Sequence[float]], floor: str, others: Mapping[st
 
 
 def ratio(row: Row, rows: Sequence[Row]) -> float | None:
-    """The row's median in relation to that of its peer or floor, preferably for the same thing."""
+    """The row's median in relation to that of its peer or floor, for the same thing or for the only one."""
     if row.median is None or row.subject == row.against:
         return None
     bases = [each for each in rows if each.subject == row.against]
-    base = next((each for each in bases if each.what == row.what), bases[0] if bases else None)
+    base = next((each for each in bases if each.what == row.what), bases[0] if len(bases) == 1 else None)
     return row.median / base.median if base and base.median else None
 
 
