@@ -201,8 +201,8 @@ def test_what_another_program_approved_is_found_with_the_tick(desk: Desk, tmp_pa
 
 @pytest.mark.usefixtures("quick_tick")
 def test_without_the_job_no_condition_and_no_row_of_another_program_is_checked(desk: Desk, tmp_path: Path) -> None:
+    approval_id = ask(desk)
     with running(desk) as scheduler:
-        approval_id = ask(desk)
         job = scheduler.without_job()
         with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
             approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
