@@ -22,7 +22,7 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.fleet.keys import KeyPair, verify
 from supervisor_core.fleet.members.membership import FleetMembers, Invite, JoinRefused
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.messages import FleetMessage, NoAnswer
 from supervisor_core.fleet.transport.server import reload_server, write_users
 from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream, remove_host
 from supervisor_core.fleet.transport.subjects import ALL_JOINS, join_inbox, join_subject, last_word
@@ -31,6 +31,7 @@ from supervisor_core.version import __version__
 TOKEN = "fleet1-"  # noqa: S105 (the beginning of each, which isn't secret)
 MAX_REQUEST = 4096
 JOIN_SECONDS = 20.0
+RETRY_SECONDS = 0.2
 PREPARED_AT_ONCE = 32
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ async def request_join(token: JoinToken, keys: KeyPair, ca: Path | None) -> None
     request = {"host": token.host, "public_key": keys.public_key, "signature": signature, "version": __version__}
     async with FleetConnection(token.url, one_time, name="join", inbox=join_inbox(token.invite), ca=ca) as connection:
         await connection.wait_connected(JOIN_SECONDS)
-        data = await connection.request(join_subject(token.invite), canonical_json(request).encode(), JOIN_SECONDS)
+        data = await _ask_hub(connection, join_subject(token.invite), canonical_json(request).encode())
     answer = json.loads(data)
     if "error" in answer:
         kind: Callable[..., SupervisorError] = TemporaryError if answer.get("retryable") else JoinRefused
@@ -146,6 +147,20 @@ async def request_join(token: JoinToken, keys: KeyPair, ca: Path | None) -> None
     confirmed = _confirmed(token.invite, token.host, keys.public_key)
     if not verify(token.hub_key, confirmed, str(answer.get("signature", ""))):
         raise JoinRefused("The answer isn't signed by the hub of the token. Somebody else may run this server.")
+
+
+async def _ask_hub(connection: FleetConnection, subject: str, data: bytes) -> bytes:
+    """The hub's answer, also that of a hub that starts or reconnects meanwhile. It takes a host's request twice."""
+    deadline = asyncio.get_running_loop().time() + JOIN_SECONDS
+    while True:
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            return await connection.request(subject, data, left)
+        except NoAnswer:
+            if left <= RETRY_SECONDS:
+                raise
+            log.info("the hub doesn't answer; asking again")
+            await asyncio.sleep(RETRY_SECONDS)
 
 
 def _request_of(data: bytes) -> Mapping[str, str]:

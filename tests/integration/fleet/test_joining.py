@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -94,6 +95,22 @@ def test_a_token_works_once_and_a_second_use_is_refused_and_in_the_audit_trail(h
             assert any("fleet join db" in each and "has been used" in each for each in hub.refusals())
             assert hub.members.users(datetime.now(UTC))[0]["db"] == keys.public_key
 
+    asyncio.run(main())
+
+
+def test_a_host_waits_for_a_hub_that_is_still_starting(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with hub.fleet.hub() as connection:
+            token, keys = await hub.token(connection, "early"), KeyPair.new()
+            joining = asyncio.create_task(request_join(token, keys, None))
+            while "asking again" not in caplog.text:
+                assert not joining.done(), joining
+                await asyncio.sleep(0.01)
+            await JoinService(connection, hub.members, hub.fleet.folder, hub.fleet.hub_keys).start()
+            await joining
+            assert hub.members.users(datetime.now(UTC))[0]["early"] == keys.public_key
+
+    caplog.set_level(logging.INFO)
     asyncio.run(main())
 
 
