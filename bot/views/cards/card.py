@@ -77,7 +77,7 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
         blocks.append(context(f"For the other {others}: `/supervisor undo WORKER {jobs[0].task_id}`"))
     blocks.append(context(" · ".join(_small_print(jobs, now, about))))
     if change is not None and change.state in LOOKS:
-        return card(rolling_headline(jobs, change), LOOKS[change.state][1], blocks)
+        return card(rolling_headline(jobs, change, about), LOOKS[change.state][1], blocks)
     return card(headline(jobs, now, about), look(jobs, about)[1], blocks)
 
 

@@ -146,7 +146,7 @@ def _words(job: Job) -> tuple[str, str, str]:
 def short_words(job: Job) -> str:
     """Its state where its name stands before it: `rolled back 2 commits`."""
     done = _words(job)[1]
-    short = done.removeprefix("{} ") if done.startswith("{} ") else "done"
+    short = done.removeprefix("{} ") if done.startswith("{} ") else "undone" if "undo" in job.handler else "done"
     return f"{short} {_commits_back(job)}".rstrip()
 
 

@@ -24,6 +24,7 @@ from bot.views.cards.outcome import (
 )
 from bot.views.text import FEW, inert, named_or_counted, shorten, when
 from supervisor_core.commands.command import Command
+from supervisor_core.common.text import capitalize
 from supervisor_core.common.times import format_span
 from supervisor_core.intake.rolling.rules import RollingChange, unanswered
 from supervisor_core.jobs.model import FINAL, Job, JobState, RollingState, not_begun
@@ -32,11 +33,14 @@ MOST = 8
 """Workers that have a line each; more are counted by state."""
 
 NAMED = 3  # workers of a state or of a result
-BAR = 20  # characters
+BAR = 10  # characters: with its words it fits into a line of a phone
 GROUPS = 4
 """Different results that are shown."""
 
 LINE = 200  # characters of an error
+
+COMMITTING = frozenset({"rollback_code", "undo_code"})
+"""Handlers that make a commit, which has another id on each host."""
 
 DONE, FAILED, AT_WORK, WAITING, NOT_STARTED = "done", "failed", "at work", "waiting", "not started"
 _SIGNS = {
@@ -61,17 +65,19 @@ def is_many(jobs: Sequence[Job], about: CardContext) -> bool:
     return len(jobs) > MOST or about.rolling is not None
 
 
-def rolling_headline(jobs: Sequence[Job], change: RollingChange) -> str:
-    """The title of a rolling change that isn't finished, and the facts for a lock screen."""
+def rolling_headline(jobs: Sequence[Job], change: RollingChange, about: CardContext) -> str:
+    """The title of a rolling change that isn't finished, and the facts for a lock screen: the failed workers first."""
     sign, _ = LOOKS[change.state]
     listed = "," in change.target  # as a rollback of those that were changed
     target = named_or_counted([job.worker_id for job in jobs], NAMED) if listed else change.target
     name = inert(f"{jobs[0].command.capitalize()} of {target}", LINE)
     word = "" if change.state is RollingState.RUNNING else f" {change.state}"
     parts = by_state(jobs, change)
-    done, failed = len(parts[DONE]), len(parts[FAILED])
-    lost = f", {failed:,} failed" if failed else ""
-    return f"{sign} *{name}{word}*: {done:,} of {len(jobs):,} done{lost}, batch {change.released} of {change.batches}"
+    done, failed = parts[DONE], [job.worker_id for job in parts[FAILED]]
+    lost = f"{inert(named_or_counted(failed, NAMED), LINE)} failed, " if failed else ""
+    undone = " and undone" if done and all(is_undone(job, about) for job in done) else ""
+    place = f", batch {change.released} of {change.batches}"
+    return f"{sign} *{name}{word}*: {lost}{len(done):,} of {len(jobs):,} done{undone}{place}"
 
 
 def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str]:
@@ -91,9 +97,11 @@ def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str
 
 def _reasons(failed: Sequence[Job], change: RollingChange | None) -> list[str]:
     """Why these failed, equal reasons together."""
-    if change is not None and change.failures:
-        return [f"• {inert(name, LINE)}: {inert(why, LINE)}" for name, why in list(change.failures.items())[:GROUPS]]
-    return [f"• {_some(some)}: {why}" for why, some in _alike(failed, _error)[:GROUPS]]
+    told = change.failures if change else {}
+    alike = _alike(failed, lambda job: inert(told.get(job.worker_id, ""), LINE) or _error(job))
+    if len(alike) == 1:
+        return [f"• {capitalize(alike[0][0])}"]
+    return [f"• {_some(some)}: {why}" for why, some in alike[:GROUPS]]
 
 
 def by_state(jobs: Iterable[Job], change: RollingChange | None = None) -> dict[str, list[Job]]:
@@ -221,6 +229,8 @@ def _result(job: Job) -> str:
         return short_words(job)
     details = details_of(job)
     page = details.get("commit_page")
+    if job.handler in COMMITTING:
+        return f"{short_words(job)}, was at {commit_ref(details.get('before'), page)}"
     return f"{short_words(job)}, {commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}"
 
 

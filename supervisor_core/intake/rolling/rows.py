@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, insert, select
 
 from supervisor_core.commands.command import Command, Issuer, Outcome
-from supervisor_core.common.text import canonical_json, one_line, storable
+from supervisor_core.common.text import canonical_json, one_line, sentence, storable
 from supervisor_core.intake.rolling.rules import (
     MOVES,
     BatchDecision,
@@ -220,7 +220,7 @@ def _worker(job: Job, seen: Mapping[tuple[str, str], _Observed]) -> BatchWorker:
         return BatchWorker(job.worker_id)
     outcome = job.outcome or Outcome.done()
     if not outcome.success:
-        return BatchWorker(job.worker_id, job.finished_at, error=_reason(job.worker_id, outcome.error or "failed"))
+        return BatchWorker(job.worker_id, job.finished_at, error=_reason(job.worker_id, outcome))
     own = seen.get((WORKER, job.worker_id))
     others = (seen.get((FLAPPING, job.worker_id)), seen.get((SUPERVISOR, _host_of(job.worker_id))))
     all_of_it = [each for each in (own, *others) if each is not None]
@@ -234,11 +234,24 @@ def _worker(job: Job, seen: Mapping[tuple[str, str], _Observed]) -> BatchWorker:
     )
 
 
-def _reason(worker_id: str, error: str) -> str:
-    """An error of several lines in one: its first sentence, and the last line of the output below it."""
+def _reason(worker_id: str, outcome: Outcome) -> str:
+    """Why a job failed, in one line: the first sentence of its error, and the last line of the output below it.
+
+    An update that was put back has the worker's own error in its details, and says which version runs now.
+    """
+    own, turn = (_entry_of(outcome.details, name, worker_id) for name in ("failed", "workers"))
+    error = str(own or outcome.error or "failed")
     first, *output = [line.strip() for line in error.splitlines() if line.strip()] or ["failed"]
     words = brief(first).removeprefix(f"{worker_id} ") + (f": {output[-1]}" if output else "")
+    if own and isinstance(turn, Mapping):
+        now = "It runs the previous version again." if turn.get("new_pid") else "It's down."
+        return f"{sentence(one_line(storable(words), REASON - len(now) - 2))} {now}"
     return one_line(storable(words), REASON)
+
+
+def _entry_of(details: Mapping[str, Any], name: str, worker_id: str) -> object:
+    entries = details.get(name)
+    return entries.get(worker_id) if isinstance(entries, Mapping) else None
 
 
 def _change(row: RowMapping) -> RollingChange:

@@ -47,8 +47,8 @@ async def test_an_update_halts_at_the_host_where_it_fails_and_is_rolled_back_aft
     assert await asyncio.to_thread(hub.wait, 40) == -signal.SIGKILL, "the hub dies as it releases the second batch"
     await started(fleet.hub, slack)
     await card.becomes("Update of all halted")
-    await card.shows("1 of 3 done, 1 failed, batch 2 of 3")
-    await card.shows("web-2/fetcher")
+    await card.shows("web-2/fetcher failed, 1 of 3 done, batch 2 of 3")
+    await card.shows("broken. It runs the previous version again.")
     heads = {name: site.checkout.head for name, site in sites.items()}
     assert heads == {**before, "web-1": newest["web-1"]}, "the third host was never asked"
 

@@ -246,6 +246,22 @@ def test_an_error_of_several_lines_is_its_first_sentence_and_its_last_line(host:
     assert reason == "fails with the new version: exited (code 1): DISK is not set"
 
 
+@pytest.mark.parametrize(("pid", "state"), [(12, "It runs the previous version again."), (None, "It's down.")])
+def test_an_update_that_was_put_back_says_why_and_which_version_runs(
+    host: Rolling, pid: int | None, state: str
+) -> None:
+    host.start(batch="1", healthy=0)
+    host.take("w1")
+    host.begin("w1")
+    own = "w1 exited (code 1) within 0.1 s of its start. Last output:\nTraceback\nDISK is not set\n"
+    error = f"w1 fails with the new version: {own}\nThe update was reverted. w1 is running (pid 12)."
+    ended = Outcome.failed(error, failed={"w1": own}, workers={"w1": {"new_pid": pid}})
+    assert host.ledger.step(jobs.finish(host.hand.pop("w1"), ended, NOW, 0.1))
+    host.decide(NOW)
+    reason = host.changes.status("t1").change.failures["w1"]
+    assert reason == f"exited (code 1) within 0.1 s of its start: DISK is not set. {state}"
+
+
 def test_a_host_that_does_not_answer_is_named_on_the_card_once(host: Rolling) -> None:
     host.start(ELSEWHERE, batch="1", healthy=0)
     sent = host.take("web-1/fetcher")
