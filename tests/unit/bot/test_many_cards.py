@@ -35,7 +35,7 @@ def fleet(done: int, total: int = 50, different: int = 0, failed: int = 0, at_wo
     return [*ended, *begun, *(job(name, "update_code", JobState.QUEUED) for name in names[len(ended) + at_work :])]
 
 
-def rolling(state: RollingState, released: int = 3, **failures: str) -> CardContext:
+def rolling(state: RollingState, released: int = 3, /, **failures: str) -> CardContext:
     told = {name.replace("_", "-") + "/fetcher": why for name, why in failures.items()}
     change = RollingChange(
         TASK,
@@ -125,7 +125,7 @@ def test_many_that_failed_are_counted_in_the_headline_and_their_reasons_are_told
     made = command_card(fleet(12), NOW, two)
     assert "web-11/fetcher, web-12/fetcher failed, 10 of 50 done" in made["text"]
     assert "• web-11/fetcher: it hangs\n• web-12/fetcher: exited (code 1)" in shown(made)
-    many = rolling(RollingState.HALTED, **{f"web_{number}": "it hangs" for number in range(1, 13)})
+    many = rolling(RollingState.HALTED, 3, **{f"web_{number}": "it hangs" for number in range(1, 13)})
     assert "12 workers on 12 hosts failed, 0 of 50 done" in command_card(fleet(12), NOW, many)["text"]
 
 
