@@ -186,6 +186,11 @@ class FleetSettings(Section):
     deadline_minutes: Span = Field(
         default=10.0, description="Time in which a host must start a command. A later command is never started."
     )
+    presence_seconds: Annotated[float, BeforeValidator(Number(1, 300, unit="seconds"))] = Field(
+        default=5.0,
+        description="Interval at which a host tells the hub that it's there. After three of them without a word it's "
+        "unresponsive. With thousands of hosts, a longer one spares the hub. For a host.",
+    )
     server: FleetServerSettings = Field(default_factory=FleetServerSettings)
 
 

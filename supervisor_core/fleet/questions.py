@@ -14,8 +14,10 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target, TargetReading
 
-SPEAK_SECONDS = 5.0
-"""The interval at which a host says that it's there when nothing changes."""
+USUAL_SECONDS = 5.0
+"""The interval of a host that doesn't say at which one it speaks."""
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 300.0
 
 
 class Question(StrEnum):
@@ -57,6 +59,8 @@ class PresenceMessage:
     life: str
     """The id of this run of its daemon: snapshots are numbered anew in each."""
     version: str
+    every: float = USUAL_SECONDS
+    """The seconds between two of these messages when nothing changes."""
 
     def encode(self) -> bytes:
         """The message."""
@@ -73,7 +77,9 @@ def read_presence(host: str, data: bytes) -> PresenceMessage | None:
         position = {str(name): int(number) for name, number in said["position"].items()}
         words = (str(said[name]) for name in ("ledger", "life", "version"))
         ledger, life, version = words
-        return PresenceMessage(host, from_text(said["at"]), ledger, position, int(said["snapshot"]), life, version)
+        every = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, float(said.get("every", USUAL_SECONDS))))
+        number = int(said["snapshot"])
+        return PresenceMessage(host, from_text(said["at"]), ledger, position, number, life, version, every)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -36,7 +36,7 @@ from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.joining import apply_members
 from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage
+from supervisor_core.fleet.questions import USUAL_SECONDS, PresenceMessage
 from supervisor_core.fleet.signing import CommandMessage, read_command
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
@@ -91,7 +91,7 @@ class LightHost:
 
     async def live(self) -> None:
         while True:
-            await asyncio.sleep(SPEAK_SECONDS)
+            await asyncio.sleep(USUAL_SECONDS)
             with suppress(SupervisorError):
                 await self.speak()
 

@@ -18,7 +18,7 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.doors import HostDoors
-from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage, reading_document
+from supervisor_core.fleet.questions import PresenceMessage, reading_document
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.store import Ledger
@@ -69,6 +69,7 @@ class PresenceSpeaker(Service):
         self._connection = connection
         self._doors = doors
         self._host = ledger.supervisor_id
+        self._every = config().fleet.presence_seconds
         self._life = uuid.uuid4().hex
         self._ledger_id = ""
         self._number = 0
@@ -105,13 +106,13 @@ class PresenceSpeaker(Service):
         loop = asyncio.get_running_loop()
         with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
             while not stopping.is_set():
-                self.pulse.beat(within=SPEAK_SECONDS)
+                self.pulse.beat(within=self._every)
                 if self._woken.is_set():
                     self._woken.clear()
                     await self._look()
                 with contextlib.suppress(SupervisorError):  # not connected: the next time says it
                     await self._speak()
-                await wait_until(self._woken, stopping, SPEAK_SECONDS)
+                await wait_until(self._woken, stopping, self._every)
                 await wait_until(None, stopping, SETTLE_SECONDS)
 
     async def snapshot(self) -> dict[str, Any]:
@@ -123,8 +124,9 @@ class PresenceSpeaker(Service):
     async def _speak(self) -> None:
         host = self._host
         position = await self._blocking(self._ledger.read, lambda connection: rows.newest_rows(connection, host))
+        newest, now = position.as_json(), datetime.now(UTC)
         presence = PresenceMessage(
-            host, datetime.now(UTC), self._ledger_id, position.as_json(), self._number, self._life, __version__
+            host, now, self._ledger_id, newest, self._number, self._life, __version__, self._every
         )
         await self._connection.publish(subjects.presence_subject(host), presence.encode())
 

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, Protocol
 
 from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.times import to_text
-from supervisor_core.fleet.questions import SPEAK_SECONDS, PresenceMessage
+from supervisor_core.fleet.questions import USUAL_SECONDS, PresenceMessage
 from supervisor_core.fleet.rows import Position
 
-SILENT_SECONDS = 15.0
-"""A host that has said nothing for so long is silent."""
+MISSED = 3.0
+"""A host from which so many messages are missing is silent."""
+
+CUT_OFF_SECONDS = 15.0
+"""The time after which a hub without a connection says so."""
 
 SERVER = "NATS server"
 """Its name among the silent ones; no host can have it."""
@@ -92,21 +95,23 @@ def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownH
     """
     if not link.connected:
         return []
-    quiet = [
-        (host, (link.heard_at - max(host.heard_at or host.since, link.since)).total_seconds())
-        for host in hosts
-        if not host.silent
-    ]
-    longest = max((each for _, each in quiet), default=0.0)
-    others = any(2 * SPEAK_SECONDS < each <= SILENT_SECONDS for _, each in quiet)
-    if longest <= SILENT_SECONDS or (others and longest <= SILENT_SECONDS + SPEAK_SECONDS):
+    missed = [(host, _missed(host, link)) for host in hosts if not host.silent]
+    most = max((each for _, each in missed), default=0.0)
+    others = any(MISSED - 1 < each <= MISSED for _, each in missed)
+    if most <= MISSED or (others and most <= MISSED + 1):
         return []
-    return [host for host, seconds in quiet if seconds > SILENT_SECONDS]
+    return [host for host, each in missed if each > MISSED]
+
+
+def _missed(host: KnownHost, link: HubConnection) -> float:
+    """The messages that a host should have sent since its last one."""
+    quiet = link.heard_at - max(host.heard_at or host.since, link.since)
+    return quiet.total_seconds() / (host.presence.every if host.presence else USUAL_SECONDS)
 
 
 def is_cut_off(link: HubConnection, now: datetime) -> bool:
     """True if the hub itself hasn't been connected for long."""
-    return not link.connected and now - link.since > timedelta(seconds=SILENT_SECONDS)
+    return not link.connected and now - link.since > timedelta(seconds=CUT_OFF_SECONDS)
 
 
 def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[str, Any]:

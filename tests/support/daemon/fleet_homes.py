@@ -18,6 +18,7 @@ from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
+from tests.support.daemon import short_silence
 from tests.support.daemon.fleets import free_port
 from tests.support.daemon.host_lines import HostLine
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home, demo_command
@@ -105,6 +106,7 @@ def a_fleet(
         ending.callback(server.stop)
         lines = {name: ending.enter_context(HostLine(port)) for name in (HUB, *hosts)}
         fleet = {"credentials": KEY}
+        presence = short_silence.PRESENCE if short_silence.VARIABLE in (environ or {}) else {}
         hub = ending.enter_context(
             a_home(
                 folder / "hub",
@@ -129,7 +131,7 @@ def a_fleet(
                     (workers_of or {}).get(name) or workers or {"fetcher": WORKER},
                     supervisor={"id": name, "state_dir": "var"},
                     slack={"enabled": False},
-                    fleet={"role": "host", "hub_key": hub_key.public_key, **fleet, "url": lines[name].url},
+                    fleet={"role": "host", "hub_key": hub_key.public_key, **fleet, **presence, "url": lines[name].url},
                 )
             )
             for name in hosts

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from supervisor_core.fleet.host import presence
 from supervisor_core.fleet.hub import known_hosts
+from supervisor_core.fleet.questions import USUAL_SECONDS
 from supervisor_core.fleet.transport import connection, streams
 
 VARIABLE = "SUPERVISOR_TESTS_SHORT_SILENCE"
 ENVIRON = {VARIABLE: "1"}
 
 SHARE = 0.2
+PRESENCE = {"presence_seconds": USUAL_SECONDS * SHARE}
+"""The setting of the hosts of such a test."""
+
 SHORTENED = (
     (connection, "PING_SECONDS"),
     (connection, "PATIENCE_SECONDS"),
     (connection, "CONNECT_SECONDS"),
     (connection, "LONGEST_RETRY_SECONDS"),
-    (presence, "SPEAK_SECONDS"),
-    (known_hosts, "SPEAK_SECONDS"),
-    (known_hosts, "SILENT_SECONDS"),
+    (known_hosts, "USUAL_SECONDS"),
+    (known_hosts, "CUT_OFF_SECONDS"),
     (streams, "ACKNOWLEDGE_SECONDS"),
 )
 
