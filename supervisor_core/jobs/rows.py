@@ -453,8 +453,9 @@ def _end(job: Job, to: JobState, outcome: Outcome, word: str, now: datetime, fac
         "error": outcome.error,
         "details_json": canonical_json(details),
     }
+    own = not is_address(job.worker_id)  # another host writes the result files of its workers
     messages = (
-        result_message(job.task_id, job.worker_id),
+        *([result_message(job.task_id, job.worker_id)] if own else []),
         refresh_card(job.task_id),
         *refresh_undone(job.params, details),
     )

@@ -14,13 +14,16 @@ import pytest
 from sqlalchemy import select, update
 
 from supervisor_core.alerts.flips import ConditionChange, record_flips
+from supervisor_core.commands.command import Outcome
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.rows import DivergedLedger, Position
 from supervisor_core.jobs import remote
 from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import replication_progress, tables
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.replication_progress import Origin, copied_heads
+from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from tests.support.storage.forwarded_rows import a_new_job, do_job, go_on, note_audit, opened
@@ -165,6 +168,18 @@ def test_the_hub_follows_a_command_that_it_sent_and_its_next_worker_has_its_turn
     assert first.outcome is not None
     waiting = [job.worker_id for job in pair.hub.read(lambda connection: remote.to_send(connection, 10))]
     assert waiting == (["web-2/OrionMX"] if first.outcome.success else [])
+
+
+def test_the_hub_orders_no_result_file_for_a_worker_that_its_command_never_reached(pair: Pair) -> None:
+    """Its name would have a slash, and it would hold up those of the hub's own workers."""
+    for worker in ("web-1/OrionMX", "web-2/OrionMX", "OrionMX"):
+        file_new(pair.hub, a_new_job("task_1", worker, "restart_watcher"))
+    first, *_ = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
+    pair.hub.write(lambda connection: take(connection, "hub", jobs.refuse(first, Outcome.failed("gone"), NOW), NOW))
+    ended = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
+    assert [job.state for job in ended] == [JobState.DONE] * 3
+    query = select(tables.outbox.c.subject).where(tables.outbox.c.kind == jobs.RESULT_FILE)
+    assert pair.hub.read(lambda connection: connection.execute(query).scalars().all()) == ["task_1/OrionMX"]
 
 
 @pytest.mark.parametrize("seed", range(5))
