@@ -107,10 +107,6 @@ WORK_SECONDS = 60.0
 SPACING_SECONDS = 0.1
 """Time between two rounds of a chore, except for alerts: a few rounds follow many commits."""
 
-AFTER_COMMIT_SECONDS = 0.05
-"""Time from a commit to the rounds that follow it: first whoever waits for the commit goes on, and one round follows
-the commits of a command."""
-
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
 
@@ -211,20 +207,11 @@ class Scheduler(SchedulerService):
         self._observing = observing
         self._stopping: asyncio.Event | None = None
         self._broken: asyncio.Future[None] | None = None
-        self._after_commit: asyncio.TimerHandle | None = None
 
     def wake(self) -> None:
         """Start a round of all chores; on the event loop."""
-        if self._after_commit is not None:
-            self._after_commit.cancel()
-            self._after_commit = None
         for lane in self._lanes:
             self._begin(lane)
-
-    def _wake_soon(self) -> None:
-        """Start a round of all chores a moment after a commit; on the event loop."""
-        if self._after_commit is None:
-            self._after_commit = asyncio.get_running_loop().call_later(AFTER_COMMIT_SECONDS, self.wake)
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; to be called on the event loop."""
@@ -254,10 +241,7 @@ class Scheduler(SchedulerService):
         for lane in self._lanes:
             lane.due_at = None  # nothing is planned yet
         try:
-            with (
-                self._ledger.listening(lambda: loop.call_soon_threadsafe(self._wake_soon)),
-                self.ticker.ticking(self.check),
-            ):
+            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)), self.ticker.ticking(self.check):
                 self.wake()
                 await wait_until(broken, stopping)
             if not broken.done():
@@ -266,8 +250,6 @@ class Scheduler(SchedulerService):
                 broken.result()
         finally:
             self._stopping = None
-            if self._after_commit is not None:
-                self._after_commit.cancel()
             for lane in self._lanes:
                 if lane.round is not None:
                     lane.round.cancel()
