@@ -141,7 +141,7 @@ def arguments(pid: int) -> tuple[str, ...]:
         words = _read(f"/proc/{pid}/cmdline", _MAX_ENVIRONMENT)
     except OSError:
         return ()
-    return tuple(os.fsdecode(word) for word in words.split(b"\0")[:-1])
+    return tuple(os.fsdecode(words).split("\0")[:-1])
 
 
 def executable(pid: int) -> str:
