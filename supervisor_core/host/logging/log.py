@@ -33,6 +33,9 @@ from supervisor_core.host.logging.events import EVENTS_FILE
 COPY_WAITS_AT_MOST = 1000
 """Lines that wait for a slow drive. Further ones are only in the state folder, and a line says how many."""
 
+GATHER_SECONDS = 0.1
+"""Time for more lines that one call to the drive copies."""
+
 REPEAT_SECONDS = 60.0
 REPEATS_KEPT = 500
 """Different warnings and errors that are remembered. Beyond that, those older than a minute go, else the oldest."""
@@ -157,6 +160,7 @@ class DriveCopy(logging.Handler):
         self._refused = ""
         self._lines: queue.Queue[str | None] = queue.Queue(COPY_WAITS_AT_MOST)
         self._lost = 0
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-copy", daemon=True)
         self._thread.start()
 
@@ -170,6 +174,7 @@ class DriveCopy(logging.Handler):
 
     def close(self) -> None:
         """Copy the waiting lines, if the drive takes them within a second."""
+        self._closing.set()
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(1.0)
@@ -178,6 +183,7 @@ class DriveCopy(logging.Handler):
     def _run(self) -> None:
         while True:
             lines = [self._lines.get()]
+            self._closing.wait(GATHER_SECONDS)
             while not self._lines.empty():
                 lines.append(self._lines.get_nowait())
             self._copy([line for line in lines if line is not None])
