@@ -105,7 +105,11 @@ WORK_SECONDS = 60.0
 """A round of one chore asks git or Slack at most, each of which has limits."""
 
 SPACING_SECONDS = 0.1
-"""Time between two rounds of a chore, except for alerts: a few rounds follow many commits."""
+"""Time between two rounds of a chore, except for alerts."""
+
+FOLLOW_SECONDS, NEXT_FOLLOW_SECONDS = 0.05, 0.25
+"""Time from a commit to the rounds that follow it, which leaves the way to the command that made it; and from those to
+the next: a few rounds follow many commits."""
 
 RETRY_SECONDS = 1.0
 """After a failure nothing is tried again sooner, whatever is new."""
@@ -207,11 +211,21 @@ class Scheduler(SchedulerService):
         self._observing = observing
         self._stopping: asyncio.Event | None = None
         self._broken: asyncio.Future[None] | None = None
+        self._followed_at = 0.0
+        """The time, by the event loop, at which the rounds after a commit begin or began."""
 
     def wake(self) -> None:
         """Start a round of all chores; on the event loop."""
         for lane in self._lanes:
             self._begin(lane)
+
+    def _follow_commit(self) -> None:
+        """Start a round of all chores soon, unless one is about to start."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._followed_at <= now:
+            self._followed_at = max(now + FOLLOW_SECONDS, self._followed_at + NEXT_FOLLOW_SECONDS)
+            loop.call_at(self._followed_at, self.wake)
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
         """Workers were just looked at; to be called on the event loop."""
@@ -241,7 +255,8 @@ class Scheduler(SchedulerService):
         for lane in self._lanes:
             lane.due_at = None  # nothing is planned yet
         try:
-            with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)), self.ticker.ticking(self.check):
+            told = self._ledger.listening(lambda: loop.call_soon_threadsafe(self._follow_commit))
+            with told, self.ticker.ticking(self.check):
                 self.wake()
                 await wait_until(broken, stopping)
             if not broken.done():
