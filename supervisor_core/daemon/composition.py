@@ -369,7 +369,7 @@ class DaemonServices:
         return {**(known or {}), **heard, **self.hub.hosts.silent()}
 
     def _finish_job(self, _job: Job) -> None:
-        self.queue.wake()
+        self.queue.deliver()
         self.waiter.notify()
 
     def _facts(self) -> Facts:

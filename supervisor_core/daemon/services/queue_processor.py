@@ -48,11 +48,18 @@ class QueueProcessor(Service):
         self._woken = asyncio.Event()
         self._problem = ""
         self._is_watched = False
+        self._looks = True
+        """The inbox is to be looked into; else only results are written."""
         self._unripe = 0
         """Flags that seem to be incomplete and are checked again soon."""
 
     def wake(self) -> None:
         """Look now."""
+        self._looks = True
+        self._woken.set()
+
+    def deliver(self) -> None:
+        """Write the results of commands that have ended."""
         self._woken.set()
 
     def configured(self) -> None:
@@ -74,18 +81,27 @@ class QueueProcessor(Service):
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Sweep, deliver, wait; until asked to stop."""
+        loop = asyncio.get_running_loop()
+        look_at = loop.time()
         while not stopping.is_set():
             self.pulse.beat()
             self._woken.clear()
-            more = False
+            looks, more = self._looks or loop.time() >= look_at, False
+            self._looks = False
             try:
-                waiting, more = await self._blocking(self._work)
-                self._waiting(waiting)
+                if looks:
+                    waiting, more = await self._blocking(self._work)
+                    self._looks = self._looks or more
+                    self._waiting(waiting)
+                else:
+                    more = await self._blocking(self._deliver) >= results.AT_ONCE
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
-            if not more:
-                seconds = in_step(self._pause_seconds())
+            if looks:
+                look_at = loop.time() + in_step(self._pause_seconds())
+            if not (self._looks or more):
+                seconds = max(0.0, look_at - loop.time())
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
         await self._blocking(self._deliver)
