@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from supervisor_core.common.service import wait_until
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.execution import RetryLimit
-from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls
+from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls, Hooks, Turn
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
@@ -40,6 +39,9 @@ SETTLE_SECONDS = 2.0
 LAUNCH = tuple(name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE)
 """The settings that a process is started with."""
 
+STARTS = ("resume", "restart_watcher")
+"""The handlers after which the worker is looked at at once: its new process is put on record."""
+
 _MOVES = {
     "pause": WorkerState.STOPPING,
     "restart_watcher": WorkerState.STOPPING,  # of its two halves it is the one that may take long
@@ -48,27 +50,6 @@ _MOVES = {
 """The state that a command moves its worker through; one that changes code stops it as well."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Callbacks of an actor, all on the event loop."""
-
-    finished: Callable[[Job], None]
-    """After each command."""
-    next_turn: Callable[[Collection[str]], None]
-    """After a command that goes from worker to worker, with those whose turn has come."""
-    progressed: Callable[[Job], None]
-    """After each step that a handler reports."""
-    plan_again: Callable[[str], None]
-    """A new plan is needed for this worker, now."""
-    settled: Callable[[str, str], None]
-    """A planned action has ended, so an observation counts again; with the error where it failed."""
-    changed: Callable[[str], None]
-    """Its lifecycle has changed."""
-    publish: Callable[[EventType, str, Mapping[str, Any]], None]
-    resting: Callable[[], bool] = lambda: False
-    """Monitoring is paused, so no planned action begins."""
 
 
 class WorkerActor:
@@ -247,9 +228,9 @@ class WorkerActor:
         correct = partial(self._operations.correct_start, self.worker)
         if self._operations.start_unchecked and (corrected := await self._grouped.call(correct)):
             self._hooks.finished(corrected)
-        job = await self._grouped.next_job(self.worker.id)
+        job = (await self._grouped.next_turn(Turn(self.worker.id))).job
         if job is not None:
-            await self._run_command(job, RetryLimit(stopping.is_set))
+            await self._run_commands(job, RetryLimit(stopping.is_set))
             return False
         if self._next is not None and await self._run_action(self._next, stopping.is_set):
             return False
@@ -269,30 +250,42 @@ class WorkerActor:
         waits = self.decision is not None and self.decision.what is Next.WAIT
         return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
 
-    async def _run_command(self, job: Job, patience: RetryLimit) -> None:
+    async def _run_commands(self, first: Job, patience: RetryLimit) -> None:
+        """Run a command, and those of the same kind that wait behind it: each looks at the worker itself."""
+        self._busy, job = first, first
+        moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(first.handler)
+        self._begin(first.handler, moving)
+        while (follower := await self._run_command(job, patience, moving)) is not None:
+            job = follower
+        self._hooks.plan_again(self.worker.id)
+
+    async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> Job | None:
+        """Run a command; the result is the next one, if that's of the same kind. Else the activity has ended."""
         self._busy = job
-        moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(job.handler)
-        self._begin(job.handler, moving)
         payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
+        look = partial(self._operations.after_command, moved=moving is not None)
+        turn = None
         try:
             outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
             if outcome is not None and turns.is_sequential(job):
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
+            goes_on = not (self.changes_code or job.handler in STARTS or patience.should_stop())
+            turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler if goes_on else "", look))
         finally:
             self._busy = None
-            if moving:  # a look then notes that it has outlived its start grace
-                asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
-            look = partial(self._operations.after_command, moved=moving is not None)
-            self._done(await self._grouped.call(look))
+            if turn is None or turn.job is None:
+                self._done((turn.seen if turn else None) or await self._grouped.call(look))
+                if moving and self.pid is not None:  # a look then notes that it has outlived its start grace
+                    asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
         if outcome is not None:
             if outcome.success:
                 self._operations.error = None
             payload["success"] = outcome.success
             self._hooks.publish(EventType.COMMAND_DONE, self.worker.id, payload)
         self._hooks.finished(job)
-        self._hooks.plan_again(self.worker.id)
+        return turn.job
 
     async def _run_action(self, action: Action, stopped: Callable[[], bool]) -> bool:
         """Run a planned action; False where another worker is being restarted, so that no command waits for a turn."""

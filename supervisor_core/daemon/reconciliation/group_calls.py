@@ -1,4 +1,4 @@
-"""The calls of all actors that run together: those of the same moment share one thread, one query and one scan.
+"""The calls of all actors: those of the same moment share one thread, one query and one scan.
 
 `pause all` of a hundred workers is one read of the queue and one group of jobs, and not a hundred threads. A worker
 alone is a group of one.
@@ -7,14 +7,16 @@ alone is a group of one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from supervisor_core.commands.command import Outcome
+from supervisor_core.common.events import EventType
 from supervisor_core.common.service import Blocking, Grouped
 from supervisor_core.daemon.execution import RetryLimit, execute, runs_together
+from supervisor_core.daemon.reconciliation.operations import OperationResult
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import one_scan
@@ -33,14 +35,50 @@ class Execution:
     """Called on the event loop."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A worker's turn: its next job, only of one `handler` if that's named. Without one, the worker is looked at."""
+
+    worker_id: str
+    handler: str = ""
+    look: Callable[[], OperationResult] | None = None
+
+
+class TurnResult(NamedTuple):
+    """The next job, or what the look has shown."""
+
+    job: Job | None = None
+    seen: OperationResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Callbacks of an actor, all on the event loop."""
+
+    finished: Callable[[Job], None]
+    """After each command."""
+    next_turn: Callable[[Collection[str]], None]
+    """After a command that goes from worker to worker, with those whose turn has come."""
+    progressed: Callable[[Job], None]
+    """After each step that a handler reports."""
+    plan_again: Callable[[str], None]
+    """A new plan is needed for this worker, now."""
+    settled: Callable[[str, str], None]
+    """A planned action has ended, so an observation counts again; with the error where it failed."""
+    changed: Callable[[str], None]
+    """Its lifecycle has changed."""
+    publish: Callable[[EventType, str, Mapping[str, Any]], None]
+    resting: Callable[[], bool] = lambda: False
+    """Monitoring is paused, so no planned action begins."""
+
+
 class GroupCalls:
     """The calls of the actors of one reconciler."""
 
     def __init__(self, parts: DaemonContext, blocking: Blocking) -> None:
         self._parts = parts
         self.blocking = blocking
-        self.next_job: Grouped[str, Job | None] = Grouped(blocking, self._next_jobs)
-        """The next job of a worker."""
+        self.next_turn: Grouped[Turn, TurnResult] = Grouped(blocking, self._next_turns)
         self.call: Grouped[Callable[[], Any], Any] = Grouped(blocking, _called)
         """The result of a short call, such as a look at a worker."""
         self.work: Grouped[Steps[Any], Any] = Grouped(blocking, together)
@@ -55,9 +93,17 @@ class GroupCalls:
             return await self._execute(execution)
         return await self.blocking(lambda: execute(*self._arguments(execution)))
 
-    def _next_jobs(self, worker_ids: Sequence[str]) -> Iterator[list[Result]]:
-        found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=worker_ids))
-        yield [Result(place, job) for place, job in enumerate(found)]
+    def _next_turns(self, turns: Sequence[Turn]) -> Iterator[list[Result]]:
+        found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=[each.worker_id for each in turns]))
+        looks: dict[int, Callable[[], OperationResult]] = {}
+        for place, (turn, job) in enumerate(zip(turns, found, strict=True)):
+            if turn.look is None or (job is not None and job.handler == turn.handler):
+                yield [Result(place, TurnResult(job))]
+            else:
+                looks[place] = turn.look
+        places = list(looks)
+        for wave in _called(list(looks.values())):
+            yield [Result(places[each.place], TurnResult(seen=each.value), each.error) for each in wave]
 
     def _executed(self, executions: Sequence[Execution]) -> Iterator[list[Result]]:
         return together([execute.steps(*self._arguments(each)) for each in executions])

@@ -28,8 +28,8 @@ from supervisor_core.config.changes import WorkerProgress
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion, Rollout
 from supervisor_core.daemon.environment import OwnHost
-from supervisor_core.daemon.reconciliation.actor import Hooks, WorkerActor
-from supervisor_core.daemon.reconciliation.group_calls import GroupCalls
+from supervisor_core.daemon.reconciliation.actor import WorkerActor
+from supervisor_core.daemon.reconciliation.group_calls import GroupCalls, Hooks
 from supervisor_core.daemon.reconciliation.managed_worker import ActionCycle, ManagedWorker, ManagedWorkers
 from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, WorkerObserver, log_health_changes
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
