@@ -7,6 +7,7 @@ addressed to it; somebody who controls the NATS server can't make one, and an al
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,7 +63,8 @@ class CommandMessage:
     approvals: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)
 
     def encode(self, key: Signer) -> bytes:
-        """The signed message."""
+        """The signed message. Each call gives another one, so that a host can tell the hub, which sends a command again
+        after a crash, from somebody who repeats its message."""
         command, issuer = self.command, self.command.issuer
         if issuer is None:
             raise ValueError("a command without a requester isn't sent")
@@ -78,6 +80,7 @@ class CommandMessage:
             "filed_at": to_text(self.filed_at),
             "start_before": to_text(self.start_before),
             "approvals": [dict(each) for each in self.approvals],
+            "sending": uuid.uuid4().hex,
         }
         return signed(COMMAND, self.host, body, key)
 

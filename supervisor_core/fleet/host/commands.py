@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ from supervisor_core.storage.store import Ledger
 RETRY_SECONDS = 1.0
 PULL_SECONDS = 30.0
 REMEMBERED = 1000
-"""The newest commands whose place in their stream is known."""
+"""The newest messages whose place in their stream is known."""
 
 
 class CommandSource(Protocol):
@@ -66,7 +67,7 @@ class FleetCommands(Service):
         self._filed = filed
         self._knows = knows
         self._refusals = refusals
-        self._places: OrderedDict[tuple[str, tuple[str, ...]], int] = OrderedDict()
+        self._places: OrderedDict[bytes, int] = OrderedDict()
         self._problem = ""
 
     def problem(self) -> str:
@@ -119,14 +120,13 @@ class FleetCommands(Service):
         except SupervisorError as error:
             await self._refusals.note(str(error), command.command.task_id)
             return set()
-        if self._is_replayed(command, message) and not filed:
+        if self._is_replayed(message) and not filed:
             await self._refusals.note(f"The command {command.command.task_id} was sent again by somebody else.")
         return filed
 
-    def _is_replayed(self, command: CommandMessage, message: FleetMessage) -> bool:
-        """True if the stream has this command twice: the hub sends it once, and the server repeats it in its place."""
-        key = command.command.task_id, command.command.workers
-        place = self._places.setdefault(key, message.sequence)
+    def _is_replayed(self, message: FleetMessage) -> bool:
+        """True if the stream has this message twice: the server repeats it in its place, and the hub signs it anew."""
+        place = self._places.setdefault(hashlib.sha256(message.data).digest(), message.sequence)
         while len(self._places) > REMEMBERED:
             self._places.popitem(last=False)
         return place != message.sequence
