@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
+from tests.support.daemon.fleet_faults import namespaces
 from tests.support.processes import process_backends
 from tests.support.storage import databases, memory_folder, shared_statements
 
@@ -58,10 +59,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    sample = f"seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
     if config.getoption("--full"):
-        return "sample: none, everything in full"
-    return f"sample: seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
+        sample = "none, everything in full"
+    missing = namespaces.missing()
+    fleet = f"relays between plain processes: {missing}" if missing else "network namespaces"
+    return [f"sample: {sample}", f"hosts of the long story of a fleet: {fleet}"]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,6 +118,7 @@ def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 LONGEST = (
     "test_two_hundred_rounds",
+    "test_a_fleet_loses_nothing",
     "test_the_tour",
     "test_killed_anywhere_on_the_way_a_command",
     "test_a_form_is_denied_and_a_rollback_approved",

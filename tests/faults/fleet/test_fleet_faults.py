@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from supervisor_core.host.process_facts.signals import send, wait_exit
-from tests.support.daemon.fleet_checker import NOTING_WORKER, FleetChecker, Traffic
+from tests.support.daemon.fleet_faults.checker import FleetChecker
+from tests.support.daemon.fleet_faults.records import NOTING_WORKER
+from tests.support.daemon.fleet_faults.traffic import Traffic
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
 from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import started
@@ -31,12 +32,9 @@ async def cut_the_line_of_a_host(fleet: FleetHomes, traffic: Traffic) -> None:
 
 
 async def kill_the_server(fleet: FleetHomes, traffic: Traffic) -> None:
-    running = fleet.server.identity
-    assert running is not None
-    send(running, signal.SIGKILL)
-    assert await asyncio.to_thread(wait_exit, running, 10)
+    await asyncio.to_thread(fleet.kill_server)
     await traffic.send_round()
-    fleet.server.start()
+    fleet.start_server()
     await traffic.send_round()
 
 
@@ -49,7 +47,7 @@ async def kill_the_hub(fleet: FleetHomes, traffic: Traffic) -> None:
 
 
 async def kill_a_host(fleet: FleetHomes, traffic: Traffic) -> None:
-    await traffic.send("web-1")
+    await traffic.send("restart", "web-1/fetcher")
     fleet.hosts["web-1"].kill_newest_daemon()
     await traffic.send_round()
     await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)

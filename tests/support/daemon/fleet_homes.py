@@ -10,24 +10,40 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import NullPool, create_engine, text
+
 from slack_playground import Playground
 from supervisor_core.commands.command import Issuer
+from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
+from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon import short_silence
+from tests.support.daemon.fleet_faults.network import HUB, Line, Loopback, Network
 from tests.support.daemon.fleets import free_port
-from tests.support.daemon.host_lines import HostLine
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, started
 from tests.support.waiting import wait_until
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 KEY = "fleet.nk"
-HUB = "hub"
+QUERY_SECONDS = 10.0
+
+
+class DatabaseHome(SlackHome):
+    """A hub whose ledger is in a database server."""
+
+    url = ""
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """What the database has."""
+        engine = create_engine(self.url, poolclass=NullPool)
+        with engine.connect() as connection:
+            return [dict(row) for row in connection.execute(text(query)).mappings()]
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,20 @@ class FleetHomes:
     hosts: Mapping[str, Home]
     server: NatsServer
     url: str
-    lines: Mapping[str, HostLine]
+    lines: Mapping[str, Line]
+    network: Network
+
+    def start_server(self) -> None:
+        """Start the NATS server where the hub is."""
+        with self.network.inside(HUB):
+            self.server.start()
+
+    def kill_server(self) -> None:
+        """`kill -9` of the NATS server."""
+        running = self.server.identity
+        assert running is not None
+        send(running, KILL)
+        assert wait_exit(running, 10)
 
     async def start(self, slack: Playground, program: Sequence[str] = SUPERVISOR) -> Daemon:
         """Start everybody, the hub with this program, and wait until the hub knows all workers; the hub."""
@@ -54,7 +83,7 @@ class FleetHomes:
 
     def wait_known(self) -> None:
         """Wait until the hub has the status of all workers, they run, and it takes commands for them."""
-        there = "select host_id from fleet_hosts_t where workers_json != '[]'"
+        there = "select host_id from fleet_hosts_t where workers_json <> '[]'"
         wait_until(
             lambda: len(self.hub.rows(there)) == len(self.hosts), 30.0, f"all are announced:\n{self.hub.daemon_log()}"
         )
@@ -66,11 +95,12 @@ class FleetHomes:
         return {each["id"] for each in self.hub.status()["workers"] if each["state"] == "running"}
 
 
-def take_in(state_dir: Path, keys: Mapping[str, KeyPair]) -> None:
+def take_in(state_dir: Path, keys: Mapping[str, KeyPair], database_url: str = "") -> None:
     """Have these hosts in the hub's ledger, as if they had joined."""
     state_dir.mkdir(parents=True)
     now, anna = datetime.now(UTC), Issuer("cli:anna", "anna")
-    with Ledger(state_dir / LEDGER_FILE, "hub", HeadFile(state_dir)) as ledger:
+    place = LedgerDatabase(database_url, QUERY_SECONDS, HUB) if database_url else state_dir / LEDGER_FILE
+    with Ledger(place, HUB, HeadFile(state_dir)) as ledger:
         members = FleetMembers(ledger)
         for name, key in keys.items():
             invite = members.invite(name, anna, now)
@@ -85,34 +115,39 @@ def a_fleet(
     workers_of: Mapping[str, Mapping[str, Any]] | None = None,
     deadline_minutes: float = 10.0,
     environ: Mapping[str, str] | None = None,
+    network: Network | None = None,
+    database_url: str = "",
     **slack: Any,
 ) -> Iterator[FleetHomes]:
     """A hub without workers of its own, and hosts with one worker each, called `fetcher`; or with these workers, the
     same on each host or by host.
 
-    Each host, and the hub, is connected through a line of its own, which can be cut. `environ`: for the daemons.
+    Each host, and the hub, is connected through a line of its own, which can fail. `environ`: for the daemons.
+    `database_url`: for the hub's ledger, instead of a file.
     """
-    port = free_port()
-    url = f"nats://127.0.0.1:{port}"
-    plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
+    port, network = free_port(), network or Loopback(hosts)
+    url = f"nats://{network.address}:{port}"
+    plan = ServerPlan(folder / "nats", f"{network.address}:{port}", 1.0, tls=False)
     hub_key = KeyPair.create(folder / "hub" / KEY)
     keys = {name: KeyPair.create(folder / name / KEY) for name in hosts}
     write_server(plan)
     write_users(plan.folder, hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
-    take_in(folder / "hub" / "var", keys)
+    take_in(folder / "hub" / "var", keys, database_url)
     server = NatsServer(plan.folder)
     with ExitStack() as ending:
-        server.start()
+        with network.inside(HUB):
+            server.start()
         ending.callback(server.stop)
-        lines = {name: ending.enter_context(HostLine(port)) for name in (HUB, *hosts)}
+        lines = ending.enter_context(network.lines(port))
         fleet = {"credentials": KEY}
         presence = short_silence.PRESENCE if short_silence.VARIABLE in (environ or {}) else {}
         hub = ending.enter_context(
             a_home(
                 folder / "hub",
                 {},
-                make=SlackHome,
+                make=DatabaseHome if database_url else SlackHome,
                 supervisor={"id": "hub", "state_dir": "var"},
+                **({"database": {"url": database_url}} if database_url else {}),
                 slack={"enabled": True, "access": ACCESS, **slack},
                 fleet={
                     "role": "hub",
@@ -124,6 +159,8 @@ def a_fleet(
             )
         )
         assert isinstance(hub, SlackHome)
+        if isinstance(hub, DatabaseHome):
+            hub.url = database_url
         made = {
             name: ending.enter_context(
                 a_home(
@@ -136,6 +173,6 @@ def a_fleet(
             )
             for name in hosts
         }
-        for home in (hub, *made.values()):
-            home.more_environ.update(environ or {})
-        yield FleetHomes(hub, made, server, url, lines)
+        for name, home in {HUB: hub, **made}.items():
+            home.more_environ.update({**network.environ(name), **(environ or {})})
+        yield FleetHomes(hub, made, server, url, lines, network)

@@ -7,40 +7,24 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import NullPool, create_engine, text
-
 from slack_playground import Playground
-from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
-from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
-from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import Ledger
-from tests.support.daemon.fleet_homes import KEY, WORKER
+from tests.support.daemon.fleet_homes import KEY, WORKER, DatabaseHome, take_in
 from tests.support.daemon.fleets import free_port
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
-from tests.support.slack.slack_home import ACCESS, WAITING, SlackHome
+from tests.support.slack.slack_home import ACCESS, WAITING
 from tests.support.waiting import wait_until
 
 TAKEOVER_SECONDS = 10.0
 
 
-class HubHome(SlackHome):
+class HubHome(DatabaseHome):
     """A machine that can be the hub. Its ledger is the database."""
-
-    url = ""
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        """What the database has."""
-        engine = create_engine(self.url, poolclass=NullPool)
-        with engine.connect() as connection:
-            return [dict(row) for row in connection.execute(text(query)).mappings()]
 
     @property
     def is_hub(self) -> bool:
@@ -121,7 +105,7 @@ def a_hub_pair(folder: Path, url: str, workers: Sequence[str] = ("fetcher",), **
     (folder / "second" / KEY).chmod(0o600)
     write_server(plan)
     write_users(plan.folder, key.public_key, {"web-1": host_key.public_key}, {})
-    _take_in(folder / "setup", url, host_key)
+    take_in(folder / "setup", {"web-1": host_key}, url)
     server = NatsServer(plan.folder)
     with ExitStack() as ending:
         server.start()
@@ -153,13 +137,3 @@ def a_hub_pair(folder: Path, url: str, workers: Sequence[str] = ("fetcher",), **
             )
         )
         yield HubPair(hubs, host, url, {})
-
-
-def _take_in(folder: Path, url: str, key: KeyPair) -> None:
-    """Have the host in the hub's ledger, as if it had joined."""
-    folder.mkdir()
-    now = datetime.now(UTC)
-    with Ledger(LedgerDatabase(url, 10, "hub"), "hub", HeadFile(folder)) as ledger:
-        members = FleetMembers(ledger)
-        invite = members.invite("web-1", Issuer("cli:anna", "anna"), now)
-        members.join(invite.invite_id, "web-1", key.public_key, "1.0", now)

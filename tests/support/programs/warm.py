@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tests.support.daemon import short_silence
+from tests.support.daemon.fleet_faults import namespaces
 from tests.support.processes import process_backends
 from tests.support.programs import exercise
 from tests.support.slack import short_pace
@@ -292,6 +293,7 @@ def _be(request: dict[str, Any], fds: Sequence[int]) -> NoReturn:
         process_backends.use_portable()
     short_pace.use_if_wanted(os.environ)
     short_silence.use_if_wanted(os.environ)
+    namespaces.use_if_wanted(os.environ)
     if request["forks"]:
         from supervisor_core.daemon.control import lifecycle as starting_daemon
 
