@@ -2,7 +2,7 @@
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
 rollback that people agree to, `… fleet` those of three hosts, `… terminal` those of the commands, `… charts` that of a
-history. `… rolling` takes those of an update of fifty hosts that fails on the seventh (6 minutes, 3 GB of memory), and
+history. `… rolling` takes those of an update of fifty hosts that fails on the seventh (3 minutes, 3 GB of memory), and
 only if it's named. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without
 one they are boxes.
 """
@@ -29,14 +29,16 @@ from tests.support.slack.fleet_story import fifty_hosts
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from playwright.async_api import Page
+    from playwright.async_api import FloatRect, Locator, Page
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, HEIGHT, ALERT_HEIGHT = 1180, 830, 590
+NARROW, PHONE = 900, 390
 SHARPNESS = 1.5  # of small letters, where a page shows them smaller than they are
 APP = "supervisor"
 LOOKED_AT = Path(__file__).parents[1] / "build" / "rolling"
-"""Pictures to look at after a change of the cards; the documentation has two of them."""
+"""Pictures of the whole page, to look at after a change of the cards."""
+OF_A_ROLLING_CHANGE = ("rolling_preview.png", "rolling_running.png", "rolling_halted.png", "rolling_undone.png")
 KINDS = ("slack", "alerts", "approvals", "fleet", "charts", "terminal")
 ROLLING = "rolling"
 PATIENCE_MS = 20_000
@@ -167,21 +169,24 @@ async def _take_fleet(stage: Stage) -> None:
 
 
 async def _take_rolling() -> None:
-    """A rolling update of fifty hosts: light, dark, and as wide as a phone."""
+    """A rolling update of fifty hosts: its messages for the documentation, and the page light, dark, and as wide as a
+    phone."""
     from playwright.async_api import async_playwright
 
     LOOKED_AT.mkdir(parents=True, exist_ok=True)
     async with Playground() as slack, fifty_hosts(slack), async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
-        page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page = await browser.new_page(
+            viewport={"width": NARROW, "height": HEIGHT}, color_scheme="light", device_scale_factor=SHARPNESS
+        )
         page.set_default_timeout(PATIENCE_MS)
         address = f"{slack.url}#as={OPERATOR}&in={CHANNEL}"
         await page.goto(address)
 
-        async def shot(name: str) -> None:
-            await page.mouse.move(0, 0)
-            await page.screenshot(path=LOOKED_AT / name)
-            for look, width in (("dark", WIDTH), ("phone", 390)):
+        async def shot(name: str, *messages: Locator) -> None:
+            if name in OF_A_ROLLING_CHANGE:
+                await _save_messages(page, name, messages)
+            for look, width in (("light", WIDTH), ("dark", WIDTH), ("phone", PHONE)):
                 scheme: Literal["dark", "light"] = "dark" if look == "dark" else "light"
                 other = await browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)
                 await other.goto(address)
@@ -192,6 +197,18 @@ async def _take_rolling() -> None:
 
         await fleet_story.tell(page, shot)
         await browser.close()
+
+
+async def _save_messages(page: Page, name: str, messages: Sequence[Locator]) -> None:
+    """A picture of these messages, which follow each other."""
+    await page.mouse.move(0, 0)  # a message under the mouse, or with the focus, shows its tools
+    await page.evaluate("document.activeElement?.blur()")
+    await messages[0].scroll_into_view_if_needed()
+    boxes = [box for each in messages if (box := await each.bounding_box())]
+    top, bottom = boxes[0]["y"], boxes[-1]["y"] + boxes[-1]["height"]
+    clip: FloatRect = {"x": boxes[0]["x"], "y": top, "width": boxes[0]["width"], "height": bottom - top}
+    await page.screenshot(path=IMAGES / name, clip=clip)
+    print(f"docs/images/{name}")
 
 
 async def _take_approvals(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,19 +17,25 @@ from slack_playground import Playground
 from tests.support.code.checkout_homes import HISTORY, code_worker, watcher
 from tests.support.code.repositories import clone, origin_and_checkout
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
-from tests.support.slack.page_story import Shot, act_as, message, press, say
+from tests.support.slack.page_story import act_as, message, press, say
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Locator, Page
 
 NAMES = tuple(f"web-{number:02}" for number in range(1, 51))
 LACKS = "web-07"
 SETTING = "ARCHIVE_DISK"
 NEEDS = f'import os\nif "{SETTING}" not in os.environ:\n    raise SystemExit("{SETTING} is not set")\n'
 AT_ONCE = 4  # daemons that start at the same time
-PATIENCE_MS = 600_000
+PATIENCE_MS = 150_000
+"""For any step: the longest is a minute in which a batch must stay healthy."""
+
 OPERATOR, APPROVER = "Operator", "Approver"
 UPDATE = "update all"
+ENDED = re.compile(r"\d+ workers on \d+ hosts undone")
+
+CardShot = Callable[..., Awaitable[None]]
+"""Takes a picture of these messages under a name."""
 
 
 @asynccontextmanager
@@ -55,31 +61,46 @@ async def fifty_hosts(slack: Playground) -> AsyncIterator[FleetHomes]:
             yield fleet
 
 
-async def tell(page: Page, shot: Shot) -> None:
-    """The approval, the canary, the halt, the rollback of those that were updated, and the end."""
+async def tell(page: Page, shot: CardShot) -> None:
+    """The approval with a preview of each host, the canary, a batch, the halt, the rollback of those that were updated,
+    and the end."""
     await say(page, f"/supervisor {UPDATE} --batch 5 --healthy 1m archive disk")
     card = message(page, "archive disk")
-    await card.get_by_text("Approval needed").wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_preview.png")
+    await _becomes(card, "Approval needed")
+    await shot("rolling_preview.png", card)
+    await _approve(page, card)
+    card = message(page, "Update of all")
+    await _becomes(card, "Batch 1 must stay healthy")
+    await shot("rolling_canary.png", card)
+    await _becomes(card, "Batch 2 must stay healthy")
+    await shot("rolling_running.png", card)
+    await _becomes(card, "halted")
+    await shot("rolling_halted.png", card)
+    await press(page, card, "Roll back", "Roll back")
+    undo = message(page, "Undo a change")
+    await _becomes(undo, "Approval needed")
+    await shot("rolling_undo.png", undo)
+    await _approve(page, undo)
+    undone = message(page, ENDED)
+    await _becomes(undone, ENDED)
+    await _becomes(card, "10 undone")
+    await press(page, card, "Abort", "Abort")
+    await _becomes(card, "aborted")
+    await shot("rolling_undone.png", card, undone)
+
+
+async def _approve(page: Page, card: Locator) -> None:
     await act_as(page, APPROVER)
     await press(page, card, "Approve", "Approve")
     await act_as(page, OPERATOR)
-    card = message(page, "Update of all")
-    await card.get_by_text("must stay healthy").wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_canary.png")
-    await card.get_by_text("batch 2 of").first.wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_batch.png")
-    await card.get_by_text("halted").first.wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_halted.png")
-    await press(page, card, "Roll back", "Roll back")
-    undo = message(page, "Undo a change")
-    await undo.get_by_text("Approval needed").wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_undo.png")
-    await act_as(page, APPROVER)
-    await press(page, undo, "Approve", "Approve")
-    await act_as(page, OPERATOR)
-    done = message(page, "undone")
-    await done.get_by_text(re.compile(r"\d+ workers on \d+ hosts undone")).first.wait_for(timeout=PATIENCE_MS)
-    await press(page, card, "Abort", "Abort")
-    await card.get_by_text("aborted").first.wait_for(timeout=PATIENCE_MS)
-    await shot("rolling_undone.png")
+
+
+async def _becomes(card: Locator, text: str | re.Pattern[str]) -> None:
+    """Wait until a message says this; what the page shows instead is in the error."""
+    from playwright.async_api import TimeoutError as NotShown
+
+    try:
+        await card.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
+    except NotShown:
+        shown = await card.page.locator("#timeline").inner_text()
+        raise AssertionError(f"No message says {text!r} after {PATIENCE_MS / 1000:.0f} s:\n{shown}") from None
