@@ -11,6 +11,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
 from supervisor_core.common.errors import CommandText, SupervisorError
 from supervisor_core.common.text import one_line
+from supervisor_core.common.times import TIMESTAMP, from_text
 
 CUT = " … (cut)"
 
@@ -151,6 +152,16 @@ def day(at: datetime) -> str:
 def ago(at: datetime) -> str:
     """The time since or until a moment, as it is whenever somebody reads it; the moment where Slack can't say that."""
     return _date(at, "{ago}", f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def dated(text: str) -> str:
+    """Escaped text in which each timestamp is a time of the reader."""
+
+    def time_of(found: re.Match[str]) -> str:
+        at = from_text(found[0])
+        return _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC")
+
+    return TIMESTAMP.sub(time_of, text)
 
 
 def _date(at: datetime, form: str, fallback: str) -> str:

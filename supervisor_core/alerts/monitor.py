@@ -310,7 +310,9 @@ def _is_as_before(known: KnownCondition | None, reading: Reading) -> bool:
     if reading.condition.fine:
         return True
     said = _FIGURES.sub("#", known.current.reason) == _FIGURES.sub("#", reading.reason[: flips.REASON])
-    return said and known.reading is not None and known.reading.held_until == reading.held_until
+    before = known.reading
+    times = before and (before.held_until, before.restarts_at)
+    return said and times == (reading.held_until, reading.restarts_at)
 
 
 def _flips(known: KnownCondition | None, reading: Reading) -> bool:

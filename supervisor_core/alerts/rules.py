@@ -318,7 +318,7 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
     """The alert after a flip of its target; `alert_id` names a new one."""
     if flip.new.fine:
         return alert and replace(alert, cleared_at=flip.at, closed_flip=flip.flip_id)
-    held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
+    held_why = _held_why(reading)
     if alert is None:
         return Alert(
             alert_id,
@@ -346,10 +346,17 @@ def after_flip(alert: Alert | None, flip: Flip, reading: Reading, alert_id: str)
 
 
 def after_look(alert: Alert, reading: Reading) -> Alert:
-    """Update the alert after an observation of the same condition."""
-    held_why = Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
+    """Update the alert after an observation of the same condition. A worker that crashes again instead of recovering
+    gets no more time."""
+    held_why, held_until = _held_why(reading), reading.held_until
+    if held_until and alert.held_until and held_why is alert.held_why is Reason.WAITING_FOR_RESTART:
+        held_until = min(held_until, alert.held_until)
     severity = reading.severity or alert.severity
-    return replace(alert, reason=reading.reason, severity=severity, held_until=reading.held_until, held_why=held_why)
+    return replace(alert, reason=reading.reason, severity=severity, held_until=held_until, held_why=held_why)
+
+
+def _held_why(reading: Reading) -> Reason | None:
+    return Reason.WAITING_FOR_RESTART if reading.healing else Reason.GRACE if reading.held_until else None
 
 
 def after_decision(alert: Alert, decision: Decision, now: datetime) -> Alert:

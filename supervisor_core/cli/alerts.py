@@ -24,7 +24,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import clock_time, format_ago, format_span, to_text
+from supervisor_core.common.times import clock_time, format_ago, format_span, to_text, with_countdown
 from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SHORTEST_SECRET, SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
@@ -192,7 +192,7 @@ def _row(alert: Alert, now: datetime) -> list[str]:
         condition_word(alert),
         format_ago(alert.opened_at, now),
         alert.alert_id,
-        alert.reason,
+        with_countdown(alert.reason, now),
     ]
 
 

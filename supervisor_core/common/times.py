@@ -31,6 +31,16 @@ def from_text(text: str) -> datetime:
     return require_aware(datetime.fromisoformat(text))
 
 
+def with_countdown(reason: str, now: datetime) -> str:
+    """The reason with the time until a restart, instead of the time of that restart."""
+
+    def left(found: re.Match[str]) -> str:
+        seconds = (from_text(found[1]) - now).total_seconds()
+        return f"restarting in {format_span(seconds)}" if seconds > 0 else "restarting now"
+
+    return re.sub(rf"restarting at ({TIMESTAMP.pattern})", left, reason)
+
+
 def compact(moment: datetime) -> str:
     """`20260205T143015Z`, for file names."""
     return require_aware(moment).strftime("%Y%m%dT%H%M%SZ")
@@ -43,6 +53,12 @@ WEEK = 7 * DAY
 
 LONGEST = 3650 * DAY  # ten years: more than any audit trail, and far from what a datetime can't hold
 EXPECTED = "a duration such as 30m, 2h, 1d12h or 1w"
+
+COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
+"""The countdown to a restart in a reason, as it was when the reason was written."""
+
+TIMESTAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""A moment in a reason that people read later."""
 
 _DURATION = re.compile(r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?", re.IGNORECASE)
 _BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhm]?)", re.IGNORECASE)

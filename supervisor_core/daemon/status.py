@@ -122,12 +122,12 @@ def worker_documents(
             }
         elif document["pid"] is None:
             document |= _waiting(actor)
-        elif actor.start_error:
-            words = f"running with older settings, because it can't start with the new ones: {actor.start_error}"
+        elif actor.operations.error:
+            words = f"running with older settings, because it can't start with the new ones: {actor.operations.error}"
             document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
-        document["last_error"] = actor.start_error
+        document["last_error"] = actor.operations.error
         documents.append(document)
     return documents
 

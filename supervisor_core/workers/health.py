@@ -103,6 +103,8 @@ class Observation(NamedTuple):
     """The failing probe and its failure, in words; empty if all pass or there are none."""
     lag_seconds: float = 0.0
     """The recent time in which nothing was scheduled here: the host was suspended or too busy, or we were stopped."""
+    failed_after_seconds: float = 0.0
+    """The length of the failed run that its process follows automatically; 0 if that was a long run, or none."""
 
 
 class Verdict(NamedTuple):

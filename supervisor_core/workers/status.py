@@ -69,6 +69,11 @@ class WorkerStatus:
         return self.end.at if self.end else None
 
     @property
+    def proven_after_seconds(self) -> float:
+        """The age at which its process counts as well: after its start grace, and older than the one that failed."""
+        return self.worker.start_grace_seconds + self.observation.failed_after_seconds
+
+    @property
     def died(self) -> bool:
         """True if it exited on its own: its process is gone, and the supervisor didn't stop it or try it out."""
         record = self.found.record

@@ -24,7 +24,7 @@ from bot.views.blocks import (
 from bot.views.buttons import ON_ALERT, command_button
 from bot.views.cards import digests as storm
 from bot.views.cards.conditions import RESTARTABLE, STOPPED, WORDS
-from bot.views.text import ago, escape, fit, in_code, inert, mention, period, when
+from bot.views.text import ago, dated, escape, fit, in_code, inert, mention, period, when
 from supervisor_core.alerts.grouping.rules import NOUNS, STORM, AlertMembers
 from supervisor_core.alerts.incoming.payload import name_in
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
@@ -322,11 +322,11 @@ def reason_of(alert: Alert) -> tuple[str, str]:
     if alert.target.kind == ALERTMANAGER:
         return inert(name_in(flatten(alert.reason))[1], WHY), ""
     happened, follows = (*re.split(r"[.;] ", flatten(alert.reason), maxsplit=1), "")[:2]
-    return inert(happened.rstrip("."), WHY), _sentence(follows, alert.target.id)
+    return dated(inert(happened.rstrip("."), WHY)), _sentence(follows, alert.target.id)
 
 
 def _sentence(text: str, name: str) -> str:
-    text = inert(text.strip(), WHY).rstrip(".")
+    text = dated(inert(text.strip(), WHY)).rstrip(".")
     return f"{capitalize(text, name)}." if text else ""
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
 from supervisor_core.commands.conditions import state_word
 from supervisor_core.common.text import times
-from supervisor_core.common.times import clock_time, format_span, from_text
+from supervisor_core.common.times import COUNTDOWN, clock_time, format_span, from_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +17,6 @@ NOTHING = "-"
 COMMIT_CHARACTERS = 7
 MARK = "! "
 """Begins a line above the tables that needs attention."""
-
-_COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
-"""In a reason: the time until the next start, as it was when the reason was written."""
 
 _UNWELL = ("stuck", "unresponsive", "quarantined", "missing", "frozen", "down")
 _NOTES = {
@@ -143,8 +138,8 @@ class StatusText:
         if entry.get("due_at"):
             seconds = (from_text(entry["due_at"]) - self._now).total_seconds()
             soon = f"restarting in {format_span(max(seconds, 0))}"
-            if parts and _COUNTDOWN.search(parts[0]):
-                parts[0] = _COUNTDOWN.sub(soon, parts[0])
+            if parts and COUNTDOWN.search(parts[0]):
+                parts[0] = COUNTDOWN.sub(soon, parts[0])
             else:
                 parts.append(soon)
         if entry.get("muted_until"):

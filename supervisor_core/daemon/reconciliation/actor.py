@@ -89,7 +89,7 @@ class WorkerActor:
         self._hooks = hooks
         self._turn = turn
         self._replan = partial(hooks.plan_again, worker.id)
-        self._operations = WorkerOperations(worker.id, parts, adapter)
+        self.operations = WorkerOperations(worker.id, parts, adapter)
         self._woken = asyncio.Event()
         self._next: Action | None = None
         self._due: float | None = None
@@ -115,10 +115,6 @@ class WorkerActor:
     def unsettled(self) -> bool:
         """An observation would only show how far an activity is."""
         return self.acting or self.lifecycle.moving is not None
-
-    @property
-    def start_error(self) -> str | None:
-        return self._operations.error
 
     @property
     def decision(self) -> RestartDecision | None:
@@ -174,15 +170,15 @@ class WorkerActor:
         before, self.worker = self.worker, worker
         launched_otherwise = any(getattr(worker, name) != getattr(before, name) for name in LAUNCH)
         if (worker.restart != before.restart or launched_otherwise) and self.decision is not None:
-            self._operations.may_start = launched_otherwise
+            self.operations.may_start = launched_otherwise
             self._due = None
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))
             self._reconsider = True
 
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process ended; an observation and the plan decide what follows."""
-        self._operations.note_end(ended)
-        if self._operations.start_unchecked:
+        self.operations.note_end(ended)
+        if self.operations.start_unchecked:
             self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -225,8 +221,8 @@ class WorkerActor:
 
     async def _work_once(self, stopping: asyncio.Event) -> bool:
         """Do what comes next, commands first; True where there was nothing."""
-        correct = partial(self._operations.correct_start, self.worker)
-        if self._operations.start_unchecked and (corrected := await self._grouped.call(correct)):
+        correct = partial(self.operations.correct_start, self.worker)
+        if self.operations.start_unchecked and (corrected := await self._grouped.call(correct)):
             self._hooks.finished(corrected)
         job = (await self._grouped.next_turn(Turn(self.worker.id))).job
         if job is not None:
@@ -235,7 +231,7 @@ class WorkerActor:
         if self._next is not None and await self._run_action(self._next, stopping.is_set):
             return False
         if self._is_due():
-            self._operations.may_start = True
+            self.operations.may_start = True
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))
             self._hooks.plan_again(self.worker.id)
         pauses = self._parts.host.pauses
@@ -264,7 +260,7 @@ class WorkerActor:
         self._busy = job
         payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
-        look = partial(self._operations.after_command, moved=moving is not None)
+        look = partial(self.operations.after_command, moved=moving is not None)
         turn = None
         try:
             outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
@@ -281,7 +277,7 @@ class WorkerActor:
                     asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
         if outcome is not None:
             if outcome.success:
-                self._operations.error = None
+                self.operations.error = None
             payload["success"] = outcome.success
             self._hooks.publish(EventType.COMMAND_DONE, self.worker.id, payload)
         self._hooks.finished(job)
@@ -317,10 +313,10 @@ class WorkerActor:
         """Stop, remove or restart it; returns the error. A state that differs from the plan is left to the next one."""
         self._begin(str(action.kind), WorkerState.STOPPING)
         if action.kind is ActionKind.RESTART:
-            return self._done(await self._blocking(self._operations.restart, self.worker, action.why, stopped))
+            return self._done(await self._blocking(self.operations.restart, self.worker, action.why, stopped))
         removes = action.kind is ActionKind.REMOVE
         log.info("%s is stopped: %s", self.worker.id, action.why)
-        operation = self._operations.remove if removes else self._operations.stop
+        operation = self.operations.remove if removes else self.operations.stop
         result = await self._blocking(operation, self.worker, stopped)
         self._done(result)
         self.gone = removes and result.state is WorkerState.STOPPED and not result.plan_again  # else it was put back
@@ -330,13 +326,13 @@ class WorkerActor:
         """Start it, unless it must wait, rests, or is quarantined now; returns the error."""
         if self._reconsider:
             self._reconsider = False
-            await self._blocking(self._operations.reconsider)
-        decision = await self._grouped.work(self._operations.decide(self.worker, stopped))
+            await self._blocking(self.operations.reconsider)
+        decision = await self._grouped.work(self.operations.decide(self.worker, stopped))
         if decision is None or decision.what is Next.START:
             self._begin("start", WorkerState.STARTING)
-            return self._done(await self._blocking(self._operations.start, self.worker, stopped))
+            return self._done(await self._blocking(self.operations.start, self.worker, stopped))
         if decision.what is Next.QUARANTINE:
-            await self._blocking(self._operations.give_up, decision)
+            await self._blocking(self.operations.give_up, decision)
             self._set_lifecycle(self.lifecycle.give_up(), reason=decision.words)
             self._hooks.plan_again(self.worker.id)  # whoever follows its condition hears of it with the next status
         elif self.lifecycle.seen is WorkerState.STOPPED:  # else it has come up meanwhile, by somebody else's hand

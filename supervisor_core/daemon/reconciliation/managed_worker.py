@@ -90,8 +90,9 @@ class ManagedWorker:
             status,
             stage=actor.moving or actor.lifecycle.state,
             decision=actor.decision,
-            start_error=(actor.start_error or "") if status.found.identity is None else "",
+            start_error=(actor.operations.error or "") if status.found.identity is None else "",
             end=self._process_end(status),
+            observation=status.observation._replace(failed_after_seconds=actor.operations.failed_after_seconds),
         )
 
     def _process_end(self, status: WorkerStatus) -> ProcessEnd | None:
@@ -147,7 +148,7 @@ class ManagedWorker:
         if self.why in LEFT_ALONE:
             return WorkerProgress.LEFT
         down = actor.lifecycle.seen is not WorkerState.RUNNING
-        if down and (actor.start_error or actor.decision is not None or actor.lifecycle.quarantined):
+        if down and (actor.operations.error or actor.decision is not None or actor.lifecycle.quarantined):
             return WorkerProgress.FAILED
         return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
 

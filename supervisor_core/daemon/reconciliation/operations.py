@@ -90,6 +90,11 @@ class WorkerOperations:
         self._grace_ends = 0.0
         """The monotonic time up to which an end may be within the start grace."""
 
+    @property
+    def failed_after_seconds(self) -> float:
+        """The length of the failed run that its process follows automatically."""
+        return self._restart_history.failed_after_seconds if self._restart_history is not None else 0.0
+
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process just ended; called on the event loop."""
         self._last_end = ended, time.monotonic()

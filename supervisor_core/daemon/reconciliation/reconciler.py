@@ -349,8 +349,7 @@ class Reconciler(Service):
         """Publish the newest statuses of these workers."""
         statuses = [seen for each in worker_ids if (seen := self.managed[each].current_status()) is not None]
         for seen in statuses:
-            grace = seen.worker.start_grace_seconds
-            self._schedule.note(seen.worker_id, changes_at(seen.observation, seen.at, grace))
+            self._schedule.note(seen.worker_id, changes_at(seen.observation, seen.at, seen.proven_after_seconds))
         self._publish_statuses(statuses)
 
     def _ended(self, ended: WorkerEnded) -> None:
@@ -383,7 +382,7 @@ class Reconciler(Service):
             return
         self._update_snapshot([worker_id])
         stopped = status.found.identity is None and actor.lifecycle.seen is WorkerState.STOPPED
-        if stopped and (actor.decision is not None or actor.start_error):  # the same status, and what was made of it
+        if stopped and (actor.decision is not None or actor.operations.error):  # nothing is observed anew
             self._show([worker_id])
             self._moved()
 

@@ -14,11 +14,15 @@ from typing import NamedTuple
 
 from supervisor_core.common.times import format_span
 from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, WorkerState, progressed_at
-from supervisor_core.workers.restarts.policy import Next, RestartReason
+from supervisor_core.workers.restarts.policy import HEALTHY_SECONDS, Next, RestartReason
 from supervisor_core.workers.status import WorkerStatus, brief
 
 HEALING_SECONDS = 10.0
-"""A worker that its restart policy brings back within this time isn't reported as down."""
+"""A worker that ran for long and is restarted at once isn't reported as down if it is well within this time."""
+
+DECIDING_SECONDS = 1.0
+"""After a short run, the time for the restart decision, because an exit may be a good end. A crash is reported at once,
+since its restart waits for a backoff."""
 
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A later time isn't valid for an observation: a clock was wrong."""
@@ -147,6 +151,8 @@ class Reading:
     """The time until which it isn't reported, since the worker was just started or will be restarted soon."""
     healing: bool = False
     """True if `held_until` waits for its restart policy."""
+    restarts_at: datetime | None = None
+    """The time of its next automatic restart."""
     severity: Severity | None = None
     """Its severity, if it doesn't follow from the condition."""
 
@@ -160,7 +166,7 @@ class TargetReading(NamedTuple):
 
 def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None if the observation says nothing new. For `grace` after its start, a running
-    worker isn't reported. Within its own start grace it isn't well yet, so that a crash loop is one problem."""
+    worker isn't reported. Until its restart holds it isn't well yet, so that a crash loop is one problem."""
     if status.rests:
         return Reading(Condition.PAUSED, status.rests, status.at)
     seen = status.observation
@@ -174,15 +180,15 @@ def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Rea
     return _not_running(status)
 
 
-def changes_at(seen: Observation, at: datetime, start_grace_seconds: float = 0.0) -> datetime | None:
+def changes_at(seen: Observation, at: datetime, proven_after_seconds: float = 0.0) -> datetime | None:
     """The time at which this worker must be observed again, because its condition may change without an event: its
-    start grace ends, its heartbeat becomes stale, its last progress is too long ago, or its stop by a signal counts as
-    frozen."""
+    start counts as holding, its heartbeat becomes stale, its last progress is too long ago, or its stop by a signal
+    counts as frozen."""
     if seen.state is not WorkerState.RUNNING:
         return None
     moments = []
     if seen.started_at is not None and seen.started_at <= LATEST:
-        moments.append(seen.started_at + timedelta(seconds=start_grace_seconds))
+        moments.append(seen.started_at + timedelta(seconds=proven_after_seconds))
     if seen.frozen_seconds is not None and seen.frozen_seconds < FROZEN_SECONDS:
         moments.append(at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
     if seen.max_age_seconds > 0 and seen.heartbeat_known:
@@ -206,7 +212,7 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
         return None
     since, begun = min(_since(condition, seen, at), at), seen.started_at
     if condition is Condition.WELL:
-        starting = begun is not None and begun + timedelta(seconds=status.worker.start_grace_seconds) > at
+        starting = begun is not None and begun + timedelta(seconds=status.proven_after_seconds) > at
         return None if starting else Reading(condition, verdict.reason, since)
     young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
     return Reading(condition, _in_words(condition, status), since, begun + grace if young and begun else None)
@@ -290,8 +296,10 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     if decision is None and not status.died:  # it is just being started, and nobody has missed it yet
         return None
     since = status.ended_at or at
-    soon = since + timedelta(seconds=HEALING_SECONDS)
-    comes_at = decision.due_at if decision is not None else None
-    held_until = soon if comes_at is None or comes_at <= soon else None
-    words = decision.words if decision is not None else (status.end and status.end.words) or "its process is gone"
-    return Reading(Condition.DOWN, words, since, held_until, healing=held_until is not None)
+    if decision is not None:  # it waits for its backoff: its last run was short
+        return Reading(Condition.DOWN, decision.lasting_words, since, restarts_at=decision.due_at)
+    began = status.observation.started_at
+    short = began is not None and since - began < timedelta(seconds=HEALTHY_SECONDS)
+    held_until = since + timedelta(seconds=DECIDING_SECONDS if short else HEALING_SECONDS)
+    words = (status.end and status.end.words) or "its process is gone"
+    return Reading(Condition.DOWN, words, since, held_until, healing=True)

@@ -45,6 +45,12 @@ class RestartHistory:
         self._begun: float | None = None
         self._kills = _count(document.get("memory_kills"))
 
+    @property
+    def failed_after_seconds(self) -> float:
+        """The length of the failed run that the current one follows automatically; 0 if that says nothing about it."""
+        last = self.lives[-1] if self.lives and not self._asked else None
+        return last.seconds if last is not None and last.blames_itself else 0.0
+
     def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
         """Note a start. `asked` means that a person or a change of the configuration requested it."""
         if record.generation == self._current:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from supervisor_core.common.times import format_span, require_aware
+from supervisor_core.common.times import COUNTDOWN, format_span, require_aware
 
 HEALTHY_SECONDS = 60.0
 """The length of a run after which the restart is immediate."""
@@ -98,6 +98,11 @@ class WorkerRun:
         return not self.end_asked and self.exit_code != 0
 
     @property
+    def blames_itself(self) -> bool:
+        """True if it was short and failed by itself, so that the next one may end the same way."""
+        return self.failed and self.short and not from_outside(self)
+
+    @property
     def short(self) -> bool:
         """True if it was shorter than `HEALTHY_SECONDS`."""
         return self.seconds < HEALTHY_SECONDS
@@ -134,6 +139,12 @@ class RestartDecision:
     words: str
     due_at: datetime | None = None
     pause_seconds: float = 0.0
+
+    @property
+    def lasting_words(self) -> str:
+        """The words with the time of the restart instead of a countdown, for what people read later."""
+        due = self.due_at
+        return COUNTDOWN.sub(f"restarting at {due:%Y-%m-%dT%H:%M:%SZ}", self.words) if due else self.words
 
     def at(self, now: datetime) -> RestartDecision:
         """The decision as read later: never further off than its pause, even if the clock was set since."""

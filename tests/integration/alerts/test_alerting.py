@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -77,10 +76,8 @@ def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> N
 
 
 def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
-    soon = RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, "exited (code 1); restarting in 5 s", desk.now, 5.0)
     for _ in range(3):
-        desk.down("North", decision=None)
-        desk.down("North", decision=replace(soon, due_at=desk.now + 5 * SECOND))
+        desk.down("North", decision=None, words="exited (code 1)")
         desk.wait(6)
         desk.well("North")
         desk.wait(1200)
@@ -89,6 +86,49 @@ def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: 
     assert second.startswith("edit: North restarted automatically (2nd time today)")
     assert "3rd time today" in third
     assert [each.decided for each in desk.of("North")] == ["healed"] * 3
+
+
+def backoff(desk: AlertDesk, seconds: float, number: int) -> RestartDecision:
+    words = f"exited (code 1) after 2 s; restarting in {seconds:g} s ({number} of 5 this hour)"
+    return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, desk.now + seconds * SECOND, seconds)
+
+
+def test_a_crash_loop_is_one_message_from_the_first_crash_after_a_short_run_to_the_quarantine(desk: AlertDesk) -> None:
+    desk.full = True
+    desk.down("North", decision=None)
+    desk.wait(0.1)
+    assert desk.heard() == [], "a worker that ran for long is restarted at once, which may be all"
+    for number, seconds in enumerate((5, 10, 20, 40), start=2):
+        desk.starts("North")
+        desk.wait(1)
+        desk.down("North", decision=None, lived=1)
+        desk.down("North", decision=backoff(desk, seconds, number))
+        told = desk.heard()
+        assert [each.partition(":")[0] for each in told] == (["post"] if number == 2 else ["edit", "edit"])
+        assert "*North is down*: exited (code 1) after 2 s" in told[-1]
+        assert f"({number} of 5 this hour)" in desk.one("North").reason
+        desk.wait(seconds)
+        assert desk.heard() == []
+    desk.starts("North")
+    desk.wait(1)
+    desk.look(desk.status("North", WorkerState.QUARANTINED, quarantine="quarantined after 5 restarts within an hour"))
+    edit, reply = desk.heard()
+    assert edit.startswith("edit: :red_circle: *North is quarantined* after 5 restarts within an hour")
+    assert reply.startswith("reply: :small_red_triangle: Worse now")
+    assert len(desk.of("North")) == 1
+    assert [flip.new for flip in desk.flips("North")][-2:] == ["down", "restart_limit"]
+
+
+def test_without_a_backoff_the_second_crash_is_told_within_a_second(desk: AlertDesk) -> None:
+    desk.down("North", decision=None)
+    desk.starts("North")
+    desk.wait(0.5)
+    desk.down("North", decision=None, lived=0.4)
+    desk.wait(0.3)
+    desk.starts("North")
+    assert desk.heard() == []
+    desk.wait(0.7)
+    assert len(desk.heard()) == 1
 
 
 def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(desk: AlertDesk) -> None:

@@ -106,10 +106,22 @@ class AlertDesk:
         """They run, and have just said so."""
         self.look(*(self.status(name) for name in names))
 
-    def down(self, *names: str, decision: RestartDecision | None = NEVER, ended: float = 0.0) -> None:
+    def starts(self, *names: str) -> None:
+        """They were just started, and may not hold."""
+        self.look(*(self.status(name, started_at=self.now, heartbeat=None, max_age_seconds=0.0) for name in names))
+
+    def down(
+        self,
+        *names: str,
+        decision: RestartDecision | None = NEVER,
+        ended: float = 0.0,
+        lived: float | None = None,
+        words: str = "",
+    ) -> None:
         """They have ended by themselves."""
         at = self.now - timedelta(seconds=ended)
-        known = {"died": True, "decision": decision, "ended_at": at}
+        began = None if lived is None else at - timedelta(seconds=lived)
+        known = {"died": True, "decision": decision, "ended_at": at, "started_at": began, "end_words": words}
         self.look(*(self.status(name, WorkerState.STOPPED, **known) for name in names))
 
     def degraded(self, *names: str, error: str = "no space left") -> None:

@@ -20,6 +20,7 @@ def worker_status(
     *,
     died: bool = False,
     ended_at: datetime | None = None,
+    end_words: str = "",
     **known: Any,
 ) -> WorkerStatus:
     """A status; what `WorkerStatus` does not know is for its observation."""
@@ -27,6 +28,6 @@ def worker_status(
     worker = WorkerSettings.model_construct(command=("true",))
     worker._id = worker_id  # noqa: SLF001 (a key only its parent knows)
     record = WorkerRecord(worker_id, "g1", RUNNING, identity=ProcessIdentity(4711, 1, "boot")) if died else None
-    end = ProcessEnd(ended_at) if ended_at else None
+    end = ProcessEnd(ended_at, end_words) if ended_at else None
     found = FoundWorker(worker_id, Presence.STOPPED, record)
     return WorkerStatus(worker, at, Observation(state, **known), found, end=end, **own)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from supervisor_core.common.times import with_countdown
 from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, changes_at, read_condition
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
@@ -110,8 +112,9 @@ def test_a_look_that_says_nothing_gives_no_condition(seen: WorkerStatus) -> None
     ("seen", "held", "healing"),
     [
         (status(STOPPED, died=True, ended_at=ago(2)), 8.0, True),
-        (status(STOPPED, died=True, ended_at=ago(2), decision=wait(7)), 8.0, True),
-        (status(STOPPED, died=True, ended_at=ago(2), decision=wait(9)), None, False),
+        (status(STOPPED, died=True, ended_at=ago(2), started_at=ago(62)), 8.0, True),
+        (status(STOPPED, died=True, ended_at=ago(0.5), started_at=ago(60)), 0.5, True),
+        (status(STOPPED, died=True, ended_at=ago(2), decision=wait(1)), None, False),
         (status(STOPPED, died=True, ended_at=ago(2), decision=rest()), None, False),
         (status(STOPPED, died=True, ended_at=ago(2), start_error="no such program"), None, False),
         (status(heartbeat=beat(3, error="no disk"), started_at=ago(10)), 20.0, False),
@@ -172,6 +175,26 @@ def test_a_worker_is_not_well_before_its_start_grace_is_over() -> None:
     known = read_condition(status(max_age_seconds=0, started_at=ago(3)))
     assert known is not None
     assert known.condition is Condition.WELL
+
+
+def test_a_worker_that_was_restarted_after_a_failure_is_well_once_it_is_older_than_the_one_that_failed() -> None:
+    def seen(age: float) -> WorkerStatus:
+        return status(max_age_seconds=0, started_at=ago(age), failed_after_seconds=20.0)
+
+    assert read_condition(seen(21)) is None
+    known = read_condition(seen(22))
+    assert known is not None
+    assert known.condition is Condition.WELL
+
+
+def test_the_reason_of_a_crash_says_when_the_restart_is_and_not_in_how_many_seconds() -> None:
+    words = "exited (code 1) after 2 s; restarting in 40 s (3 of 5 this hour)"
+    decision = replace(wait(40), words=words)
+    reading = read_condition(status(STOPPED, died=True, decision=decision))
+    assert reading is not None
+    assert reading.reason == "exited (code 1) after 2 s; restarting at 2026-02-05T14:30:40Z (3 of 5 this hour)"
+    assert with_countdown(reading.reason, NOW) == words
+    assert "restarting now (3 of 5" in with_countdown(reading.reason, NOW + timedelta(seconds=41))
 
 
 def test_each_condition_has_its_severity_and_another_rank() -> None:

@@ -190,8 +190,8 @@ def test_a_change_that_could_not_be_started_leaves_the_old_one_running_and_says_
         world.configure(North={"command": ["/no/such/program"]}, South={})
         actor = world.reconciler.actor("North")
         assert actor is not None
-        await until(lambda: actor.start_error, "its error is known", 1)
-        assert "/no/such/program" in (actor.start_error or "")
+        await until(lambda: actor.operations.error, "its error is known", 1)
+        assert "/no/such/program" in (actor.operations.error or "")
         assert world.pid("North") == old
         assert world.pictured("North").reconciliation.desired_version == 1, "the new version is not applied"
         world.configure(North={}, South={})

@@ -133,7 +133,7 @@ def test_one_that_is_told_to_stop_meanwhile_leaves_it_to_the_next(
             assert actor is not None
             await world.reconciler.stop()
             assert world.adapter.done("North") == before, "it was not begun"
-            assert (actor.problem, actor.start_error, actor.lifecycle.in_hand) == ("", None, "")
+            assert (actor.problem, actor.operations.error, actor.lifecycle.in_hand) == ("", None, "")
         if change == "remove":  # its record is in the test alone, where the next daemon does not look
             return
         again = await world.killed()

@@ -214,3 +214,19 @@ def test_what_is_no_past_is_an_empty_one(tmp_path: Path, content: bytes) -> None
     lived(tmp_path)
     path_of(tmp_path).write_bytes(content)
     assert (past(tmp_path).lives, past(tmp_path).decision) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code", "asked", "counts"),
+    [(5, 3, False, 5), (5, -9, False, 0), (5, 0, False, 0), (90, 3, False, 0), (5, 3, True, 0)],
+    ids=["it failed soon", "it was killed", "it ended well", "it ran for long", "a person started the next one"],
+)
+def test_a_restart_must_outlive_a_short_run_that_failed_by_itself(
+    tmp_path: Path, seconds: float, code: int, counts: float, *, asked: bool
+) -> None:
+    made = past(tmp_path)
+    made.began(record("g1"), NOW, asked=False)
+    ended = NOW + timedelta(seconds=seconds)
+    made.ended(record("g1"), code, ended, -seconds)
+    made.began(record("g2", ended), ended, asked=asked)
+    assert made.failed_after_seconds == pytest.approx(counts, abs=1)

@@ -204,7 +204,7 @@ def test_a_start_that_fails_is_a_life_of_no_length_and_ends_in_quarantine(world:
         actor = world.reconciler.actor("North")
         assert actor is not None
         await until(lambda: world.state("North") == "backing_off", "it waits", SOON_SECONDS)
-        assert "the program is broken" in (actor.start_error or "")
+        assert "the program is broken" in (actor.operations.error or "")
         await until(lambda: world.state("North") == "quarantined", "it is given up", HOUR_SECONDS)
         assert world.adapter.done("North") == ["start"] * 6
 
@@ -217,10 +217,10 @@ def test_success_clears_the_last_error(world: World) -> None:
         await world.reconciler.start()
         actor = world.reconciler.actor("North")
         assert actor is not None
-        await until(lambda: actor.start_error, seconds=SOON_SECONDS)
+        await until(lambda: actor.operations.error, seconds=SOON_SECONDS)
         world.adapter.break_start("North", "")
         await seconds_until_it_runs(world)
-        assert actor.start_error is None
+        assert actor.operations.error is None
 
     world.run(story())
 
@@ -238,7 +238,7 @@ def test_a_drive_that_is_away_keeps_no_worker_down(world: World, before: str) ->
         assert await seconds_until_it_runs(world) <= SOON_SECONDS
         actor = world.reconciler.actor("North")
         assert actor is not None
-        assert actor.start_error is None
+        assert actor.operations.error is None
 
     world.run(story())
 
