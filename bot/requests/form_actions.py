@@ -13,7 +13,7 @@ from bot.inbound.dispatcher import Response
 from bot.outbound.messages import whisper
 from bot.outbound.modals import Modals
 from bot.requests.form_previews import FormPreviews, seen_in
-from bot.requests.forms import read_form
+from bot.requests.forms import read_form, unseen_values
 from bot.requests.request import FormSubmission, Request, from_form_opening
 from bot.views import forms as views
 from bot.views.blocks import text_message
@@ -70,7 +70,8 @@ class FormActions:
             typed = str(payload.get("value") or "")
             return {"options": matching_options(typed, context) if payload.get("block_id") == TARGET else []}
         found = read_form(view, context)
-        return None if isinstance(found, str) else {"response_action": "errors", "errors": dict(found)}
+        errors = unseen_values(view, context) if isinstance(found, str) else found
+        return {"response_action": "errors", "errors": dict(errors)} if errors else None
 
     async def open_form(
         self, request: Request, trigger_id: str, name: str, text: str = "", chosen: str = ""

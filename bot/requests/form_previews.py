@@ -63,12 +63,17 @@ class _Shown:
     user: str
     known: FormContext
     command: Command | None
-    """None while no worker is chosen."""
+    """None while a worker or a required value is missing."""
     channel: str
     menu: Json | None = None
     """The menu of commits, once they are known."""
     hash: str = ""
     """The hash of the last update; empty for an update that always counts."""
+
+    @property
+    def live(self) -> bool:
+        """True if a preview can be shown."""
+        return self.command is not None and views.is_live(CATALOG[self.command.name])
 
 
 class FormPreviews:
@@ -99,7 +104,7 @@ class FormPreviews:
     ) -> Json:
         """The form of a command. If its preview begins when it opens, it says so."""
         config, grammar = self._config, self._grammar
-        if preview is None and definition.name in views.LIVE and (filled or grammar.default):
+        if preview is None and views.is_live(definition) and (filled or grammar.default):
             preview = LivePreview([context(WORKING)])
         approval = config.needs_approval(definition.name, "slack")
         return views.command_form(
@@ -109,7 +114,7 @@ class FormPreviews:
     def opened(self, view: Mapping[str, Any], user: str) -> Response:
         """Show the preview in a form that has just opened, if its worker is known."""
         shown = self._shown(view, user)
-        if shown is None or shown.command is None or shown.known.command not in views.LIVE:
+        if shown is None or not shown.live:
             return Response()
         return Response(rest=partial(self._follow, replace(shown, hash=str(view["hash"]))))
 
@@ -124,14 +129,14 @@ class FormPreviews:
         if shown is None:
             return Response()
         shown = replace(shown, menu=None if by_worker else menu)
-        live = shown.known.command in views.LIVE and shown.command is not None
-        begun = await self._update(shown, LivePreview([context(WORKING)] if live else (), shown.menu))
-        return Response(rest=partial(self._follow, begun)) if begun and live else Response()
+        begun = await self._update(shown, LivePreview([context(WORKING)] if shown.live else (), shown.menu))
+        return Response(rest=partial(self._follow, begun)) if begun and shown.live else Response()
 
     def _shown(self, view: Mapping[str, Any], user: str) -> _Shown | None:
         """A form that choices update; None for any other view."""
         known = views.form_context(view)
-        if view.get("callback_id") != views.FORM or known.command not in views.UPDATED:
+        definition = CATALOG.get(known.command)
+        if view.get("callback_id") != views.FORM or definition is None or not views.is_updated(definition):
             return None
         command = read_choice(view, self._grammar)
         return _Shown(str(view["id"]), user, known, command, chosen_channel(view))

@@ -177,6 +177,15 @@ def number_in(one: Parameter, filled: Command | None) -> int:
     return number if isinstance(number, int) else one.low
 
 
+def asking(block: Json) -> Json:
+    """The same input, whose choice updates the form. A typed value counts once Enter is pressed."""
+    if block["element"]["type"] not in ("plain_text_input", "number_input"):
+        return {**block, "dispatch_action": True}
+    hint = (block.get("hint") or {}).get("text") or ""
+    said = plain_text(fit(f"{hint} Press Enter to update the preview.".strip(), HINT))
+    return {**block, "dispatch_action": True, "hint": said}
+
+
 def _element(one: Parameter, value: object) -> Json:
     spelled = "" if value is None else one.spelled(value)
     match one.kind:

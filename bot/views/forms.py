@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bot.views import form_fields as inputs
 from bot.views.answers.help import TITLES
 from bot.views.blocks import Json, modal, plain_text, section
 from bot.views.blocks import context as small_print
@@ -27,11 +28,19 @@ from supervisor_core.commands.definitions import CommandDefinition, Risk, Target
 from supervisor_core.commands.parameters import Parameter
 from supervisor_core.commands.targets import GrammarContext
 
-LIVE = frozenset({"rollback", "update", "update-deps"})
-"""The commands whose form shows a preview: a choice in it updates the form."""
+_LIVE = frozenset({"rollback", "update", "update-deps"})
 
-UPDATED = frozenset({*LIVE, "restart", "undo"})
-"""The commands whose form has more fields, those of batches, once several workers are chosen."""
+
+def is_live(definition: CommandDefinition) -> bool:
+    """True for a command whose form shows a preview: a choice in it updates the form."""
+    return definition.name in _LIVE or definition.extension is not None
+
+
+def is_updated(definition: CommandDefinition) -> bool:
+    """True for a command whose form changes with a choice: also one that has more fields, those of batches, once
+    several workers are chosen."""
+    return is_live(definition) or definition.name in ("restart", "undo")
+
 
 SHORTCUT, SHORTCUT_ON_MESSAGE = "supervisor_command", "supervisor_command_here"
 """The `callback_id` of the shortcuts, as the manifest has them."""
@@ -159,13 +168,13 @@ def command_form(
     if definition.target is not TargetRule.NONE and context.workers:
         blocks.append(target(definition, context, filled))
     shown = preview or LivePreview()
-    live = definition.name in LIVE and bool(context.workers)
+    live = is_live(definition) and bool(context.workers)
     fields = [*blocks[1:], *_parameters(definition, filled, shown, live=live)]
-    follows = definition.name in UPDATED and bool(context.workers)
-    asking = [{**each, "dispatch_action": True} if live or (follows and each in blocks) else each for each in fields]
+    follows = is_updated(definition) and bool(context.workers)
+    asking = [inputs.asking(each) if live or (follows and each in blocks) else each for each in fields]
     blocks = [blocks[0], *asking]
     if live:
-        blocks += shown.blocks or [small_print("Choose a worker to see a preview.")]
+        blocks += shown.blocks or [small_print(_preview_hint(definition))]
     if definition.takes_label:
         blocks += [label(filled), note(filled)]
     where = input_place(informs=definition.handler is None, chosen=chosen)
@@ -175,6 +184,13 @@ def command_form(
     words = submit_text(definition)
     known = FormContext(definition.name, channel, thread, shown.seen, shown.seen_of)
     return _modal(FORM, words, known, blocks, submit=words)
+
+
+def _preview_hint(definition: CommandDefinition) -> str:
+    """The line in place of the preview while a field that it needs is empty."""
+    if any(each.required for each in definition.parameters):
+        return "Choose a worker and fill in the required fields to see a preview."
+    return "Choose a worker to see a preview."
 
 
 def loading(title: str) -> Json:

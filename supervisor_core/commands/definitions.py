@@ -155,7 +155,7 @@ class CommandDefinition:
     """The audit action of a command without a handler; empty if it has no audit row of its own."""
     parameters: tuple[Parameter, ...] = ()
     untyped: tuple[Parameter, ...] = ()
-    """Parameters that only programs give, beside the digest of an extension."""
+    """Parameters that only programs give, beside those of all extensions."""
     narrowing: tuple[Parameter, ...] = ()
     """Filters with a keyword, which the usage line leaves out. A command has them only if given."""
     takes_label: bool = False
@@ -231,7 +231,7 @@ class CommandDefinition:
     @property
     def unseen(self) -> tuple[Parameter, ...]:
         """The parameters that only programs give."""
-        return (*self.untyped, *((_DEFINITION,) if self.extension else ()))
+        return (*self.untyped, *((_STATE, _DEFINITION) if self.extension else ()))
 
 
 _RESET = Parameter(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from supervisor_core.code.change_plan import STATE_PARAM, state_hash
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Output
 from supervisor_core.common.errors import SupervisorError, describe
@@ -21,7 +22,7 @@ from supervisor_core.extensions.output import MOST_BYTES, Printed, as_table, as_
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.jobs.model import Job
-from supervisor_core.jobs.planned_runs import PlannedRun, plan_run
+from supervisor_core.jobs.planned_runs import PlannedRun, plan_run, run_facts
 from supervisor_core.plugins import CommandCall, CommandResult, ProgramOutput
 from supervisor_core.workers.context import HostContext
 
@@ -47,6 +48,12 @@ class _Ended:
 def run_added(host: HostContext, job: Job) -> Outcome:
     """Run an added command for one worker, or once on this host."""
     planned = plan_run(host.config, host.config.worker(job.worker_id), job.command, job.params)
+    seen = job.params.get(STATE_PARAM)
+    if seen and state_hash(run_facts(planned, job.worker_id, job.params)) not in str(seen).split(","):
+        return Outcome.failed(
+            f"The preview is out of date: {job.command} would now run something else. Nothing was run. "
+            "Send the command again and check the new preview."
+        )
     masking, begun = masking_of(host.config), time.monotonic()
     host.progress(f"running {masking.text(str(planned))}")
     ended = (_run_program if planned.argv else _run_function)(host, job, planned)

@@ -72,11 +72,21 @@ def _arguments(
 
 
 def would_run(config: SupervisorConfig, worker: WorkerSettings, command: Command) -> dict[str, Any]:
-    """The preview of an added command for a worker, or the reason why it's refused; empty for a built-in command."""
+    """The preview of an added command for a worker, with its `facts`, or the reason why it's refused; empty for a
+    built-in command."""
     if CATALOG.on_record(command.name).extension is None and command.name in CATALOG:
         return {}
     try:
         planned = plan_run(config, worker, command.name, command.params)
     except RefusedError as error:
         return {"ok": False, "refused": str(error)}
-    return {"would_run": str(planned), "folder": str(planned.folder), "origin": planned.extension.origin}
+    facts = run_facts(planned, worker.id, command.params)
+    shown = {"would_run": str(planned), "folder": str(planned.folder), "origin": planned.extension.origin}
+    return {**shown, "facts": facts}
+
+
+def run_facts(planned: PlannedRun, worker_id: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that a preview shows, in full: if one changes, the preview is out of date."""
+    meant = {each.name: params.get(each.name) for each in planned.definition.parameters}
+    facts = {"worker": worker_id, "argv": list(planned.argv), "folder": str(planned.folder)}
+    return {**facts, "params": meant, "definition": planned.extension.digest}

@@ -23,10 +23,11 @@ from bot.views.cards.outcome import (
     turns_of,
 )
 from bot.views.cards.progress import degraded_watch
-from bot.views.forms import LIVE
+from bot.views.forms import is_live
 from bot.views.text import shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING, ROLLING
 from supervisor_core.intake.rolling.rules import RollingChange
@@ -141,7 +142,8 @@ def _again(job: Job, about: CardContext, *, named: bool) -> Json | None:
     if that form has no preview."""
     if STATE_PARAM not in job.params or about.details is not None:
         return _retry(job, about, named=named)
-    if job.command not in LIVE:
+    definition = CATALOG.get(job.command)
+    if definition is None or not is_live(definition):
         return None
     text, part = "New preview", job.worker_id if named else ""
     return form_button(_same(job), f"{text} {part}".rstrip(), part)

@@ -188,7 +188,7 @@ def _of_worker(host: HostContext, command: Command, worker_id: str) -> dict[str,
 
     settings = host.config.worker(worker_id)
     worker, runs = worker_now(host, settings), would_run(host.config, settings, command)
-    facts = {
+    facts = runs.pop("facts", None) or {
         "worker": worker_id,
         "paused": bool(worker.paused),
         "rests": worker.rests,

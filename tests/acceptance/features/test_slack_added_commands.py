@@ -17,6 +17,8 @@ import yaml
 
 from bot.views.forms import SHORTCUT
 from slack_playground import Playground
+from slack_playground.testing.cards import Modal
+from slack_playground.testing.people import Person
 from tests.support.homes import ROOT, a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, settled, started
 from tests.support.waiting import wait_until
@@ -101,21 +103,53 @@ async def test_a_typed_command_is_previewed_approved_run_once_and_shows_its_outp
 async def test_its_form_has_a_field_for_each_parameter(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal("Choose a command")
-    await modal.menu("Choose a command").choose("Clear now")
-    await modal.becomes("Clear a worker's cache.")
+    modal = await clear_form(operator, "Clear now")
+    await modal.shows("Choose a worker to see a preview")
     await modal.menu("Worker").choose("South")
+    await modal.becomes("Would run for South")
+    await modal.shows("clear.py --days=7")
     await modal.fill("Name", "-rf")
     answer = await modal.submit()
     assert answer["errors"] == {"param:name": "--name must be text that doesn't begin with a hyphen, not '-rf'."}
     await modal.fill("Name", "web")
     await modal.fill("Age of the files", "30")
+    await modal.becomes("clear.py --days=30 web")
     await modal.submit()
     await modal.is_closed()
     card = await slack.channel("ops").shows("Ran clear-now on South")
     await card.shows("cleared --days=30 web")
     assert runs_of(home) == [["--days=30", "web"]]
+
+
+async def test_a_submitted_form_runs_what_its_preview_showed_or_nothing(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    modal = await clear_form(operator, "Clear now")
+    await modal.menu("Worker").choose("South")
+    await modal.becomes("clear.py --days=7")
+    typed = {"param:days": {"value": "30"}}  # without Enter
+    answer = await slack.server.acting.submit(modal._user, modal.view_id, typed)  # noqa: SLF001
+    assert "Press Enter in this field" in answer["errors"]["param:days"]
+    assert runs_of(home) == []
+    await modal.fill("Age of the files", "30")
+    await modal.becomes("clear.py --days=30")
+    settings = yaml.safe_load(home.config.read_text())
+    settings["commands"]["clear-now"]["argv"][1] = "erase.py"
+    home.config.write_text(yaml.safe_dump(settings))
+    await asyncio.to_thread(wait_until, lambda: "version 2 is active" in home.whole_log(), 20, "it's active")
+    await modal.submit()
+    card = await slack.channel("ops").shows("The preview is out of date")
+    await card.shows("clear-now would now run something else")
+    assert runs_of(home) == []
+
+
+async def clear_form(person: Person, title: str) -> Modal:
+    """The form of a command, opened by the shortcut."""
+    await person.shortcut(SHORTCUT, in_="ops")
+    modal = await person.modal("Choose a command")
+    await modal.menu("Choose a command").choose(title)
+    await modal.becomes("Clear a worker's cache.")
+    return modal
 
 
 async def test_a_table_is_aligned_and_a_file_is_attached(home: SlackHome, slack: Playground) -> None:
