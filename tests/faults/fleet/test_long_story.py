@@ -17,9 +17,9 @@ from tests.support.daemon.fleet_faults.story import FULL, HOSTS, SAMPLE, a_story
 from tests.support.sampling import in_full
 from tests.support.storage.databases import new_database
 
-pytestmark = [pytest.mark.xdist_group("postgresql"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
-SEEDS = range(1, 7)
+SEEDS = range(1, 5)
 
 
 def assert_every_defect_is_found(record: FleetRecord | None) -> None:

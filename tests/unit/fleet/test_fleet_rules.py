@@ -123,6 +123,7 @@ CUT_OFF = {"state": "interrupted", "success": False}
         ("restart_watcher", CUT_OFF, "start stop start", True),
         ("restart_watcher", CUT_OFF, "start stop start stop start", False),
         ("restart_watcher", {**CUT_OFF, "started_at": None}, "start stop start", False),
+        ("restart_watcher", {"success": False, "error": "It came late. Nothing was done."}, "start stop start", False),
         ("pause", {}, "start stop", True),
         ("pause", {}, "start stop start", False),
         ("pause", CUT_OFF, "start stop start", True),

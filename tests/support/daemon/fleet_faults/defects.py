@@ -52,9 +52,9 @@ def _two_jobs_started_in_the_other_order(record: FleetRecord) -> FleetRecord:
     return _with_host(record, host, jobs=_changed(jobs, second, started_at=first["started_at"]))
 
 
-def _start_that_nobody_wanted(record: FleetRecord) -> FleetRecord:
+def _every_effect_doubled(record: FleetRecord) -> FleetRecord:
     worker, notes = _busiest(record)
-    return replace(record, notes={**record.notes, worker: [*notes, "stop", "start"]})
+    return replace(record, notes={**record.notes, worker: [each for each in notes for _ in range(2)]})
 
 
 def _stop_that_never_came(record: FleetRecord) -> FleetRecord:
@@ -142,7 +142,7 @@ DEFECTS: Mapping[str, Sequence[Plant]] = {
     "everything ends": (_job_left_open,),
     "hub has the rows of its hosts": (_hub_job_dropped, _host_job_dropped, _other_outcome_in_the_hub),
     "order is kept": (_two_jobs_filed_in_the_other_order, _two_jobs_started_in_the_other_order),
-    "effects happen once": (_start_that_nobody_wanted, _stop_that_never_came),
+    "effects happen once": (_every_effect_doubled, _stop_that_never_came),
     "audit chains are whole": (
         _audit_row_dropped,
         _audit_row_doubled,

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 START, STOP = "start", "stop"
 PAUSE, RESUME, RESTART = "pause", "resume", "restart_watcher"
 ACTING = (PAUSE, RESUME, RESTART)
+NOTHING = "Nothing was done."
+"""The end of the words about a job that was refused, such as one whose deadline had passed."""
 
 
 class Moment(NamedTuple):
@@ -27,7 +29,7 @@ def explained(notes: Sequence[str], jobs: Iterable[Mapping[str, Any]]) -> bool:
     """True if its first start and these jobs, in the order in which they started, lead to exactly these notes."""
     moments = _do(Moment(0, running=False, paused=False), [START], notes, paused=False)
     for job in jobs:
-        if job["handler"] in ACTING and job["started_at"] is not None:
+        if job["handler"] in ACTING and job["started_at"] is not None and not str(job["error"]).endswith(NOTHING):
             moments = {after for moment in moments for after in _after(job, moment, notes)}
             moments = _started_by_host(notes, moments)
     return any(moment.noted == len(notes) for moment in moments)
