@@ -21,6 +21,9 @@ COPIED = ("handler", "label", "issuer_id", "state", "success", "started_at", "fi
 UNFINISHED = (":hourglass_flowing_sand:", ":white_medium_square:")
 """The signs of what waits or runs on a card."""
 
+TOO_LATE = "had to be started by"
+"""Words about a command whose deadline had passed."""
+
 
 def violations(record: FleetRecord) -> list[str]:
     """Each rule that is broken, and how."""
@@ -255,4 +258,6 @@ def _words(job: Row) -> tuple[str, ...]:
         return ("restarted", "paused", "resumed", "written", "done", "nothing to do", "running")
     if _passed_over(job):
         return ("not started",)
+    if TOO_LATE in str(job["error"]):
+        return (TOO_LATE,)
     return ("failed", "paused during the restart")
