@@ -25,12 +25,12 @@ from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.setup.service_unit import ServiceUnit
 from tests.support.homes import ROOT, START_SECONDS, SUPERVISOR
+from tests.support.programs import warm
 from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until
 
 SECONDS = 60.0
 WORKER = ("--worker", "fetcher", "--command", "sleep 1000", "--team", "data")
-NO_TERMINAL = subprocess.DEVNULL
 
 
 def environ(**more: str) -> dict[str, str]:
@@ -39,15 +39,7 @@ def environ(**more: str) -> dict[str, str]:
 
 
 def init(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SUPERVISOR, "init", *words],
-        cwd=folder,
-        env=environ(**more),
-        stdin=NO_TERMINAL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    return warm.run(["init", *words], folder, environ(**more), SECONDS)
 
 
 def mode(path: Path) -> int:
@@ -180,9 +172,7 @@ def test_its_host_starts_and_runs_the_worker(tmp_path: Path) -> None:
     assert init(tmp_path, "--yes", *words).returncode == 0
 
     def supervisor(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*SUPERVISOR, *words], cwd=tmp_path, env=environ(), capture_output=True, text=True, timeout=SECONDS
-        )
+        return warm.run(words, tmp_path, environ(), SECONDS, forks_daemons=True)
 
     try:
         started = supervisor("daemon", "start")
@@ -205,7 +195,6 @@ class Terminal:
         self.shown = ""
         self._seen = 0
         """The end of the text that was waited for last."""
-        self._silent = False
 
     def answer(self, question: str, keys: str) -> None:
         """Wait for a question, then type."""
@@ -219,19 +208,24 @@ class Terminal:
             assert self._read(), f"{text!r} did not come: {self.shown!r}"
         self._seen = self.shown.index(text, self._seen) + len(text)
 
-    def end(self, key: bytes = b"") -> int:
-        """Read to the end, pressing a key as long as nothing happens; returns the exit code."""
+    def press(self, key: bytes) -> None:
+        """Press a key that isn't echoed as text. Python misses a Ctrl-C between its prompt and its read."""
+        wait_until(self._reads, SECONDS, "it reads what is typed")
+        os.write(self._descriptor, key)
+
+    def end(self) -> int:
+        """Read to the end; returns the exit code."""
         deadline = time.monotonic() + SECONDS
-        pressed = os.write(self._descriptor, key)
         while self._read():
             assert time.monotonic() < deadline, f"it did not end: {self.shown!r}"
-            if pressed and self._silent:  # Python misses a Ctrl-C between its prompt and its read
-                os.write(self._descriptor, key)
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
+    def _reads(self) -> bool:
+        """True while its system call is one on its standard input."""
+        return Path(f"/proc/{self._pid}/syscall").read_text().split()[1:2] == ["0x0"]
+
     def _read(self) -> bool:
-        self._silent = not select.select([self._descriptor], [], [], 2)[0]
-        if self._silent:
+        if not select.select([self._descriptor], [], [], 2)[0]:
             return True
         try:
             found = os.read(self._descriptor, 65536)
@@ -312,7 +306,8 @@ def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: bytes) -> No
     with on_a_terminal(tmp_path) as terminal:
         terminal.answer("Name of this host", "orion")
         terminal.wait_for("Folder for its state")
-        assert terminal.end(key) == 130
+        terminal.press(key)
+        assert terminal.end() == 130
     assert "Nothing was written." in terminal.shown
     assert content(tmp_path) == {}
 
