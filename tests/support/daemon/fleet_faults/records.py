@@ -22,9 +22,12 @@ Row = Mapping[str, Any]
 
 NOTES = ".notes"
 NOTING = (
-    f"echo {START} $$ >> {{worker_id}}{NOTES}; "
-    f"trap 'echo {STOP} $$ >> {{worker_id}}{NOTES}; kill $!; exit 0' TERM; sleep 100000 & wait"
+    f"note() {{{{ echo $1 $$ >> {{worker_id}}{NOTES}; }}}}; "
+    f"trap 'grep -qx \"{START} $$\" {{worker_id}}{NOTES} || note {START}; note {STOP}; kill $!; exit 0' TERM; "
+    f"note {START}; sleep 100000 & wait"
 )
+"""One that is stopped before it has a trap notes neither its start nor its stop."""
+
 NOTING_WORKER = {
     "command": ["/bin/sh", "-c", NOTING],
     "start_grace_seconds": 0.2,
@@ -50,6 +53,7 @@ class SlackMessage:
     subject: str
     """The command or alert that it's about."""
     text: str
+    in_thread: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,5 +123,6 @@ def _messages(slack: Playground) -> list[SlackMessage]:
     found, space = [], slack.server.world.workspace
     for message in slack.channel("ops").messages():
         subject = ((message.get("metadata") or {}).get("event_payload") or {}).get("subject", "")
-        found.append(SlackMessage(str(subject), "\n".join(transcript.message_lines(message, space))))
+        text = "\n".join(transcript.message_lines(message, space))
+        found.append(SlackMessage(str(subject), text, message.get("thread_ts", message["ts"]) != message["ts"]))
     return found

@@ -72,7 +72,7 @@ def hub_has_the_rows_of_its_hosts(record: FleetRecord) -> Iterator[str]:
                 yield f"the hub doesn't have {_name(job)} of {host}"
                 continue
             differ = [name for name in COPIED if copy[name] != job[name]]
-            if (copy["error"] or "").replace(f"{host}/", "") != (job["error"] or ""):
+            if _own_words(copy["error"], host, ledger) != (job["error"] or ""):
                 differ.append("error")
             if differ:
                 yield f"{_name(copy)} differs from its host's row in {', '.join(differ)}"
@@ -142,7 +142,8 @@ def every_card_ends(record: FleetRecord) -> Iterator[str]:
     """Each command has one message, which says how it ended on each of its workers."""
     cards = defaultdict(list)
     for message in record.messages:
-        cards[message.subject].append(message.text)
+        if not message.in_thread:
+            cards[message.subject].append(message.text)
     by_command = defaultdict(list)
     for job in record.hub.jobs:
         by_command[job["task_id"]].append(job)
@@ -162,9 +163,10 @@ def every_card_ends(record: FleetRecord) -> Iterator[str]:
 
 
 def no_message_is_doubled(record: FleetRecord) -> Iterator[str]:
-    """No command or alert has two messages."""
-    count = Counter(message.subject for message in record.messages if message.subject)
-    yield from (f"{subject} has {number} messages" for subject, number in count.items() if number > 1)
+    """No command or alert has two messages, or the same reply twice in its thread."""
+    named = [each for each in record.messages if each.subject]
+    count = Counter((each.subject, each.text if each.in_thread else "") for each in named)
+    yield from (f"{subject} has {number} messages {text}" for (subject, text), number in count.items() if number > 1)
 
 
 def alerts_open_and_close_once(record: FleetRecord) -> Iterator[str]:
@@ -216,6 +218,14 @@ def _explains(fault: Fault, alert: Row) -> bool:
 
 def _ledgers(record: FleetRecord) -> list[tuple[str, LedgerRecord]]:
     return [(HUB, record.hub), *record.hosts.items()]
+
+
+def _own_words(error: str | None, host: str, ledger: LedgerRecord) -> str:
+    """An error in the hub's words, in which workers have addresses, as their host has it."""
+    words = error or ""
+    for worker in {job["worker_id"] for job in ledger.jobs}:
+        words = words.replace(f"{host}/{worker}", worker)
+    return words
 
 
 def _name(job: Row) -> str:

@@ -151,5 +151,8 @@ async def a_story(
             fleet = ending.enter_context(made)
             await fleet.start(slack)
             yield Story(fleet, slack, Traffic(fleet, slack), parts, disk, lengths, chance)
+    except BaseException:
+        print(slack.story())
+        raise
     finally:
         await slack.server.stop()
