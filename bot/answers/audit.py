@@ -22,10 +22,11 @@ from supervisor_core.common import time_zones as zones
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.storage.audit.cells import Row
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.names import find_actors
 from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, Row, RowPosition, audit_filter, search
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter, search
 from supervisor_core.storage.store import Ledger
 
 PAGE = 10

@@ -24,9 +24,10 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.cells import DAMAGED
 from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
-from supervisor_core.storage.audit.search import ADDRESS, AFFECTED, DAMAGED, audit_filter
+from supervisor_core.storage.audit.search import ADDRESS, AFFECTED, audit_filter
 from supervisor_core.storage.audit.trail import cause_of, command_in_words, note_in
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, i
 
 from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.cells import as_stored
 from supervisor_core.storage.audit.chain import ChainHead
-from supervisor_core.storage.audit.search import as_stored
 from supervisor_core.storage.tables import audit_log, forwarding, jobs
 
 

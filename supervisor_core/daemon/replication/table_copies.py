@@ -25,8 +25,8 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import storable
 from supervisor_core.intake.approvals.rules import FINAL
 from supervisor_core.storage import replication_progress, tables
+from supervisor_core.storage.audit import cells as audit_rows
 from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit import search as audit_rows
 from supervisor_core.storage.audit.chain import damage_of
 from supervisor_core.storage.audit.names import affected_between
 from supervisor_core.storage.replication_progress import Marks

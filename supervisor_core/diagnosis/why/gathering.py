@@ -48,7 +48,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.output.files import OutputSource, source_of, written_to
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.search import DAMAGED
+from supervisor_core.storage.audit.cells import DAMAGED
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import HostContext

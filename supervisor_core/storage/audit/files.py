@@ -27,8 +27,8 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.cells import Row, format_row, has_number
 from supervisor_core.storage.audit.chain import ARCHIVED, COLUMNS, AuditEntry, ChainHead
-from supervisor_core.storage.audit.search import Row, format_row, has_number
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_anchors, audit_log, audit_workers
 

@@ -1,4 +1,5 @@
-"""The names in the audit trail, by its indexes: its actors, and the workers that a row affected besides its target."""
+"""The names in the audit trail, by its indexes: its actors, the workers that a row affected besides its target, and
+the command that a row tells of without its execution."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select
 
+from supervisor_core.commands.catalog import by_handler, find
 from supervisor_core.commands.labels import Affected
 from supervisor_core.common.text import is_plain
-from supervisor_core.storage.audit.trail import DECIDING
+from supervisor_core.storage.audit.trail import DECIDING, TELLING
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
 
 LARGEST_ID = 2**53 - 1
 """No trail has that many rows: somebody wrote a larger number."""
+
+MOST_WORDS = 3  # of a command's name
 
 MOST = 1000
 """Workers of one row. A larger fleet on one checkout is found by the named worker alone."""
@@ -22,19 +26,51 @@ MOST = 1000
 TARGET = "target"
 """The role of the target of a row that was copied from another host, under its address."""
 
+COMMAND = "command"
+"""The role of the command that a row tells of."""
+
 _AT_ONCE = 200
 
 
-def index_workers(
-    connection: Connection, supervisor_id: str, audit_id: int, affected: Affected, task_id: str | None, at: datetime
+def command_key(name: str) -> str:
+    """A command's name in the index; no worker has it."""
+    return f"{COMMAND}:{name}"
+
+
+def told_commands(action: str, details: Mapping[str, Any]) -> set[str]:
+    """The names of the commands that a row of this action tells of. A family and one of its commands are two."""
+    if action not in TELLING:
+        return set()
+    words = str(details.get("command") or "").split()
+    found = {_exactly(" ".join(words[:count])) for count in range(1, len(words[:MOST_WORDS]) + 1)}
+    by = by_handler(str(details.get("handler") or ""))
+    return {each for each in (*found, by.name if by else "") if each}
+
+
+def _exactly(words: str) -> str:
+    """The name of the command that these words are exactly; empty for others."""
+    definition = find(words)
+    return words if definition is not None and definition.name == words else ""
+
+
+def index_names(
+    connection: Connection,
+    supervisor_id: str,
+    audit_id: int,
+    affected: Affected,
+    task_id: str | None,
+    at: datetime,
+    commands: Iterable[str] = (),
 ) -> None:
-    """Index the row under these workers, except those with a row of their own for the same command."""
-    if not affected:
+    """Index the row under these commands and workers, except workers with a row of their own for the same command."""
+    names = {command_key(each): COMMAND for each in commands}
+    if not (affected or names):
         return
-    named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id else None
+    named = select(jobs.c.worker_id).where(jobs.c.task_id == task_id) if task_id and affected else None
     own = set(connection.execute(named).scalars()) if named is not None else set()
     key = {"supervisor_id": supervisor_id, "audit_id": audit_id, "created_at": at}
-    rows = [{**key, "worker_id": each, "role": role} for each, role in affected.items() if each not in own]
+    names |= {each: role for each, role in affected.items() if each not in own}
+    rows = [{**key, "worker_id": each, "role": role} for each, role in names.items()]
     if rows:
         connection.execute(insert(audit_workers), rows[:MOST])
 
@@ -49,7 +85,9 @@ def affected_workers(
         by_host.setdefault(host, []).append(number)
     each = audit_workers.c
     query = select(each.audit_id, each.worker_id, each.role).where(
-        each.supervisor_id == bindparam("host"), each.audit_id.in_(bindparam("numbers", expanding=True))
+        each.supervisor_id == bindparam("host"),
+        each.audit_id.in_(bindparam("numbers", expanding=True)),
+        each.role != COMMAND,
     )
     for host, numbers in by_host.items():
         for begin in range(0, len(numbers), _AT_ONCE):

@@ -9,14 +9,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
+from supervisor_core.storage.audit.cells import Row, format_row
 from supervisor_core.storage.audit.chain import damage_of
 from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, parted
 from supervisor_core.storage.audit.search import (
     AuditFilter,
-    Row,
     RowPosition,
     find_rows,
-    format_row,
     matches_action,
     position_of,
     sort_rows,

@@ -15,9 +15,10 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, insert, select
 
 from supervisor_core.common.text import canonical_json, storable
+from supervisor_core.storage.audit.cells import Row, as_text, has_number
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
-from supervisor_core.storage.audit.names import index_workers
-from supervisor_core.storage.audit.search import AuditFilter, Row, as_text, has_number, search
+from supervisor_core.storage.audit.names import index_names, told_commands
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.tables import audit_anchors, audit_log
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
@@ -66,7 +67,8 @@ def append_all(connection: Connection, supervisor_id: str, entries: Sequence[Aud
         rows.append(row)
     connection.execute(insert(audit_log), rows)
     for row, entry in zip(rows, entries, strict=True):
-        index_workers(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now)
+        told = told_commands(row["action"], entry.details)
+        index_names(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now, told)
     connection.info[APPENDED] = True
     return head
 

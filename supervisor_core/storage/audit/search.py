@@ -9,7 +9,7 @@ wanted: a look at the newest rows first, then one statement for each of several 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -19,73 +19,26 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Text,
     and_,
     bindparam,
-    cast,
     func,
-    literal,
     or_,
     select,
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from supervisor_core.commands.command import Command
-from supervisor_core.common.text import is_plain
 from supervisor_core.common.times import since_moment, to_text
-from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, find_actors, newest_by_worker, parted
+from supervisor_core.storage.audit.cells import Row, as_stored, format_row
+from supervisor_core.storage.audit.names import (
+    affected_workers,
+    command_key,
+    find_actors,
+    newest_by_worker,
+    parted,
+)
 from supervisor_core.storage.audit.trail import TELLING, action_of
 from supervisor_core.storage.tables import audit_log, audit_workers
-
-Row = dict[str, Any]
-
-DAMAGED = "damaged"
-"""The key under which a row that was altered says what's wrong with it. Other rows lack the key."""
-
-LONGEST_CELL = 2_000
-"""Characters of a cell of a damaged row, which may hold a gigabyte."""
-
-
-def format_row(row: Mapping[str, Any]) -> Row:
-    """A stored row under the names of its columns, with times as text."""
-    damage = damage_of(row)
-    if not damage:
-        return {**row, "created_at": to_text(row["created_at"])}
-    return {**{name: _cell_text(name, value) for name, value in row.items()}, DAMAGED: damage}
-
-
-def as_text(value: object) -> str:
-    """The value of a cell as text that every database, file and terminal takes."""
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, str):
-        value = value.encode("utf-8", "surrogateescape") if not is_plain(value) else value
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
-    return "" if value is None else str(value)
-
-
-def as_stored(value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
-    """The value of a cell in a form that a query can compare with: no driver takes text that isn't UTF-8."""
-    if isinstance(value, str) and not is_plain(value):
-        return cast(literal(value.encode("utf-8", "surrogateescape")), Text)
-    return value
-
-
-def has_number(dialect: str) -> list[ColumnElement[bool]]:
-    """The rows that have a number: SQLite takes anything in its place."""
-    number = audit_log.c.audit_id
-    within = [number >= 1, number <= LARGEST_ID]
-    return [*within, func.typeof(number) == "integer"] if dialect == "sqlite" else within
-
-
-def _cell_text(name: str, value: object) -> Any:  # noqa: ANN401
-    if (name == "audit_id" and type(value) is int) or (value is None and audit_log.c[name].nullable):
-        return value
-    text = as_text(value)
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
-
 
 Columns = ReadOnlyColumnCollection[str, Column[Any]]
 """The columns of the trail, or of the workers that its rows affected. Both have the time, the host and the row."""
@@ -198,16 +151,28 @@ def _affecting_rows(
     workers = [name for name in wanted.about if name in newest and (oldest is None or newest[name] >= oldest)]
     if not workers:
         return []
+    these = [audit_workers.c.created_at >= oldest] if oldest else []
+    these += _conditions(wanted, _filters(wanted, about=False))
+    return _indexed_rows(connection, workers, wanted, these, beside, newer=newer)
+
+
+def _indexed_rows(
+    connection: Connection,
+    names: Sequence[str],
+    wanted: AuditFilter,
+    these: Sequence[ColumnElement[bool]],
+    beside: RowPosition | None,
+    *,
+    newer: bool,
+) -> list[Row]:
+    """The rows that the index of names has under each of these, and that meet the conditions."""
     each = audit_workers.c
-    these: list[ColumnElement[bool]] = [each.created_at >= oldest] if oldest else []
-    these += [each.created_at >= wanted.since] if wanted.since else []
-    these += _beyond(beside, newer=newer, columns=each) if beside else ()
-    these += [_is_one(column, values) for column, values in _filters(wanted, about=False)]
-    these += [matches_action(wanted)] if wanted.command else []
+    bounds = [each.created_at >= wanted.since] if wanted.since else []
+    bounds += _beyond(beside, newer=newer, columns=each) if beside else ()
     same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
     query = select(audit_log).join(audit_workers, same).order_by(*_order(newer=newer, columns=each))
-    query = query.where(each.worker_id == bindparam("value"), *these).limit(wanted.limit)
-    return [row for worker in workers for row in _rows(connection, query, value=worker)]
+    query = query.where(each.worker_id == bindparam("value"), *bounds, *these).limit(wanted.limit)
+    return [row for name in names for row in _rows(connection, query, value=name)]
 
 
 def _matching_rows(
@@ -216,11 +181,15 @@ def _matching_rows(
     """The rows that fit by their own columns."""
     when = [*_since(wanted), *(_beyond(beside, newer=newer) if beside else ())]
     narrow = _filters(wanted)
-    walked = _narrowest(connection, narrow, when)
-    others = [_is_one(column, values) for column, values in narrow if column is not walked]
-    others += [matches_action(wanted)] if wanted.command else []
+    walked = _narrowest(connection, wanted, narrow, when)
+    others = _conditions(wanted, [each for each in narrow if each[0] is not walked])
     others += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
     query = select(audit_log).where(and_(True, *others, *when)).order_by(*_order(newer=newer)).limit(wanted.limit)
+    if walked is audit_log.c.action and wanted.command:
+        executed = _rows(connection, query.where(walked == wanted.action))
+        names, these = [command_key(wanted.command)], [*others, matches_action(wanted)]
+        told = _indexed_rows(connection, names, wanted, these, beside, newer=newer)
+        return sort_rows([*executed, *told], newer=newer)[: wanted.limit]
     if walked is None:
         return _rows(connection, query)
     values = next(values for column, values in narrow if column is walked)
@@ -276,6 +245,14 @@ def _rows(connection: Connection, query: Select[Any], **parameters: Any) -> list
     return [dict(row) for row in connection.execute(query, parameters).mappings()]
 
 
+def _conditions(wanted: AuditFilter, filters: Sequence[tuple[Column[str], Sequence[str]]]) -> list[ColumnElement[bool]]:
+    """These filters as conditions that are checked row by row."""
+    return [
+        matches_action(wanted) if column is audit_log.c.action else _is_one(column, values)
+        for column, values in filters
+    ]
+
+
 def _is_one(column: Column[str], values: Sequence[str]) -> ColumnElement[bool]:
     """The condition that the column has one of these values, in a form that no planner takes for a use of an index."""
     return func.coalesce(column, "").in_(values)
@@ -327,12 +304,15 @@ def _filters(wanted: AuditFilter, *, about: bool = True) -> list[tuple[Column[st
     if wanted.about and about:
         filters.append((audit_log.c.target_id, wanted.about))
     if wanted.action:
-        filters.append((audit_log.c.action, (wanted.action, *(TELLING if wanted.command else ()))))
+        filters.append((audit_log.c.action, (wanted.action,)))
     return filters
 
 
 def _narrowest(
-    connection: Connection, filters: Sequence[tuple[Column[str], Sequence[str]]], when: Sequence[ColumnElement[bool]]
+    connection: Connection,
+    wanted: AuditFilter,
+    filters: Sequence[tuple[Column[str], Sequence[str]]],
+    when: Sequence[ColumnElement[bool]],
 ) -> Column[str] | None:
     """The column whose index leaves the fewest rows. The others are compared row by row, in a form for which no planner
     uses their index: without statistics it would guess, and read a million rows for nothing."""
@@ -340,9 +320,12 @@ def _narrowest(
         return filters[0][0] if filters else None
     best, fewest = filters[0][0], MOST_COUNTED
     for column, values in filters:
-        number = 0
-        for value in values:
-            some = select(audit_log.c.created_at).where(column == value, *when).limit(fewest - number).subquery()
+        number, index = 0, audit_workers.c
+        entries = [select(audit_log.c.created_at).where(column == value, *when) for value in values]
+        if column is audit_log.c.action and wanted.command:
+            entries.append(select(index.created_at).where(index.worker_id == command_key(wanted.command)))
+        for each in entries:
+            some = each.limit(fewest - number).subquery()
             number += connection.execute(select(func.count()).select_from(some)).scalar_one()
             if number >= fewest:
                 break

@@ -56,14 +56,15 @@ audit_anchors = table(
 
 audit_workers = table(
     "audit_workers_t",
-    "An index of the audit trail by worker: the workers that a row affected besides its target.",
+    "An index of the audit trail: the workers that a row affected besides its target, and the command that it tells of "
+    "without its execution.",
     key("supervisor_id", String(SUPERVISOR_ID), "The host of the audit row."),
     key("audit_id", RowId, "The number of the audit row."),
-    key("worker_id", String(WORKER_ID), "The affected worker."),
+    key("worker_id", String(WORKER_ID), "The affected worker, or `command:` and the name of a command."),
     required(
         "role",
         String(STATE),
-        "The effect on the worker. `code`: the code of a worker that wasn't running changed.",
+        "The effect on the worker. `code`: the code of a worker that wasn't running changed. `command`: a command.",
     ),
     # Lists one worker's rows in order.
     required("created_at", UtcDateTime, "The time of the audit row."),

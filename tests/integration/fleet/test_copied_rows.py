@@ -22,6 +22,8 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import replication_progress, tables
 from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.replication_progress import Origin, copied_heads
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
@@ -140,6 +142,24 @@ def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
     )
     (job,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
     assert job.worker_id == "web-2/OrionMX"
+
+
+def test_a_refused_command_of_a_host_is_found_by_its_name_and_no_other_host_s_worker_by_it(pair: Pair) -> None:
+    refused = AuditEntry("cli:anna", "REFUSED", "w1", "failure", details={"command": "undo", "error": "no right"})
+    pair.host.write(lambda connection: audit.append(connection, "web-1", refused, NOW))
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    (index,) = found["audit_workers_t"]
+    assert (index["worker_id"], index["role"]) == ("command:undo", "command")
+    forged = {**found, "audit_workers_t": [index, {**index, "worker_id": "web-2/w1"}]}
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, forged)], NOW))
+
+    def rows_of(wanted: AuditFilter) -> list[str]:
+        return [row["actor"] for row in pair.hub.read(lambda connection: search(connection, wanted))]
+
+    assert rows_of(AuditFilter(action="UNDO_CODE", command="undo")) == ["cli:anna"]
+    assert rows_of(AuditFilter(worker="web-1/w1", action="UNDO_CODE", command="undo")) == ["cli:anna"]
+    assert rows_of(AuditFilter(action="UPDATE_CODE", command="update")) == []
+    assert rows_of(AuditFilter(worker="web-2/w1")) == []
 
 
 def test_a_host_cannot_add_to_a_command_of_the_hub(pair: Pair) -> None:
