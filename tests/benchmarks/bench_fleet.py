@@ -55,13 +55,17 @@ MIB = 1024**2
 BARE = b"x" * 600
 BARE_LOOP = "JetStream alone"
 VANISHING = 500
+WORKER: Mapping[str, Any] = {"id": "w", "team": "", "enabled": True, "state": "running"}
 
 
 class LightHost:
     """One host without a ledger."""
 
-    def __init__(self, url: str, name: str, seed: str, hub_key: str) -> None:
+    def __init__(
+        self, url: str, name: str, seed: str, hub_key: str, workers: Sequence[Mapping[str, Any]] = (WORKER,)
+    ) -> None:
         self.name = name
+        self._workers = list(workers)
         self.received: list[float] = []
         self.bare: list[float] = []
         self._hub_key = hub_key
@@ -107,8 +111,7 @@ class LightHost:
     async def _answer(self, message: FleetMessage) -> None:
         asked = json.loads(json.loads(message.data)["signed"])["body"]["question"]
         rows = {"jobs_t": [self._row] if self._row else [], "audit_log_t": [], "flips_t": [], "audit_workers_t": []}
-        worker = {"id": "w", "team": "", "enabled": True, "state": "running"}
-        snapshot = {"life": "life", "number": 1, "workers": [worker], "readings": []}
+        snapshot = {"life": "life", "number": 1, "workers": self._workers, "readings": []}
         await message.respond(canonical_json({"answer": rows if asked == "rows" else snapshot}).encode())
 
 
@@ -123,9 +126,13 @@ def _row_of(host: str, sent: CommandMessage) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _hosts_process(url: str, hub_key: str, seeds: Mapping[str, str], pipe: Pipe) -> None:
+def hosts_process(
+    url: str, hub_key: str, seeds: Mapping[str, str], pipe: Pipe, workers: Sequence[Mapping[str, Any]] = (WORKER,)
+) -> None:
+    """The hosts with these seeds, each with these workers."""
+
     async def main() -> None:
-        hosts = [LightHost(url, name, seed, hub_key) for name, seed in seeds.items()]
+        hosts = [LightHost(url, name, seed, hub_key, workers) for name, seed in seeds.items()]
         for first in range(0, len(hosts), 50):
             await asyncio.gather(*(host.connect() for host in hosts[first : first + 50]))
         running = [asyncio.create_task(host.run()) for host in hosts]
@@ -158,7 +165,7 @@ def measure_size(size: int) -> list[Row]:
         here, there = multiprocessing.Pipe()
         seeds = {name: key.seed for name, key in fleet.hosts.items()}
         arguments = (fleet.url, fleet.hub_keys.public_key, seeds, there)
-        child = multiprocessing.get_context("spawn").Process(target=_hosts_process, args=arguments)
+        child = multiprocessing.get_context("spawn").Process(target=hosts_process, args=arguments)
         try:
             with opened(Path(folder) / "hub", "hub") as ledger:
                 return asyncio.run(_measure(fleet, ledger, child, here))

@@ -1,4 +1,4 @@
-"""How quick the trail of a whole fleet answers in the hub's PostgreSQL, next to the same SQL by hand."""
+"""How quick the trail and the status of a whole fleet are answered by a hub with its ledger in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, text
+from sqlalchemy.schema import CreateIndex
 
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage import schema
@@ -18,13 +20,16 @@ from supervisor_core.storage.audit.pages import page
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
 from supervisor_core.storage.engine import server_ledger_engines
 from supervisor_core.storage.tables import audit_log
+from tests.benchmarks import fleet_status
 from tests.benchmarks.rows import Row, rows_of
 from tests.support.storage.databases import new_database, postgresql_server
 
 ROWS = int(os.environ.get("FLEET_MEMORY_ROWS", "10_000_000"))
 HOSTS, WORKERS, PEOPLE = 1_000, 10, 500
 ROUNDS = 10
-AT_ONCE = 1_000_000
+AT_ONCE = 500_000
+CONNECTIONS = 2
+KEY = audit_log.primary_key.name
 FLOOR = "psycopg: the newest 50 rows"
 ACTIONS = ("PAUSE", "RESUME", "RESTART_WATCHER", "ROLLBACK_CODE", "UPDATE_CODE", "REFUSED")
 DETAILS = json.dumps({"label": "hotfix", "door": "slack", "params": {}, "approvals": [], "error": None, "seconds": 1.2})
@@ -80,35 +85,44 @@ def questions() -> dict[str, Callable[[Connection], Any]]:
 
 
 def measure() -> list[Row]:
-    """A PostgreSQL with the trail of 10,000 workers; each question in turns with the floor."""
+    """A PostgreSQL with the trail of 10,000 workers; each question in turns with the floor. Then their status."""
     with postgresql_server() as server, new_database(server) as url:
         writer, reader = server_ledger_engines(url, 600)
         try:
             schema.ensure(writer)
-            _fill(writer)
+            fill(writer)
             with reader.connect() as connection:
                 assert "damaged" not in search(connection, AuditFilter(limit=1))[0]
-            return rows_of(_times(reader), FLOOR)
+            return [*rows_of(_times(reader), FLOOR), *fleet_status.measure(url, writer, HOSTS, WORKERS)]
         finally:
             writer.dispose()
             reader.dispose()
 
 
-def _fill(engine: Engine) -> None:
-    """Make the rows first and their indexes after that, which takes a fifth of the time."""
+def fill(engine: Engine) -> None:
+    """Make the rows over two connections, without a log of the server, and their indexes after that."""
     values = {"details": DETAILS, "quoted": canonical_json(DETAILS), "moment": MOMENT}
     with engine.begin() as connection:
         for index in audit_log.indexes:
             index.drop(connection)
-    for first in range(0, ROWS, AT_ONCE):
-        with engine.begin() as connection:
+        connection.execute(text(f"ALTER TABLE audit_log_t DROP CONSTRAINT {KEY}, SET UNLOGGED"))
+
+    def insert(first: int) -> None:
+        with create_engine(engine.url, poolclass=NullPool).begin() as connection:
             last = min(first + AT_ONCE, ROWS) - 1
-            connection.execute(text("SET LOCAL synchronous_commit = off"))
             connection.execute(text(_INSERT), {**values, "first": first, "last": last})
-    with engine.begin() as connection:
-        connection.execute(text("SET LOCAL maintenance_work_mem = '1GB'"))
-        for index in audit_log.indexes:
-            index.create(connection)
+
+    def build(statement: str) -> None:
+        with create_engine(engine.url, poolclass=NullPool).begin() as connection:
+            connection.execute(text("SET LOCAL maintenance_work_mem = '1GB'"))
+            connection.execute(text(statement))
+
+    key = f"ALTER TABLE audit_log_t ADD CONSTRAINT {KEY} PRIMARY KEY (supervisor_id, audit_id)"
+    indexes = [str(CreateIndex(index).compile(engine)) for index in audit_log.indexes]
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        list(pool.map(insert, range(0, ROWS, AT_ONCE)))
+        list(pool.map(build, indexes))
+    build(key)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM ANALYZE audit_log_t"))
 

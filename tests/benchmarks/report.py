@@ -75,10 +75,11 @@ TOPICS: Mapping[str, Topic] = {
         ("slack_bolt", "aiohttp"),
     ),
     "fleet_memory": Topic(
-        "The trail of a fleet",
-        "Ten million rows of 10,000 workers on 1,000 hosts, in the hub's PostgreSQL. The floor is one query by hand for"
-        " the newest 50 rows. Goal: a second.",
-        ("SQLAlchemy", "psycopg"),
+        "The memory of a fleet",
+        "10,000 workers on 1,000 hosts, and ten million rows of their trail, in the hub's PostgreSQL. The floor is one"
+        " query by hand for the newest 50 rows. `status` is asked of a real hub, which light hosts talk to, until the"
+        " shell has printed it, or Slack has the answer. Goal: a second.",
+        ("SQLAlchemy", "psycopg", "nats-server"),
     ),
     "audit": Topic(
         "Searching the audit trail",
