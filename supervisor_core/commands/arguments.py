@@ -23,10 +23,12 @@ from supervisor_core.commands.parameters import (
     is_option,
     looks_like,
     read_word,
+    words_of_time,
 )
 from supervisor_core.commands.targets import (
     NO_CONDITION,
     NO_WORKERS,
+    WORKER_ID,
     GrammarContext,
     ask_if_nearly,
     canonical_target,
@@ -37,12 +39,10 @@ from supervisor_core.commands.targets import (
     workers_named,
 )
 from supervisor_core.commands.words import Word, excerpt, join_words, quote
-from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 
 _CRON_FIELDS = 5
-_MOST_WORDS_OF_TIME = 4  # every day at 03:00
 _WHOLE_REST = (ParameterKind.COMMAND, ParameterKind.TOPIC)
 _ANY_KIND = (ParameterKind.NAME, ParameterKind.CRON, ParameterKind.CHOICE)
 
@@ -65,6 +65,8 @@ class Arguments:
         self.workers: tuple[str, ...] = ()
         self._at = start
         self._first = True
+        self._unknown: str | None = None
+        """The word that would be a worker's id, if there were such a worker."""
         self._task_id: tuple[Word, ...] = ()
         """The command id that was taken out of the label."""
         self._pending = [
@@ -99,7 +101,7 @@ class Arguments:
         if default is not None:
             return default, (default,)
         before, after = join_words(self.words[: self.start]), join_words(self.words[self.start :])
-        raise NeedsTarget(self.definition.name, workers, before=before, after=after)
+        raise NeedsTarget(self.definition.name, workers, before=before, after=after, unknown=self._unknown)
 
     def check_parameters(self) -> Mapping[str, Any]:
         """All parameters, by the same rules as those of a flag."""
@@ -189,6 +191,7 @@ class Arguments:
             return True
         if not parameter:
             self._with_repair(self._ask_if_nearly, word)
+            self._unknown = word.text if WORKER_ID.fullmatch(word.text) else None
         return False
 
     def _whole_target(self, word: Word) -> tuple[str, int]:
@@ -237,7 +240,7 @@ class Arguments:
                     "Put the cron expression in double quotes.",
                     repair=self._with(quote(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
                 )
-            if length := self._words_of_time():
+            if length := words_of_time(self.words[self._at :]):
                 said = " ".join(each.text for each in self.words[self._at : self._at + length])
                 raise GrammarError("Put the time in double quotes.", repair=self._with(quote(said), length=length))
         if parameter.kind is ParameterKind.CHOICE and not looks_like(parameter, word) and self.target is None:
@@ -245,16 +248,6 @@ class Arguments:
             hint = f" The {parameter.name} is {' or '.join(parameter.choices)}."
             raise GrammarError(error.message + hint, instead=error.instead)
         return read_word(parameter, word)
-
-    def _words_of_time(self) -> int:
-        """The number of words from here that name a time, such as `daily 03:00`; 0 for a single word."""
-        for length in range(_MOST_WORDS_OF_TIME, 1, -1):
-            words = self.words[self._at : self._at + length]
-            if len(words) == length and not any(word.quoted for word in words):
-                with suppress(CronError):
-                    parse_cron(" ".join(word.text for word in words))
-                    return length
-        return 0
 
     def _takes_rest(self) -> bool:
         return bool(self._pending) and self._pending[0].kind in _WHOLE_REST

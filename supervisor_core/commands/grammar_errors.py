@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+
 from supervisor_core.common.errors import MarkedText, UsageError, in_shell
 
 NAMED = 10
 """Workers that a message lists; it counts the others."""
+
+MOST_COMPARED = 500
 
 _VERBS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-deps": "Update"}
 """The verb of a command's question for its worker, where that isn't its name."""
@@ -14,6 +18,14 @@ _VERBS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-de
 def verb_of(name: str) -> str:
     """The command as the verb of a question about its worker."""
     return _VERBS.get(name, name.capitalize())
+
+
+def by_nearness(word: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, those that are most like the word first; in their order where they are too many to compare."""
+    if len(names) > MOST_COMPARED:
+        return names
+    folded = word.casefold()
+    return tuple(sorted(names, key=lambda each: -SequenceMatcher(None, folded, each.casefold()).ratio()))
 
 
 class GrammarError(UsageError):
@@ -40,12 +52,20 @@ class GrammarError(UsageError):
 
 
 class NeedsTarget(GrammarError):
-    """The command needs a worker, and there are several. `choices` are their ids, in order."""
+    """The command needs a worker, and there are several. `choices` are their ids, in order; `unknown` is the word in
+    the place of one, which may be the label."""
 
-    def __init__(self, name: str, choices: tuple[str, ...], *, before: str, after: str) -> None:
+    def __init__(
+        self, name: str, choices: tuple[str, ...], *, before: str, after: str, unknown: str | None = None
+    ) -> None:
         more = len(choices) - NAMED
-        named = ", ".join(choices[:NAMED]) + (f" and {more} more" if more > 0 else "")
-        super().__init__(f"{verb_of(name)} which worker? Workers: {named}.")
+        shown = choices if unknown is None else by_nearness(unknown, choices)
+        named = ", ".join(shown[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        if unknown is None:
+            message = f"{verb_of(name)} which worker? Workers: {named}."
+        else:
+            message = f"There's no worker “{unknown}”. {verb_of(name)} which worker? The closest first: {named}."
+        super().__init__(message)
         self.name = name
         """Of the command."""
         self.choices = choices

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -252,6 +253,20 @@ def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[Parameter, o
 
 def is_cron_field(text: str) -> bool:
     return _CRON_FIELD.fullmatch(text) is not None
+
+
+_MOST_WORDS_OF_TIME = 4  # every day at 03:00
+
+
+def words_of_time(words: Sequence[Word]) -> int:
+    """The number of words from the first one that name a time, such as `daily 03:00`; 0 for a single word."""
+    for length in range(_MOST_WORDS_OF_TIME, 1, -1):
+        time = words[:length]
+        if len(time) == length and not any(word.quoted for word in time):
+            with suppress(CronError):
+                parse_cron(" ".join(word.text for word in time))
+                return length
+    return 0
 
 
 def _cron(parameter: Parameter, value: object) -> str:

@@ -443,6 +443,19 @@ def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
         assert render(parse(error.complete("VegaMX"), SEVERAL)) == 'schedule add n "0 3 * * *" restart VegaMX now'
 
 
+def test_a_word_in_the_place_of_the_worker_is_named_with_the_closest_workers_first() -> None:
+    context = GrammarContext(("North", "South", "such-one", "Orion"))
+    error = _mistake("pause nosuch", context)
+    assert isinstance(error, NeedsTarget)
+    assert error.message.startswith("There's no worker “nosuch”. Pause which worker? The closest first: such-one, ")
+    assert error.choices == context.workers
+    assert parse(error.complete("North"), context) == parse("pause North nosuch", context), "it may be the label"
+    for text in ('pause "nosuch"', "pause", "rollback 3"):
+        assert "There's no worker" not in _mistake(text, context).message
+    many = GrammarContext(tuple(f"worker-{number}" for number in range(5000)))
+    assert "There's no worker “nosuch”" in _mistake("pause nosuch", many).message
+
+
 def test_a_default_that_is_no_worker_is_no_default() -> None:
     assert isinstance(_mistake("restart", GrammarContext(("a", "b"), default_worker="gone")), NeedsTarget)
 
