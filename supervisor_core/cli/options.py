@@ -219,6 +219,7 @@ def backup(parser: ArgumentParser) -> None:
 def restore(parser: ArgumentParser) -> None:
     """The options of `restore`."""
     parser.add_argument("file", metavar="FILE", help="a file that `supervisor backup` wrote")
+    parser.add_argument("--force", action="store_true", help="take the backup of another host or of a hub as well")
 
 
 def fleet(parser: ArgumentParser) -> None:

@@ -49,7 +49,8 @@ def run_backup(options: argparse.Namespace) -> int:
 def run_restore(options: argparse.Namespace) -> int:
     """Put a backup in the place of the ledger."""
     config = load_config(options.config)
-    facts, kept = restore(config, Path(options.file).absolute(), shell_issuer(), datetime.now(UTC))
+    path, now = Path(options.file).absolute(), datetime.now(UTC)
+    facts, kept = restore(config, path, shell_issuer(), now, force=options.force)
     print(f"Restored the ledger from {facts.path}: {_in_words(facts)}.")
     print("Commands and approvals that were open in it have ended; nothing was run again.")
     if kept is not None:

@@ -38,6 +38,8 @@ class BackupFacts:
     newest: datetime | None
     """The time of the newest one."""
     size: int
+    fleet: tuple[str, ...] = ()
+    """The hosts of the fleet, in a hub's backup."""
 
 
 def require_file(config: SupervisorConfig) -> Path:
@@ -118,8 +120,17 @@ def read_backup(path: Path) -> BackupFacts:
             )
         with closing(connect(path, "ro", READER_SECONDS)) as connection:
             names = connection.execute("SELECT DISTINCT supervisor_id FROM audit_log_t ORDER BY 1").fetchall()
+            fleet = _fleet(connection)
             rows, newest = connection.execute("SELECT count(*), max(created_at) FROM audit_log_t").fetchone()
     except sqlite3.Error as error:
         raise BackupError(f"{path} isn't a backup of a ledger: {error}.") from None
     known = tuple(str(name) for (name,) in names)
-    return BackupFacts(path, version, known, rows, from_text(newest) if newest else None, path.stat().st_size)
+    return BackupFacts(path, version, known, rows, from_text(newest) if newest else None, path.stat().st_size, fleet)
+
+
+def _fleet(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The hosts of the fleet; none in a version without that table."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fleet_hosts_t'").fetchone():
+        return ()
+    found = connection.execute("SELECT host_id FROM fleet_hosts_t ORDER BY 1").fetchall()
+    return tuple(str(host) for (host,) in found)

@@ -29,6 +29,7 @@ from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.daemon.environment import WORK_FOLDER, prepare_state_dir
 from supervisor_core.daemon.ownership import daemon_ownership
 from supervisor_core.daemon.replication.backup import (
@@ -65,8 +66,11 @@ LOGS = ("-wal", "-shm")
 log = logging.getLogger(__name__)
 
 
-def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> tuple[BackupFacts, Path | None]:
-    """Replace the ledger by a backup. Returns what it holds, and where the old ledger is kept.
+def restore(
+    config: SupervisorConfig, path: Path, by: Issuer, now: datetime, *, force: bool = False
+) -> tuple[BackupFacts, Path | None]:
+    """Replace the ledger by a backup of this host; `force` takes another host's or the hub's as well. Returns what it
+    holds, and where the old ledger is kept.
 
     `AlreadyRunningError` or `BusyError` while a daemon or a pass uses the state folder.
     """
@@ -75,12 +79,8 @@ def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> 
     with daemon_ownership(config.state_dir, wait_seconds=0.0, remedy=STOP_FIRST):
         facts = read_backup(path)
         mine = config.supervisor.id
-        if facts.supervisors and mine not in facts.supervisors:
-            known = ", ".join(facts.supervisors)
-            raise BackupError(
-                f"{path} is of {known}, and this host is {mine}. Nothing was done.",
-                remedy="Choose the backup of this host, or set supervisor.id to the host that it's of.",
-            )
+        if not force:
+            _check_owner(config, facts)
         work = config.state_dir / WORK_FOLDER
         with FileLock(config.state_dir / LOCK_FILE, "a restore").acquire():
             _discard(work)
@@ -91,6 +91,23 @@ def restore(config: SupervisorConfig, path: Path, by: Issuer, now: datetime) -> 
                 return facts, _swap(place, work, now)
             finally:
                 _discard(work)
+
+
+def _check_owner(config: SupervisorConfig, facts: BackupFacts) -> None:
+    """Refuse the backup of another host, or of a hub, which has the records of all its hosts."""
+    mine = config.supervisor.id
+    if facts.fleet and (config.fleet.role != HUB or mine in facts.fleet):
+        hosts = "1 host" if len(facts.fleet) == 1 else f"{len(facts.fleet)} hosts"
+        raise BackupError(
+            f"{facts.path} is of the hub of a fleet with {hosts}, and {mine} isn't that hub. Nothing was done.",
+            remedy="Choose a backup of this host, or add --force to make this ledger the hub's.",
+        )
+    if facts.supervisors and mine not in facts.supervisors:
+        known = ", ".join(facts.supervisors)
+        raise BackupError(
+            f"{facts.path} is of {known}, and this host is {mine}. Nothing was done.",
+            remedy="Choose a backup of this host, set supervisor.id to the host that it's of, or add --force.",
+        )
 
 
 def finish_restore(state_dir: Path) -> None:

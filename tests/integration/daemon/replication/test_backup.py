@@ -162,6 +162,30 @@ def test_a_running_daemon_refuses_a_restore_and_an_old_name_a_backup(home: Home)
     assert home.status()["healthy"]
 
 
+def test_the_backup_of_a_hub_or_of_another_host_is_taken_only_by_force(home: Home) -> None:
+    queued(home, "task_before")
+    home.start_daemon()
+    stopped(home)
+    hub = backed_up(home)
+    with closing(sqlite3.connect(hub)) as connection, connection:
+        columns = "host_id, public_key, state, joined_at, version, workers_json"
+        connection.execute(f"INSERT INTO fleet_hosts_t ({columns}) VALUES ('TestHost', 'UX', 'joined', '', '', '{{}}')")
+    foreign = backed_up(home, "foreign.db")
+    settings = home.config.read_text()
+    for path, words, name in (
+        (hub, "is of the hub of a fleet with 1 host", "TestHost"),
+        (foreign, "is of TestHost", "X"),
+    ):
+        home.config.write_text(settings.replace("TestHost", name))
+        refused = home.supervisor("restore", str(path))
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert words in refused.stderr
+        assert "--force" in refused.stderr
+        assert not list(home.state_dir.glob("ledger.db.replaced-*"))
+    home.config.write_text(settings)
+    assert "Restored the ledger" in home.supervisor("restore", str(hub), "--force").stdout
+
+
 def test_what_is_no_backup_of_this_host_is_refused_and_changes_nothing(home: Home, tmp_path: Path) -> None:
     queued(home, "task_before")
     copy = backed_up(home)
