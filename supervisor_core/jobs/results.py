@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.files import json_text
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage import outbox
@@ -109,20 +109,33 @@ def _due(
     """The due files, and the messages whose file can't be made."""
     due: list[_DueFile] = []
     broken: list[tuple[outbox.PendingMessage, ValueError]] = []
-    for message in outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE):
+    messages = outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE)
+    if not messages:
+        return due, broken
+    places = [_place(message.payload) for message in messages if "document" not in message.payload]
+    found = jobs.find_all(connection, places)
+    firsts = jobs.first_workers(connection, [task_id for task_id, _ in places])
+    for message in messages:
         try:
-            document, suffix = _document(connection, message.payload)
-            text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+            document, suffix = _document(message.payload, found, firsts)
+            text = json_text(document)
         except ValueError as error:
             broken.append((message, error))
             continue
         name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
         # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
-        due.append(_DueFile(message, name, f"{text}\n".encode("utf-8", "backslashreplace")))
+        due.append(_DueFile(message, name, text.encode("utf-8", "backslashreplace")))
     return due, broken
 
 
-def _document(connection: Connection, payload: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _place(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """The command id and the worker of a job's message."""
+    return str(payload["task_id"]), str(payload["worker_id"])
+
+
+def _document(
+    payload: Mapping[str, Any], found: Mapping[tuple[str, str], Job], firsts: Mapping[str, str]
+) -> tuple[dict[str, Any], str]:
     """The content of the file, and the end of its name.
 
     A rejected flag's result is in its row; a job's is in the job. For a command for several workers, the first file has
@@ -130,9 +143,8 @@ def _document(connection: Connection, payload: Mapping[str, Any]) -> tuple[dict[
     """
     if "document" in payload:
         return dict(payload["document"]), ""
-    task_id, worker_id = payload["task_id"], payload["worker_id"]
-    job = jobs.find(connection, task_id, worker_id)
+    task_id, worker_id = _place(payload)
+    job = found.get((task_id, worker_id))
     if job is None:
         raise ValueError(f"{task_id} has no job for {worker_id}")
-    first = jobs.first_worker(connection, task_id)
-    return result_document(job), "" if worker_id == first else f"_{worker_id}"
+    return result_document(job), "" if worker_id == firsts[task_id] else f"_{worker_id}"

@@ -151,10 +151,17 @@ def has_ended(connection: Connection, task_id: str) -> bool:
     return connection.execute(select(jobs.c.job_id).where(mine).limit(1)).first() is not None
 
 
-def first_worker(connection: Connection, task_id: str) -> str | None:
-    """The worker of the first job of a command."""
-    query = select(jobs.c.worker_id).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id).limit(1)
-    return connection.execute(query).scalar()
+def find_all(connection: Connection, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Job]:
+    """These jobs, by command id and worker."""
+    query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places))
+    return {(row["task_id"], row["worker_id"]): of_row(row) for row in connection.execute(query).mappings()}
+
+
+def first_workers(connection: Connection, task_ids: Collection[str]) -> dict[str, str]:
+    """The worker of the first job of each of these commands."""
+    firsts = select(func.min(jobs.c.job_id)).where(jobs.c.task_id.in_(task_ids)).group_by(jobs.c.task_id)
+    rows = connection.execute(select(jobs.c.task_id, jobs.c.worker_id).where(jobs.c.job_id.in_(firsts)))
+    return {row.task_id: row.worker_id for row in rows}
 
 
 def of_button(connection: Connection, button: str) -> Job | None:
