@@ -63,8 +63,15 @@ def read_limited(path: str | Path, max_bytes: int) -> bytes:
 
 
 def json_text(document: object) -> str:
-    """A document as a file of ours holds it; `ValueError` for what isn't JSON."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    """A document as a file of ours holds it, with a line for each name; `ValueError` for what isn't JSON.
+
+    Python's encoder is in C only where it doesn't indent.
+    """
+    encode = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    if not isinstance(document, dict) or not document:
+        return f"{encode(document)}\n"
+    lines = ",\n".join(f"  {encode({name: value})[1:-1]}" for name, value in document.items())
+    return f"{{\n{lines}\n}}\n"
 
 
 def parse_json(name: Path, content: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +23,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.host.files import json_text, write_atomically
+from supervisor_core.host.files import write_atomically
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify
@@ -114,7 +115,8 @@ def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, An
         "asked_by": masking.text(job.issuer.id),
         **content,
     }
-    return _kept(host, json_text(document).encode(), partial(report_name, kind, job.worker_id, label=job.label))
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+    return _kept(host, f"{text}\n".encode(), partial(report_name, kind, job.worker_id, label=job.label))
 
 
 def keep_output(host: HostContext, job: Job, data: bytes) -> dict[str, str]:
