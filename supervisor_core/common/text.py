@@ -36,7 +36,7 @@ def one_line(text: str, most: int) -> str:
     """Fit the text into one line of at most so many characters: escape unprintable ones and cut the rest."""
     # Cut first as well: a file of some megabytes must not become an escaped one of many.
     kept = text[: most + 1]
-    line = "".join(each if each.isprintable() else escape(each) for each in kept)
+    line = kept if kept.isprintable() else "".join(each if each.isprintable() else escape(each) for each in kept)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -46,6 +46,7 @@ class SupervisorConfig(Settings):
     _safe: Mapping[str, str] = PrivateAttr()
     _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
     _network: Network = PrivateAttr()
+    _folders: Mapping[str, Path] | None = PrivateAttr(default=None)  # worked out once: each look needs one
     _spec_hashes: dict[int, tuple[WorkerSettings, str]] = PrivateAttr(default_factory=dict)
     """Each worker's settings that were hashed, by their identity: they never change."""
 
@@ -95,8 +96,10 @@ class SupervisorConfig(Settings):
     @property
     def folders(self) -> Mapping[str, Path]:
         """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
-        names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
-        return {name: self.drive_root / folder for name, folder in names if folder}
+        if self._folders is None:
+            names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
+            self._folders = MappingProxyType({name: self.drive_root / folder for name, folder in names if folder})
+        return self._folders
 
     @property
     def ledger_url(self) -> str:

@@ -146,8 +146,9 @@ def claimants(
     for claim in named:
         if claim.pid not in line and (claimant := _named(claim, profile)) is not None:
             found[claim.pid] = claimant
+    lengths = {len(form.words) + 1 for form in profile.forms}  # of a hundred workers, each compares with all processes
     for pid, arguments in lines.items():
-        if pid not in line and (claimant := _alike(pid, profile, arguments)) is not None:
+        if len(arguments) in lengths and pid not in line and (claimant := _alike(pid, profile, arguments)) is not None:
             found[pid] = claimant
     if not found:
         return ()
@@ -224,15 +225,16 @@ def _matching(arguments: tuple[str, ...], profile: ProcessProfile) -> list[Comma
 def _same(words: tuple[str, ...], others: tuple[str, ...], folder: str) -> bool:
     if len(words) != len(others):
         return False
-    return all(
-        one == other or (_may_be_paths(one, other) and _place(one, folder) == _place(other, folder))
-        for one, other in zip(words, others, strict=True)
-    )
+    for one, other in zip(words, others, strict=True):
+        if one != other and not (_may_be_paths(one, other) and _place(one, folder) == _place(other, folder)):
+            return False
+    return True
 
 
 def _may_be_paths(one: str, other: str) -> bool:
     """False for two different words of which neither has a folder: they can't name the same place."""
-    return any(mark in one + other for mark in {"/", os.sep}) or not (one.strip(".") and other.strip("."))
+    both = one + other
+    return "/" in both or os.sep in both or not (one.strip(".") and other.strip("."))
 
 
 def _place(word: str, folder: str) -> str:
