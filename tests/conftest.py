@@ -28,6 +28,9 @@ for profile, most in (("test", 20), ("faults", 300)):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+GARBAGE = 20_000
+"""Objects between two rounds of the garbage collector in the tests' own process: a twentieth of its processor time."""
+
 ENGINES = ("sqlite", "postgresql", "mariadb")
 
 
@@ -57,6 +60,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(GARBAGE)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -180,7 +184,8 @@ def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     A process that is through with its share takes from the end of another. Of a file whose tests share a browser or a
     host, that would start one more.
     """
-    ranks = {item: rank for item in items for rank, name in enumerate(LONGEST) if name in item.nodeid}
+    known: dict[str, int | None] = {}
+    ranks = {item: rank for item in items if (rank := rank_of(item, known)) is not None}
     longest = sorted(ranks, key=lambda item: ranks[item])
     light = deque(item for item in items if item not in ranks and not seconds(item))
     heavy = deque(item for item in items if item not in ranks and seconds(item))
@@ -200,6 +205,14 @@ def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
         share += [light.popleft() for _ in range(min(size - len(share), len(light)))]
         ordered += share
     return [*ordered, *heavy, *light]
+
+
+def rank_of(item: pytest.Item, known: dict[str, int | None]) -> int | None:
+    """The place of an item's test among the longest; `known` keeps those of its other cases."""
+    test = item.nodeid.partition("[")[0]
+    if test not in known:
+        known[test] = next((rank for rank, name in enumerate(LONGEST) if name in test), None)
+    return known[test]
 
 
 def next_file(items: list[pytest.Item], place: int) -> int:
