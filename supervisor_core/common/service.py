@@ -195,6 +195,14 @@ class Service:
         """The reason why it can't work right now; empty while it can."""
         return ""
 
+    def notice(self) -> str:
+        """A limitation that is no failure, such as a usual port that another program has; empty without one."""
+        return ""
+
+
+RUNNING = "running"
+"""The reason of a service that simply runs."""
+
 
 class ServiceRunner:
     """Keeps one service running, and knows how it is."""
@@ -215,7 +223,7 @@ class ServiceRunner:
         return replace(
             self._report,
             health="degraded" if problem or late else "healthy",
-            reason="; ".join(filter(None, (late, problem))) or "running",
+            reason="; ".join(filter(None, (late, problem))) or self.service.notice() or RUNNING,
             last_health_at=pulse.last,
             late=bool(late),
         )

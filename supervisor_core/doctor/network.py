@@ -8,6 +8,8 @@ is asked for its front page over the same route, and any answer will do.
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,15 +18,19 @@ from urllib.parse import urlsplit
 from supervisor_core.alerts.oncall import OnCallAnswer, OnCallDirectory, on_call_sources
 from supervisor_core.alerts.outside.formats.model import MailLogin
 from supervisor_core.alerts.outside.transport import SendVerdict, judge_reply
+from supervisor_core.common.service import RUNNING
+from supervisor_core.common.service_names import METRICS
 from supervisor_core.config.alert_settings import EMAIL, JSON, WebhookSettings
 from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.names import OnCallSource
 from supervisor_core.config.slack_settings import API_URL, SLACK_ITSELF
 from supervisor_core.doctor.checks import CheckResult
+from supervisor_core.doctor.daemon import observe_daemon
 from supervisor_core.host import web
 from supervisor_core.host.network import NetworkError, without_password
 from supervisor_core.host.web import NoHttpResponse
+from supervisor_core.web.service import CHOOSE, IN_USE, is_needed
 
 NETWORK, WEBHOOK, DEADMAN, ON_CALL, INCOMING, FLEET = "network", "webhook", "deadman", "oncall", "incoming", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
@@ -123,6 +129,31 @@ def _reached(config: SupervisorConfig, name: str, key: str, url: SecretUrl) -> C
     except NoHttpResponse as error:
         return CheckResult(name, False, f"{shown}: {error}", REMEDY.format(key=key))
     return CheckResult(name, True, f"{shown} is reachable; only HEAD / was sent")
+
+
+def check_metrics(config: SupervisorConfig) -> CheckResult:
+    """The address of the metrics and the status page. A taken one fails only if somebody chose it."""
+    bind = config.metrics.bind
+    if not bind:
+        return CheckResult(METRICS, True, "off: metrics.bind is empty")
+    served = observe_daemon(config).service(METRICS)
+    listens = served.get("reason") == RUNNING if served else not _is_taken(bind)
+    if listens:
+        return CheckResult(METRICS, True, f"{'at' if served else 'can listen at'} http://{bind}")
+    problem = str(served.get("last_error") or "") or IN_USE.format(bind)
+    return CheckResult(METRICS, not is_needed(config), problem, CHOOSE)
+
+
+def _is_taken(bind: str) -> bool:
+    """True if another program listens there. Any other problem is left to the daemon."""
+    host, _, port = bind.rpartition(":")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host.strip("[]"), int(port)))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def check_incoming(config: SupervisorConfig) -> CheckResult:

@@ -33,6 +33,7 @@ CORE_CHECKS = (
     Check(network.WEBHOOK, network.check_receivers),
     Check(network.DEADMAN, network.check_deadman),
     Check(network.ON_CALL, network.check_on_call),
+    Check(network.METRICS, network.check_metrics),
     Check(network.INCOMING, network.check_incoming),
     Check(network.FLEET, network.check_fleet),
     Check(host.PLUGINS, host.check_plugins),

@@ -55,6 +55,10 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 log = logging.getLogger(__name__)
 
 
+IN_USE = "no metrics: {} is in use by another program"
+CHOOSE = 'Set metrics.bind to another address, or to "" to turn the metrics off.'
+
+
 def is_needed(config: SupervisorConfig) -> bool:
     """True if somebody chose the address, or Alertmanager sends alerts to it."""
     return "bind" in config.metrics.model_fields_set or bool(config.alerts.incoming.token)
@@ -94,7 +98,7 @@ class WebService(Service):
         self._readers = 0
         self._known: tuple[float, WebFacts] | None = None
         self._gathering = asyncio.Lock()
-        self._problem = ""
+        self._problem = self._notice = ""
 
     @classmethod
     def of(cls, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, doors: WebDoors, bus: EventBus) -> Self:
@@ -111,6 +115,10 @@ class WebService(Service):
     def problem(self) -> str:
         """The reason why it doesn't listen."""
         return self._problem
+
+    def notice(self) -> str:
+        """The same where nobody has chosen the address."""
+        return self._notice
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop."""
@@ -199,12 +207,13 @@ class WebService(Service):
             listener.close()
             words = f"metrics.bind: {self._host}:{self._port} can't be used: {error.strerror}"
             if self._by_default and error.errno == errno.EADDRINUSE:
-                log.info("no metrics here: %s. Choose another address, or an empty one to turn them off.", words)
+                self._notice = f"{IN_USE.format(f'{self._host}:{self._port}')}. {CHOOSE}"
+                log.info("%s", self._notice)
                 return
             self._problem = words
             log.error("%s", words)  # noqa: TRY400 (the words say it all)
             return
-        self._problem, self._listener = "", listener
+        self._problem, self._notice, self._listener = "", "", listener
 
     async def _serve(self, stopping: asyncio.Event) -> None:
         """Wait for the first connection, and hand the listener to aiohttp."""

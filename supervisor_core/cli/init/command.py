@@ -61,7 +61,7 @@ def _planned(folder: Path, options: argparse.Namespace) -> Setup:
     for other in importable(folder):
         print(fit(f"Found {other}. To take over its workers, run `supervisor import {other}` first."))
     try:
-        answers = Interview(options, _variables(folder)).answers()
+        answers = Interview(options, folder, _variables(folder)).answers()
     except KeyboardInterrupt:
         print("\nNothing was written.")
         raise

@@ -8,13 +8,15 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from supervisor_core.cli.table import fit
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.section_checks import Invalid
 from supervisor_core.config.names import host_id
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
-from supervisor_core.config.setup.answers import CHECKS, TOKENS, NewHost, NewWorker, split_list
+from supervisor_core.config.setup.answers import CHECKS, TOKENS, NewHost, NewWorker, check_worker_folder, split_list
 
 FROM_ENVIRONMENT, LATER = "env", "later"
 """Where the tokens come from, if nobody is asked for them."""
@@ -34,8 +36,10 @@ class SetupAnswers:
 class Interview:
     """Asks on a terminal; without one, an option without a value is missing, unless `--yes` takes its default."""
 
-    def __init__(self, options: argparse.Namespace, known: Mapping[str, str]) -> None:
+    def __init__(self, options: argparse.Namespace, folder: Path, known: Mapping[str, str]) -> None:
+        """`folder` is that of the configuration."""
         self._options = options
+        self._checks = {**CHECKS, "cwd": partial(check_worker_folder, folder)}
         self._known = known
         """The variables that `.env` sets."""
         self._asks = not options.yes and sys.stdin.isatty() and sys.stdout.isatty()
@@ -158,10 +162,9 @@ class Interview:
         if not self._options.yes:
             self._missing.append(option)
 
-    @staticmethod
-    def _check(option: str, answer: str, dashes: str = "--") -> None:
+    def _check(self, option: str, answer: str, dashes: str = "--") -> None:
         try:
-            CHECKS[option](answer)
+            self._checks[option](answer)
         except Invalid as problem:
             value = "" if option in TOKENS else f" {answer!a}"
             raise UsageError(f"{dashes}{option}{value} {problem}.") from None
@@ -174,7 +177,7 @@ class Interview:
             if not answer and default is not None:
                 return default
             try:
-                CHECKS[option](answer)
+                self._checks[option](answer)
             except Invalid as problem:
                 wrong = f"{answer!a}" if answer and option not in TOKENS else "It"
                 print(fit(f"{wrong} {problem}."))

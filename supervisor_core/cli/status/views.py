@@ -64,6 +64,7 @@ class StatusText:
         if workers:
             first += f", {_counts(workers)}"
         notes = [*_notes(supervisor), *_notes_on(supervisor.get("configuration") or {}), *_unwell(workers)]
+        notes += [f"{MARK}{_words(each['reason'])}" for each in status["services"] if _has_notice(each)]
         lines = [self._paint(line, BOLD) for line in self._folded(first)]
         for note in notes:
             own = self._folded(note)
@@ -245,6 +246,11 @@ def _unwell(workers: list[dict[str, Any]]) -> list[str]:
         return []
     more = f" and {len(ill) - NAMED} more" if len(ill) > NAMED else ""
     return [f"{MARK}Unhealthy: {', '.join(ill[:NAMED])}{more}"]
+
+
+def _has_notice(service: dict[str, Any]) -> bool:
+    """True for a service that works and has something to say."""
+    return service["state"] == "running" and service["health"] == "healthy" and service["reason"] != "running"
 
 
 def _is_unwell(service: dict[str, Any]) -> bool:

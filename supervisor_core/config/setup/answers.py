@@ -144,6 +144,13 @@ def _token(name: str) -> Callable[[str], None]:
     return check
 
 
+def check_worker_folder(here: Path, text: str) -> None:
+    """Refuse a folder that isn't there: its worker couldn't start, and nobody knows yet if it's a checkout."""
+    _line(text)
+    if not (here / Path(text).expanduser()).is_dir():
+        raise Invalid("isn't a folder of this host; create it first, or correct the path")
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """The items of a list that is separated by commas or spaces."""
     return tuple(text.replace(",", " ").split())

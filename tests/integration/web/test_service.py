@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 from collections.abc import Iterator
@@ -110,3 +111,21 @@ def test_a_taken_address_is_named_where_it_was_chosen_and_no_problem_where_it_wa
             (service,) = [each for each in home.status()["services"] if each["name"] == "metrics"]
             assert service["health"] == "degraded"
             assert f"127.0.0.1:{port} can't be used" in service["reason"]
+
+
+def test_the_usual_address_that_another_program_has_is_said_by_status_and_doctor(tmp_path: Path) -> None:
+    words = 'no metrics: 127.0.0.1:9464 is in use by another program. Set metrics.bind to another address, or to ""'
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # another supervisor has it, which is just as good
+            stack.enter_context(socket.create_server(("127.0.0.1", 9464)))
+        home = stack.enter_context(a_home(tmp_path / "home"))
+        asleep = {each["name"]: each for each in home.json("doctor")["checks"]}["metrics"]
+        home.start_daemon()
+        awake = {each["name"]: each for each in home.json("doctor")["checks"]}["metrics"]
+        for check in (asleep, awake):
+            assert check["ok"], "nobody has chosen the address"
+            assert "127.0.0.1:9464 is in use by another program" in check["message"]
+            assert "metrics.bind" in check["remedy"]
+        shown = home.supervisor("status")
+        assert shown.returncode == 0
+        assert f"! {words}" in " ".join(shown.stdout.split())

@@ -85,6 +85,10 @@ class TestWithoutATerminal:
             (("--worker", "a"), "Missing: --command, for the worker a. Add them."),
             (("--worker", "restart", "--command", "x"), "--worker 'restart' isn't a worker id"),
             (("--worker", "a", "--command", "x | y"), "--command 'x | y' has |, but no shell runs it"),
+            (
+                ("--worker", "a", "--command", "x", "--cwd", "gone"),
+                "--cwd 'gone' isn't a folder of this host; create it",
+            ),
             (("--worker", "a", "--command", "x", "--heartbeat", "soon"), "--heartbeat 'soon' must be a number"),
             (("--no-worker", "--name", "my host"), "--name 'my host' must be a name"),
             (("--no-worker", "--channel", "C0OPS"), "--channel, --operators and --tokens need --slack."),
@@ -259,7 +263,8 @@ def test_every_question_is_asked_again_until_its_answer_is_right(tmp_path: Path)
         terminal.answer("it's the name of a command", "fetcher")
         terminal.answer("Command line of fetcher", "cd x && python3 fetch.py")
         terminal.answer(" has &&, but no shell runs it", "python3 fetch.py --all")
-        terminal.answer("Folder that it runs in [.]", "src")
+        terminal.answer("Folder that it runs in [.]", "scr")
+        terminal.answer("'scr' isn't a folder of this host", "src")
         terminal.answer("(Enter: it has none)", "90")
         terminal.answer("Its team (Enter: none)", "data")
         terminal.answer("(Enter: no more)", "Fetcher")
