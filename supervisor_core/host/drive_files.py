@@ -13,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path, PurePath
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 
 from supervisor_core.common import crashpoints
-from supervisor_core.host.descriptors import UnreadableFileError, temporary_name
+from supervisor_core.host.descriptors import UnreadableFileError, set_mode, temporary_name
+from supervisor_core.host.descriptors import write_all as write_bytes
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
@@ -56,26 +57,85 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
         folder.write(name, data, mode, only_writer=only_writer)
 
 
+WRITTEN_TOGETHER = 50
+"""Files that are open at the same time."""
+
+
 def write_all(
     root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, point: str = ""
 ) -> list[OSError | None]:
     """Write files as their only writer, and sync them and their folder. Returns the error of each, or None. After so
-    many seconds the rest is left out. `point` is the crash point after each."""
+    many seconds the rest is left out. `point` is the crash point after each.
+
+    Each is synced and then renamed, after all were written: the disk then writes its journal once for many.
+    """
     deadline = time.monotonic() + seconds
     errors: list[OSError | None] = []
     with open_folder(root, folder) as opened:
-        for name, data in files:
-            if errors and time.monotonic() > deadline:
-                break
+        most = WRITTEN_TOGETHER if len({name for name, _ in files}) == len(files) else 1
+        for start in range(0, len(files), most):
+            together = [_Writing(opened, name, data, mode) for name, data in files[start : start + most]]
             try:
-                opened.write(name, data, mode, only_writer=True, synced=False)
-                if point:
-                    crashpoints.reach(point)
-                errors.append(None)
-            except OSError as error:
-                errors.append(error)
+                for writing in together:
+                    writing.begin()
+                for writing in together:
+                    if errors and time.monotonic() > deadline:
+                        break
+                    errors.append(writing.finish())
+                    if point and errors[-1] is None:
+                        crashpoints.reach(point)
+            finally:
+                for writing in together:
+                    writing.close()
+            if len(errors) < start + len(together):
+                break
         opened.sync()
     return errors
+
+
+class _Writing:
+    """A file that is being written, in two parts."""
+
+    def __init__(self, folder: OpenFolder, name: str, data: bytes, mode: int) -> None:
+        self._steps = self._write(folder, name, data, mode)
+        self._error: OSError | None = None
+
+    def begin(self) -> None:
+        """Write it under another name, and have the disk begin."""
+        self._go_on()
+
+    def finish(self) -> OSError | None:
+        """Sync and rename it. Returns what went wrong with it."""
+        if self._error is None:
+            self._go_on()
+        return self._error
+
+    def close(self) -> None:
+        """Remove what isn't finished."""
+        self._steps.close()
+
+    def _go_on(self) -> None:
+        try:
+            next(self._steps, None)
+        except OSError as error:
+            self._error = error
+
+    def _write(self, folder: OpenFolder, name: str, data: bytes, mode: int) -> Generator[None]:
+        temporary = temporary_name(name, only_writer=True)
+        folder.remove(temporary)  # of a crash
+        try:
+            with folder.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
+                set_mode(descriptor, mode)
+                write_bytes(descriptor, data)
+                if hasattr(os, "posix_fadvise"):
+                    with contextlib.suppress(OSError):
+                        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                yield
+                os.fsync(descriptor)
+            folder.rename(temporary, folder, name)
+        except BaseException:
+            folder.remove(temporary)
+            raise
 
 
 def write_json(root: Path, path: str | PurePath, document: object, mode: int) -> None:
