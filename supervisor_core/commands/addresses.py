@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from supervisor_core.commands.catalog import find
+
 SEPARATOR = "/"
 
 
@@ -72,13 +74,27 @@ NAMED_WORKERS = frozenset({"workers", "failed"})
 
 
 def with_addresses(text: str, host: str, worker_ids: Iterable[str]) -> str:
-    """A host's sentence with the addresses of these workers instead of their ids. Paths and longer names stay."""
+    """A host's sentence whose commands can be given on the hub: `To restore it: undo web-1/fetcher task_1.`
+
+    A command follows a colon, and its worker follows its name. Nothing else is replaced: `the` or `worker` may be the
+    id of a worker as well as a word. The sentence is about its host anyway.
+    """
     names = sorted(map(re.escape, worker_ids), key=len, reverse=True)
     if not names:
         return text
+    commands = rf"(?<=: )([a-z-]+(?: [a-z-]+)??) ({'|'.join(names)})(?![\w/-]|\.\w)"
+    return re.sub(commands, lambda found: _given_for(found, host), text)
+
+
+def command_with_address(text: str, host: str, worker_id: str) -> str:
+    """A command that a host wrote, with the address of this worker where it's its target; other text stays."""
     return re.sub(
-        rf"(?<![\w./:-])(?:{'|'.join(names)})(?![\w/-]|\.\w)", lambda found: str(Address(host, found[0])), text
+        rf"^([a-z-]+(?: [a-z-]+)??) ({re.escape(worker_id)})(?!\S)", lambda found: _given_for(found, host), text
     )
+
+
+def _given_for(found: re.Match[str], host: str) -> str:
+    return f"{found[1]} {Address(host, found[2])}" if find(found[1]) else found[0]
 
 
 def details_with_addresses(details: Mapping[str, Any], host: str, worker_ids: Collection[str]) -> dict[str, Any]:

@@ -14,8 +14,15 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import Identifier, Verbatim, as_in_shell
 from supervisor_core.common.times import clock_time
 
+
+class WorkerName(str):
+    """The name of the worker that a phrase is about: a hub shows its address instead."""
+
+    __slots__ = ()
+
+
 Part = str | datetime | Issuer
-"""Plain text, something to type (`Verbatim`), a moment or a person."""
+"""Plain text, a worker's name, something to type (`Verbatim`), a moment or a person."""
 
 Phrase = tuple[Part, ...]
 """A sentence or a few, without the person and time formats of a reader."""

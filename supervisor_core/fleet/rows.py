@@ -183,7 +183,7 @@ def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[
 
 
 def _with_addresses(host: str, job: Row) -> Row:
-    """A host's job with the addresses of its workers, also in what it says. What isn't valid is refused later."""
+    """A host's job with the addresses of its workers, also in commands that it names. Others are refused later."""
     own = str(job["worker_id"])
     named = {**job, "worker_id": str(Address(host, own))}
     try:

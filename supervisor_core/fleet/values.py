@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from supervisor_core.code.change_plan import Commit
-from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.addresses import Address, command_with_address
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.phrases import Part, Phrase
+from supervisor_core.commands.phrases import Part, Phrase, WorkerName
 from supervisor_core.common.errors import CommandText, Identifier, Verbatim
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
@@ -92,7 +91,7 @@ def load_explanation(host: str, document: Mapping[str, Any]) -> Explanation:
     address = str(Address(host, worker_id))
 
     def phrase(parts: list[Any]) -> Phrase:
-        return tuple(_load_part(each, worker_id, address) for each in parts)
+        return tuple(_load_part(each, worker_id, host) for each in parts)
 
     found = Finding(
         Cause(document["cause"]),
@@ -124,27 +123,26 @@ def _dump_part(part: Part) -> Any:  # noqa: ANN401 (JSON)
         return {"at": to_text(part)}
     if isinstance(part, Issuer):
         return {"issuer": [part.id, part.name, part.owner]}
+    if isinstance(part, WorkerName):
+        return {"worker": str(part)}
     for kind, typed in _TYPED.items():
         if type(part) is typed:
             return {kind: str(part)}
     return str(part)
 
 
-def _load_part(part: Any, worker_id: str, address: str) -> Part:  # noqa: ANN401 (JSON)
+def _load_part(part: Any, worker_id: str, host: str) -> Part:  # noqa: ANN401 (JSON)
     if isinstance(part, str):
-        is_named = part == worker_id or part.startswith(f"{worker_id} ")
-        return address + part.removeprefix(worker_id) if is_named else part
+        return part
     ((kind, value),) = part.items()
     if kind == "at":
         return from_text(value)
     if kind == "issuer":
         return Issuer(*map(str, value))
     text = str(value)
-    if kind != "command" and text == worker_id:
-        text = address
-    if kind == "command":
-        text = re.sub(rf"(?<!\S){re.escape(worker_id)}(?!\S)", lambda _: address, text)
-    return _TYPED[kind](text)
+    if kind == "worker":
+        return WorkerName(Address(host, text))
+    return _TYPED[kind](command_with_address(text, host, worker_id))
 
 
 def _dump_remedy(command: Command) -> Document:

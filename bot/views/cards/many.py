@@ -23,6 +23,7 @@ from bot.views.cards.outcome import (
     has_failed,
 )
 from bot.views.text import FEW, inert, named_or_counted, shorten, when
+from supervisor_core.commands.addresses import name_of
 from supervisor_core.commands.command import Command
 from supervisor_core.common.text import capitalize
 from supervisor_core.common.times import format_span
@@ -236,4 +237,4 @@ def _result(job: Job) -> str:
 
 def _error(job: Job) -> str:
     parts = error_parts(error_of(job))
-    return inert((parts.first or parts.rest or "failed").removeprefix(f"{job.worker_id} "), LINE)
+    return inert((parts.first or parts.rest or "failed").removeprefix(f"{name_of(job.worker_id)} "), LINE)

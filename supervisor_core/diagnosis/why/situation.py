@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from supervisor_core.code.change_plan import short
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.phrases import Phrase
+from supervisor_core.commands.phrases import Phrase, WorkerName
 from supervisor_core.common.errors import CommandText, Verbatim
 from supervisor_core.common.text import times
 from supervisor_core.common.times import format_ago, format_span
@@ -40,7 +40,7 @@ class Situation:
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts
-        self.name = facts.worker_id
+        self.name = WorkerName(facts.worker_id)
         self.runs, self.down = facts.runs, not facts.runs
         self.unwell = facts.runs and not facts.fine
         self.never = facts.policy == "never"

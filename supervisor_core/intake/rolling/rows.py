@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select
 
+from supervisor_core.commands.addresses import name_of
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.common.text import canonical_json, one_line, sentence, storable
 from supervisor_core.intake.rolling.rules import (
@@ -242,7 +243,7 @@ def _reason(worker_id: str, outcome: Outcome) -> str:
     own, turn = (_entry_of(outcome.details, name, worker_id) for name in ("failed", "workers"))
     error = str(own or outcome.error or "failed")
     first, *output = [line.strip() for line in error.splitlines() if line.strip()] or ["failed"]
-    words = brief(first).removeprefix(f"{worker_id} ") + (f": {output[-1]}" if output else "")
+    words = brief(first).removeprefix(f"{name_of(worker_id)} ") + (f": {output[-1]}" if output else "")
     if own and isinstance(turn, Mapping):
         now = "It runs the previous version again." if turn.get("new_pid") else "It's down."
         return f"{sentence(one_line(storable(words), REASON - len(now) - 2))} {now}"

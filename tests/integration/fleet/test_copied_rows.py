@@ -225,13 +225,13 @@ def test_whatever_happens_in_whatever_order_both_have_the_same_in_the_end(tmp_pa
         assert pair.verified() == (pair.host.read(audit.verify)[0], [])
 
 
-def test_what_a_host_says_about_its_workers_has_their_addresses(pair: Pair) -> None:
+def test_what_a_host_says_has_addresses_where_the_hub_needs_them(pair: Pair) -> None:
     do_job(pair.host, "task_1")
     query = select(tables.jobs.c.details_json, tables.jobs.c.error, tables.jobs.c.progress_json)
     pair.host.write(
         lambda connection: connection.execute(
             update(tables.jobs).values(
-                error="OrionMX is down",
+                error="OrionMX is down. To start it: resume OrionMX.",
                 details_json='{"message":"OrionMX is running","workers":{"OrionMX":{"new_pid":1}}}',
                 progress_json='[{"at":"2026-11-19T12:00:00Z","words":"stopping OrionMX"}]',
             )
@@ -239,9 +239,9 @@ def test_what_a_host_says_about_its_workers_has_their_addresses(pair: Pair) -> N
     )
     pair.copy()
     copied = pair.hub.read(lambda connection: connection.execute(query).one())
-    assert copied.error == "web-1/OrionMX is down"
-    assert copied.details_json == '{"message":"web-1/OrionMX is running","workers":{"web-1/OrionMX":{"new_pid":1}}}'
-    assert copied.progress_json == '[{"at":"2026-11-19T12:00:00Z","words":"stopping web-1/OrionMX"}]'
+    assert copied.error == "OrionMX is down. To start it: resume web-1/OrionMX."
+    assert copied.details_json == '{"message":"OrionMX is running","workers":{"web-1/OrionMX":{"new_pid":1}}}'
+    assert copied.progress_json == '[{"at":"2026-11-19T12:00:00Z","words":"stopping OrionMX"}]'
 
 
 def test_rows_of_a_worker_whose_address_is_too_long_stay_at_its_host_and_keep_no_others_back(pair: Pair) -> None:

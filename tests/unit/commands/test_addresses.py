@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supervisor_core.commands.addresses import details_with_addresses, with_addresses, workers_in
+from supervisor_core.commands.addresses import command_with_address, details_with_addresses, with_addresses, workers_in
 
 HOST = "web-1"
 
@@ -12,21 +12,36 @@ HOST = "web-1"
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("stopping fetcher (pid 26368)", "stopping web-1/fetcher (pid 26368)"),
+        ("fetcher is running (pid 12). indexer wasn't started: worker of the drive", None),
         (
-            "fetcher is running (pid 12). indexer wasn't started",
-            "web-1/fetcher is running (pid 12). web-1/indexer wasn't started",
+            "To stop every copy: pause fetcher. Then: resume fetcher",
+            "To stop every copy: pause web-1/fetcher. Then: resume web-1/fetcher",
         ),
+        ("Said: the worker can't be restarted: the drive is away: worker worker", None),
         (
             "To restore the previous code: undo fetcher task_1.",
             "To restore the previous code: undo web-1/fetcher task_1.",
         ),
-        ("“fetcher”, fetcher's", "“web-1/fetcher”, web-1/fetcher's"),
-        ("/srv/fetcher/main.py, fetcher.py, the-fetcher, fetcher-2, web-1/fetcher", None),
+        ("Fix it, then: restart the. The drive is away", "Fix it, then: restart web-1/the. The drive is away"),
+        ("Try: restart fetcher-2, undo fetcher.py, pause web-1/fetcher", None),
     ],
 )
-def test_workers_are_named_by_their_addresses_and_paths_and_longer_names_stay(said: str, shown: str | None) -> None:
-    assert with_addresses(said, HOST, ["fetcher", "indexer"]) == (shown or said)
+def test_only_the_targets_of_commands_in_a_sentence_are_addresses(said: str, shown: str | None) -> None:
+    """A worker may be called `the`, or `worker`: that's no reason to replace the word."""
+    assert with_addresses(said, HOST, ["fetcher", "indexer", "the", "worker"]) == (shown or said)
+
+
+@pytest.mark.parametrize(
+    ("worker", "typed", "shown"),
+    [
+        ("fetcher", "restart fetcher", "restart web-1/fetcher"),
+        ("restart", "restart restart", "restart web-1/restart"),
+        ("4711", "kill 4711", "kill 4711"),
+        ("task_1", "undo fetcher task_1", "undo fetcher task_1"),
+    ],
+)
+def test_a_command_has_the_address_where_its_target_is(worker: str, typed: str, shown: str) -> None:
+    assert command_with_address(typed, HOST, worker) == shown
 
 
 def test_details_name_the_workers_of_a_checkout_by_their_addresses_and_data_stays() -> None:
@@ -40,13 +55,13 @@ def test_details_name_the_workers_of_a_checkout_by_their_addresses_and_data_stay
     }
     assert workers_in(details) == {"fetcher", "indexer"}
     assert details_with_addresses(details, HOST, workers_in(details)) == {
-        "message": "Updated. web-1/fetcher is running (pid 12)",
+        "message": "Updated. fetcher is running (pid 12)",
         "label": "fetcher hotfix",
         "checkout": "/srv/fetcher",
         "before": "fetcher",
         "workers": {
             "web-1/fetcher": {"new_pid": 12, "error": None},
-            "web-1/indexer": {"error": "web-1/indexer exited (code 1)"},
+            "web-1/indexer": {"error": "indexer exited (code 1)"},
         },
-        "failed": {"web-1/indexer": "web-1/indexer exited (code 1)"},
+        "failed": {"web-1/indexer": "indexer exited (code 1)"},
     }

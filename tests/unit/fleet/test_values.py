@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import CommandText, Identifier, Verbatim
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
 from supervisor_core.diagnosis.worker_logs import WorkerLog
@@ -24,11 +25,11 @@ def test_an_explanation_names_the_worker_by_its_address() -> None:
         fine=False,
         found=Finding(
             Cause.KILLED,
-            ("Killed by ", anna, " at ", NOW, "; run ", CommandText("restart fetcher")),
+            (WorkerName("fetcher"), " was killed by ", anna, " at ", NOW, "; run ", CommandText("restart fetcher")),
             (Verbatim("kill -CONT 4711"), " or ", Identifier("task_1")),
             (Command.for_worker("restart", "fetcher", label="again"),),
             NOW - timedelta(minutes=2),
-            (("fetcher was here",),),
+            (("fetcher was a word",),),
         ),
         conditions=(Circumstance("the drive is away", None),),
         before=(PastEvent(NOW, ("restarted by ", anna)),),
@@ -38,6 +39,8 @@ def test_an_explanation_names_the_worker_by_its_address() -> None:
     )
     loaded = load_explanation("web-1", dump_explanation(told))
     assert loaded.worker_id == "web-1/fetcher"
+    assert loaded.found.sentence[0] == WorkerName("web-1/fetcher")
+    assert loaded.found.also == (("fetcher was a word",),)
     assert loaded.found.sentence[-1] == CommandText("restart web-1/fetcher")
     assert [type(part) for part in loaded.found.todo] == [Verbatim, str, Identifier]
     assert loaded.found.remedies == (Command.for_worker("restart", "web-1/fetcher", label="again"),)
