@@ -41,7 +41,8 @@ class WorkerAnswers:
     async def status(self, query: Query) -> Response:
         """Show workers; for a team, also its objective and roles."""
         command, request = query.command, query.request
-        workers = [worker for worker in await self._look() if worker["id"] in command.workers]
+        wanted = set(command.workers)  # of ten thousand
+        workers = [worker for worker in await self._look() if worker["id"] in wanted]
         team, rests = await self._team(command.target), await self._rests()
         host, page = self._config.supervisor.id, page_number(request.page)
         content = status(command, workers, request.nonce, page, team, rests=rests, host=host)
