@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from supervisor_core.common.service_names import METRICS
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor import daemon, git, host, network, storage, units
 from supervisor_core.doctor.checks import Check, CheckResult
@@ -33,7 +34,7 @@ CORE_CHECKS = (
     Check(network.WEBHOOK, network.check_receivers),
     Check(network.DEADMAN, network.check_deadman),
     Check(network.ON_CALL, network.check_on_call),
-    Check(network.METRICS, network.check_metrics),
+    Check(METRICS, network.check_metrics),
     Check(network.INCOMING, network.check_incoming),
     Check(network.FLEET, network.check_fleet),
     Check(host.PLUGINS, host.check_plugins),
