@@ -60,19 +60,22 @@ if os.fork() == 0:
 time.sleep(60)
 """
 
-# The classic daemon: a session of its own, its parent gone, deaf to TERM.
+# The classic daemon: a session of its own, its parent gone, deaf to TERM. Ready means that there are just these two.
 DAEMON = """
 import os, signal, time
+heard, told = os.pipe()
 middle = os.fork()
 if middle == 0:
     os.setsid()
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print("daemon", os.getpid(), flush=True)
-        print("ready", flush=True)
+        os.write(told, b".")
         time.sleep(60)
     os._exit(0)
 os.waitpid(middle, 0)
+os.read(heard, 1)
+print("ready", flush=True)
 time.sleep(60)
 """
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor_core.common.errors import TemporaryError
+from supervisor_core.diagnosis.reports import files
 from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME, gather, report_name, write_report
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
@@ -81,7 +82,18 @@ def test_what_json_does_not_have_is_told_in_words() -> None:
     assert told == {"at": "2026-02-05T14:30:15.234567Z", "nan": "nan", "path": "/x", "odd": {"1": "b'x'"}}
 
 
-def test_a_part_that_hangs_or_fails_says_so_in_its_place() -> None:
+class Clock:
+    """Its time is up after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self._left = looks
+
+    def monotonic(self) -> float:
+        self._left -= 1
+        return 0.0 if self._left >= 0 else 60.0
+
+
+def test_a_part_that_hangs_or_fails_says_so_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
 
     def fails() -> dict[str, Any]:
@@ -97,15 +109,31 @@ def test_a_part_that_hangs_or_fails_says_so_in_its_place() -> None:
         never.wait()
         return {}
 
-    parts = gather(
-        {"waits": waits, "fails": fails, "breaks": breaks, "fine": lambda: {"x": "hunter2"}}, 2, Masking({"hunter2"})
-    )
+    parts = {"fails": fails, "breaks": breaks, "fine": lambda: {"x": "hunter2"}, "waits": waits}
+    monkeypatch.setattr(files, "time", Clock(looks=len(parts)))  # the first one is at the beginning
+    found = gather(parts, 60, Masking({"hunter2"}))
     never.set()
-    assert list(parts) == ["waits", "fails", "breaks", "fine"]
-    assert parts["fine"] == {"ok": True, "x": "****"}
-    assert parts["fails"] == {"ok": False, "error": "It hangs at db://****@host. Check the mount."}
-    assert parts["waits"] == {"ok": False, "error": "timed out after 2 s: something hangs"}
-    assert (parts["breaks"]["ok"], parts["breaks"]["error"].startswith("RecursionError")) == (False, True)
+    assert list(found) == ["fails", "breaks", "fine", "waits"]
+    assert found["fine"] == {"ok": True, "x": "****"}
+    assert found["fails"] == {"ok": False, "error": "It hangs at db://****@host. Check the mount."}
+    assert found["waits"] == {"ok": False, "error": "timed out after 60 s: something hangs"}
+    assert (found["breaks"]["ok"], found["breaks"]["error"].startswith("RecursionError")) == (False, True)
+
+
+def test_a_part_that_hangs_keeps_no_later_one_waiting() -> None:
+    later = threading.Event()
+
+    def waits() -> dict[str, Any]:
+        return {"released": later.wait(60)}
+
+    def fine() -> dict[str, Any]:
+        later.set()
+        return {}
+
+    assert gather({"waits": waits, "fine": fine}, 60, NOTHING) == {
+        "waits": {"ok": True, "released": True},
+        "fine": {"ok": True},
+    }
 
 
 def test_the_end_of_a_log_is_whole_lines_on_one_line_each() -> None:
