@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 SIZE = "16m"
-ROOMY = "640m"
+ROOMY = "1g"
 """Enough that its daemon has no alert about it while it's empty."""
 
 MOUNTS = Path("/proc/self/mounts")

@@ -22,8 +22,8 @@ Row = Mapping[str, Any]
 
 NOTES = ".notes"
 NOTING = (
-    f"note() {{{{ echo $1 $$ >> {{worker_id}}{NOTES}; }}}}; "
-    f"trap 'grep -qx \"{START} $$\" {{worker_id}}{NOTES} || note {START}; note {STOP}; kill $!; exit 0' TERM; "
+    f"note() {{{{ echo $1 $$$$ >> {{worker_id}}{NOTES}; }}}}; "
+    f"trap 'grep -qx \"{START} $$$$\" {{worker_id}}{NOTES} || note {START}; note {STOP}; kill $!; exit 0' TERM; "
     f"note {START}; sleep 100000 & wait"
 )
 """One that is stopped before it has a trap notes neither its start nor its stop."""
