@@ -35,7 +35,7 @@ class Disk:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
             return
         with self._filler.open("ab", buffering=0) as filler:
-            for size in (1 << 24, 1 << 16, 1 << 12, 1):
+            for size in (1 << 20, 1 << 12, 1):
                 with contextlib.suppress(OSError):
                     while True:
                         filler.write(b"\0" * size)
