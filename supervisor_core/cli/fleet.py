@@ -21,7 +21,7 @@ from supervisor_core.common.times import format_ago, from_text
 from supervisor_core.config.load import SupervisorConfig, check_raw
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.raw import RawConfig, find_config, read_raw
-from supervisor_core.daemon.control.client import ask
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.doctor.daemon import observe_daemon
 from supervisor_core.fleet.keys import KeyPair
@@ -178,7 +178,7 @@ def _list(options: argparse.Namespace) -> int:
         known = FleetMembers(ledger).hosts()
     try:
         live, answered = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)["hosts"], True
-    except SupervisorError:
+    except (SupervisorError, NotRunningError, UnresponsiveError):
         live, answered = {}, False
     hosts = [LiveHost(each, live.get(each.host_id, {})) for each in known]
     if options.json:

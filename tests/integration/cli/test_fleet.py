@@ -56,6 +56,8 @@ def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
         assert "cut off" in said(hub, "revoke", "web")
         assert '"state": "revoked"' in said(hub, "list", "--json")
         assert "isn't the hub" in said(web, "invite", "db", code=2)
+        hub.kill_newest_daemon()
+        assert "No answer from the hub's daemon" in said(hub, "list")
 
 
 def test_the_certificate_follows_the_url_and_the_authority_stays(tmp_path: Path) -> None:
