@@ -34,7 +34,7 @@ from tests.support.slack.slack_home import ACCESS
 ROUNDS = 8
 PATIENCE_SECONDS = 60.0
 KEY = "hub.seed"
-SHELL = ("status", "status --json", "status host:h7")
+SHELL = ("status", "status --json", "status host:h7", "audit", "audit --command undo")
 SLACK = ("status", "status host:h7")
 
 

@@ -27,6 +27,7 @@ from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.extensions.output import MOST_BYTES, SHOWN, SHOWN_LINES
+from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
 from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE
 from supervisor_core.host.logging import excerpts, log
@@ -185,6 +186,7 @@ def _slack() -> Rows:
 
 
 def _daemon() -> Rows:
+    yield "Settings of other hosts' workers in a hub's memory", f"{fleet.MOST_KEPT:,}"
     yield "Missed heartbeats of an unresponsive supervisor", f"{supervisors.MOST_MISSED}"
     yield "Time that `start` waits for a pass", duration(ownership.PASS_WAIT_SECONDS)
     yield "Events that wait for one subscriber", f"{events.QUEUE_SIZE}; the oldest are dropped"

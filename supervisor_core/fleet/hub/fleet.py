@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from supervisor_core.code.change_plan import Commit
@@ -26,6 +27,9 @@ from supervisor_core.fleet.values import load_commit, load_explanation, load_log
 
 MARGIN_SECONDS = 5.0
 """The way to a host and back, beside the time that the answer takes there."""
+
+MOST_KEPT = 20_000
+"""Workers whose settings are kept: to make those of 10,000 takes a second, and one of them changes at a time."""
 
 LOG_SECONDS = 15.0
 WHY_SECONDS = 15.0
@@ -193,16 +197,16 @@ def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[s
     for address in sorted(announced, key=lambda each: address_of(each).host):
         said = announced[address]
         team = str(said.get("team") or "")
-        workers[address] = _settings(address, team, said)
+        workers[address] = _settings(address, team, enabled=bool(said.get("enabled", True)))
         if team and team not in teams:
             teams[team] = TeamSettings()
             teams[team]._name = team  # noqa: SLF001 (a key only its parent knows)
     return own.with_workers(workers, teams)
 
 
-def _settings(address: str, team: str, said: Mapping[str, Any]) -> WorkerSettings:
+@lru_cache(MOST_KEPT)
+def _settings(address: str, team: str, *, enabled: bool) -> WorkerSettings:
     """A worker of another host, as far as the hub must know it."""
-    enabled = bool(said.get("enabled", True))
     worker = WorkerSettings.model_construct(command=("elsewhere",), team=team, enabled=enabled)
     worker._id = address  # noqa: SLF001 (a key only its parent knows)
     return worker
