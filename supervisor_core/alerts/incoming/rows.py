@@ -76,6 +76,16 @@ def readings(connection: Connection, supervisor_id: str, now: datetime) -> list[
     return [_reading(row) for row in connection.execute(query).mappings()]
 
 
+def firing_by_worker(connection: Connection, supervisor_id: str) -> dict[str, list[TargetReading]]:
+    """The firing alerts that name a worker, by that worker, the oldest first."""
+    named = (rows.c.firing == 1, rows.c.worker_id.is_not(None))
+    query = select(rows).where(rows.c.supervisor_id == supervisor_id, *named).order_by(rows.c.begun_at)
+    found: dict[str, list[TargetReading]] = {}
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["worker_id"], []).append(_reading(row))
+    return found
+
+
 def worker_of(connection: Connection, supervisor_id: str, target: Target) -> str:
     """The worker that an alert from elsewhere names; empty without one."""
     if target.kind != ALERTMANAGER:

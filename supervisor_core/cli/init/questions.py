@@ -39,7 +39,7 @@ class Interview:
     def __init__(self, options: argparse.Namespace, folder: Path, known: Mapping[str, str]) -> None:
         """`folder` is that of the configuration."""
         self._options = options
-        self._checks: dict[str, Callable[[str], object]] = {**CHECKS, "cwd": partial(check_worker_folder, folder)}
+        self._checks: dict[str, Callable[[str], None]] = {**CHECKS, "cwd": partial(check_worker_folder, folder)}
         self._known = known
         """The variables that `.env` sets."""
         self._asks = not options.yes and sys.stdin.isatty() and sys.stdout.isatty()

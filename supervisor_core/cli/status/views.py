@@ -250,7 +250,8 @@ def _unwell(workers: list[dict[str, Any]]) -> list[str]:
 
 def _has_notice(service: dict[str, Any]) -> bool:
     """True for a service that works and has something to say."""
-    return (service["state"], service["health"]) == ("running", "healthy") and bool(service["reason"] != "running")
+    works = service["state"] == "running" and service["health"] == "healthy"
+    return works and str(service["reason"]) != "running"
 
 
 def _is_unwell(service: dict[str, Any]) -> bool:

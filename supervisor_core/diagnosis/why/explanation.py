@@ -10,6 +10,7 @@ from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.errors import Identifier
 from supervisor_core.common.text import flatten, one_line
+from supervisor_core.common.times import COUNTDOWN, format_span
 from supervisor_core.diagnosis.why.model import (
     Cause,
     Circumstance,
@@ -63,7 +64,7 @@ def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
         yield Circumstance("not running", facts.lives[-1].ended_at if facts.lives else facts.since)
     if not facts.fine:
         yield Circumstance(
-            str(facts.health) if facts.given_up else f"{facts.health}: {one_line(flatten(facts.reason), ERROR)}",
+            str(facts.health) if facts.given_up else f"{facts.health}: {one_line(flatten(_reason(facts)), ERROR)}",
             found.since,
         )
     if facts.paused is not None:
@@ -74,6 +75,15 @@ def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
         yield Circumstance("drive unreachable", None)
     if facts.resting:
         yield Circumstance("monitoring paused", facts.resting_since)
+    yield from facts.alerts
+
+
+def _reason(facts: WorkerFacts) -> str:
+    """The reason of its health, with a countdown that is right now."""
+    if facts.due_at is None:
+        return facts.reason
+    seconds = (facts.due_at - facts.at).total_seconds()
+    return COUNTDOWN.sub(f"restarting in {format_span(seconds)}" if seconds > 0 else "restarting now", facts.reason)
 
 
 def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import Flip
+from supervisor_core.alerts.incoming.rows import firing_by_worker
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
@@ -31,6 +32,7 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import (
+    Circumstance,
     Disk,
     Explanation,
     KnownPause,
@@ -92,6 +94,8 @@ class Surroundings:
     resting_since: datetime | None = None
     since: Mapping[str, datetime] = field(default_factory=dict)
     """The start of the condition of each unhealthy worker."""
+    alerts: Mapping[str, tuple[Circumstance, ...]] = field(default_factory=dict)
+    """Alertmanager's alerts about each worker."""
 
 
 class Explainer:
@@ -144,15 +148,22 @@ class Explainer:
                 for each in standing.values()
                 if each.target.kind == WORKER and not each.condition.fine
             }
+            foreign = {
+                worker_id: tuple(
+                    Circumstance(f"Alertmanager: {each.reading.reason}", each.reading.since) for each in told
+                )
+                for worker_id, told in firing_by_worker(connection, config.supervisor.id).items()
+            }
+            known = replace(around, since=bad, alerts=foreign)
             row = supervisors.find(connection, config.supervisor.id)
             if row is None or not row.paused:
-                return replace(around, since=bad)
+                return known
             name = config.supervisor.id
             asked = audit.AuditFilter(worker=name, action="MUTED", limit=MUTES, target_type="supervisor")
             trail = [row for row in audit.search(connection, asked) if DAMAGED not in row]
             by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
             since = from_text(trail[0]["created_at"]) if trail else row.changed_at
-            return replace(around, resting=row.reason or "paused", resting_by=by, resting_since=since, since=bad)
+            return replace(known, resting=row.reason or "paused", resting_by=by, resting_since=since)
 
         return self._ledger.read(read)
 
@@ -228,6 +239,7 @@ def facts_of(
         resting_by=around.resting_by,
         resting_since=around.resting_since,
         since=around.since.get(worker_id),
+        alerts=around.alerts.get(worker_id, ()),
         log=str(written_to(config, seen.worker)),
     )
 

@@ -112,6 +112,14 @@ class RecentConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class Circumstance:
+    """A condition and its start; None if unknown."""
+
+    words: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFacts:
     """The known facts about one worker at one moment. Unavailable ones are empty, and `unknown` names them."""
 
@@ -148,6 +156,8 @@ class WorkerFacts:
     resting_since: datetime | None = None
     since: datetime | None = None
     """The start of the recorded condition."""
+    alerts: tuple[Circumstance, ...] = ()
+    """The alerts about it that Alertmanager says are firing."""
     flips: tuple[Flip, ...] = ()
     jobs: tuple[Job, ...] = ()
     change: RecentChange | None = None
@@ -207,14 +217,6 @@ class WorkerFacts:
         if self.health is Health.MISSING and seen.started_at:
             return seen.started_at + limit
         return seen.heartbeat.at if self.health is Health.DEGRADED and seen.heartbeat else None
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstance:
-    """A condition and its start; None if unknown."""
-
-    words: str
-    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

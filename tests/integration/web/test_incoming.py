@@ -75,6 +75,9 @@ def test_an_alert_is_taken_with_the_token_alone_and_ends_with_its_resolution(hom
     assert home.json("alerts") == []
     assert sent(port, body()) == (200, '{"taken": 1}')
     wait_until(lambda: shown(home) == [("alertmanager", "HighErrorRate. 5xx above 5 %")], SECONDS, "it is shown")
+    (why,) = home.json("send", "why OrionMX")
+    named = {"words": "Alertmanager: HighErrorRate. 5xx above 5 %", "since": "2026-02-05T08:59:00.000000Z"}
+    assert named in why["conditions"], "`why` names it"
     assert sent(port, body("resolved"))[0] == 200
     wait_until(lambda: not home.json("alerts"), SECONDS, "it has ended")
     assert TOKEN not in home.daemon_log()
