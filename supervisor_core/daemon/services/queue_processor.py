@@ -23,6 +23,9 @@ from supervisor_core.workers.context import DaemonContext
 WATCHED_POLL_SECONDS = 30.0
 """The interval for an inbox in a folder of our own, of which the kernel reports every change."""
 
+GATHER_SECONDS = 0.02
+"""The time from one delivery to the next: the results of the same moment are written together."""
+
 log = logging.getLogger(__name__)
 
 
@@ -82,28 +85,33 @@ class QueueProcessor(Service):
     async def run(self, stopping: asyncio.Event) -> None:
         """Sweep, deliver, wait; until asked to stop."""
         loop = asyncio.get_running_loop()
-        look_at = loop.time()
+        look_at = written_at = loop.time()
         while not stopping.is_set():
             self.pulse.beat()
             self._woken.clear()
             looks, more = self._looks or loop.time() >= look_at, False
-            self._looks = False
+            self._looks, written = False, 0
             try:
                 if looks:
                     waiting, more = await self._blocking(self._work)
                     self._looks = self._looks or more
                     self._waiting(waiting)
                 else:
-                    more = await self._blocking(self._deliver) >= results.AT_ONCE
+                    written = await self._blocking(self._deliver)
+                    more = written >= results.AT_ONCE
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
+            written_at = loop.time() if written else written_at
             if looks:
                 look_at = loop.time() + in_step(self._pause_seconds())
             if not (self._looks or more):
                 seconds = max(0.0, look_at - loop.time())
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
+                gather = written_at + GATHER_SECONDS - loop.time()
+                if gather > 0 and not self._looks:
+                    await wait_until(None, stopping, gather)
         await self._blocking(self._deliver)
 
     async def shut_down(self) -> None:
