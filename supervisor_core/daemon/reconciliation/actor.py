@@ -18,7 +18,7 @@ from supervisor_core.common.service import wait_until
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.execution import RetryLimit
-from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls, Hooks, Turn
+from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls, Hooks, Turn, TurnResult
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
@@ -225,8 +225,7 @@ class WorkerActor:
         if self.operations.start_unchecked and (corrected := await self._grouped.call(correct)):
             self._hooks.finished(corrected)
         job = (await self._grouped.next_turn(Turn(self.worker.id))).job
-        if job is not None:
-            await self._run_commands(job, RetryLimit(stopping.is_set))
+        if job is not None and await self._run_commands(job, RetryLimit(stopping.is_set)):
             return False
         if self._next is not None and await self._run_action(self._next, stopping.is_set):
             return False
@@ -246,17 +245,20 @@ class WorkerActor:
         waits = self.decision is not None and self.decision.what is Next.WAIT
         return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
 
-    async def _run_commands(self, first: Job, patience: RetryLimit) -> None:
-        """Run a command, and those of the same kind that wait behind it: each looks at the worker itself."""
+    async def _run_commands(self, first: Job, patience: RetryLimit) -> bool:
+        """Run a command, and those of the same kind that wait behind it: each looks at the worker itself.
+
+        True if there may be more to do at once."""
         self._busy, job = first, first
         moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(first.handler)
         self._begin(first.handler, moving)
-        while (follower := await self._run_command(job, patience, moving)) is not None:
-            job = follower
+        while (turn := await self._run_command(job, patience, moving)).job is not None:
+            job = turn.job
         self._hooks.plan_again(self.worker.id)
+        return turn.waits or first.handler in STARTS
 
-    async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> Job | None:
-        """Run a command; the result is the next one, if that's of the same kind. Else the activity has ended."""
+    async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> TurnResult:
+        """Run a command; the result has the next one, if that's of the same kind. Else the activity has ended."""
         self._busy = job
         payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
         self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
@@ -281,7 +283,7 @@ class WorkerActor:
             payload["success"] = outcome.success
             self._hooks.publish(EventType.COMMAND_DONE, self.worker.id, payload)
         self._hooks.finished(job)
-        return turn.job
+        return turn
 
     async def _run_action(self, action: Action, stopped: Callable[[], bool]) -> bool:
         """Run a planned action; False where another worker is being restarted, so that no command waits for a turn."""

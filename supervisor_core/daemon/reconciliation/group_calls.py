@@ -45,10 +45,11 @@ class Turn:
 
 
 class TurnResult(NamedTuple):
-    """The next job, or what the look has shown."""
+    """The next job, or what the look has shown, and whether another job waits."""
 
     job: Job | None = None
     seen: OperationResult | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,10 @@ class GroupCalls:
                 looks[place] = turn.look
         places = list(looks)
         for wave in _called(list(looks.values())):
-            yield [Result(places[each.place], TurnResult(seen=each.value), each.error) for each in wave]
+            yield [
+                Result(place, TurnResult(seen=each.value, waits=found[place] is not None), each.error)
+                for each, place in ((each, places[each.place]) for each in wave)
+            ]
 
     def _executed(self, executions: Sequence[Execution]) -> Iterator[list[Result]]:
         return together([execute.steps(*self._arguments(each)) for each in executions])
