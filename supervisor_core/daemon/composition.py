@@ -225,7 +225,7 @@ class DaemonServices:
     def heartbeats(self) -> HeartbeatService | None:
         if self.context.host.config.supervisor.heartbeat_seconds <= 0:
             return None
-        return HeartbeatService(self.context, self.shared, self.view.statuses_in_motion)
+        return HeartbeatService(self.context, self.shared, self.view.recent_statuses)
 
     @cached_property
     def forwarder(self) -> Forwarder | None:

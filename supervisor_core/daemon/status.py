@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,10 @@ def _at_rest(seen: WorkerStatus) -> str:
     return "quarantined in the configuration" if seen.worker.quarantined else ""
 
 
+RECENT = timedelta(seconds=2)
+"""The age of an observation that a heartbeat may report. An exit makes a new one at once."""
+
+
 class LiveView:
     """The workers by a look at this moment, for `status`, the chat, heartbeats and the scheduler."""
 
@@ -240,9 +244,10 @@ class LiveView:
         commits = await self.versions()  # after the look, which has found out whether the drive hangs
         return await self._blocking(with_usage, documents, commits)
 
-    async def statuses_in_motion(self) -> list[WorkerStatus]:
-        """Each worker's status, with what is being done about it."""
-        return statuses_in_motion(self._context, self._reconciler, await self._look())
+    async def recent_statuses(self) -> list[WorkerStatus]:
+        """Each worker's status of the last moments, with what is being done about it."""
+        seen = self._reconciler.managed.seen_since(datetime.now(UTC) - RECENT)
+        return statuses_in_motion(self._context, self._reconciler, seen or await self._look())
 
     async def versions(self) -> dict[str, str]:
         """The commit of each worker's checkout, where it's known."""

@@ -204,6 +204,12 @@ class ManagedWorkers(dict[str, ManagedWorker]):
         """The workers whose code is being changed right now."""
         return [managed.actor.worker for managed in list(self.values()) if managed.actor.changes_code]
 
+    def seen_since(self, moment: datetime) -> list[WorkerStatus] | None:
+        """The status of each worker, if all were observed since then."""
+        statuses = [managed.status for managed in self.values() if managed.status is not None]
+        recent = len(statuses) == len(self) and all(each.at >= moment for each in statuses)
+        return statuses if recent else None
+
     def healthy(self) -> dict[str, bool]:
         """The health of each worker that was seen running and isn't paused."""
         statuses = [managed.status for managed in self.values() if managed.status is not None]

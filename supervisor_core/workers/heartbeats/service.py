@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
-from supervisor_core.common.wakeups import in_step
+from supervisor_core.common.wakeups import COMMON_SECONDS, in_step
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
@@ -22,7 +22,8 @@ from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, wri
 from supervisor_core.workers.status import WorkerStatus
 
 GATHER_SECONDS = 0.5
-"""Workers that start together change together; their heartbeats are written together."""
+"""Workers that start together change together; their heartbeats are written together. And services that wake at the
+same common moment have looked by then."""
 
 LOOK_SECONDS = 15.0
 """The time limit for observing the workers; the drive has a shorter one."""
@@ -160,7 +161,7 @@ class HeartbeatService(Service):
         seconds = max(seconds, 0.0)
         self.pulse.beat(within=seconds)
         await wait_until(self._woken, stopping, seconds)
-        if self._woken.is_set():
+        if self._woken.is_set() or self._every >= COMMON_SECONDS:
             await wait_until(None, stopping, min(GATHER_SECONDS, seconds))
 
     async def shut_down(self) -> None:
