@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,13 +12,15 @@ from sqlalchemy import ColumnElement, Text, cast, func, literal
 from supervisor_core.common.text import is_plain
 from supervisor_core.common.times import to_text
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.names import LARGEST_ID
 from supervisor_core.storage.tables import audit_log
 
 Row = dict[str, Any]
 
 DAMAGED = "damaged"
 """The key under which a row that was altered says what's wrong with it. Other rows lack the key."""
+
+LARGEST_ID = 2**53 - 1
+"""No trail has that many rows: somebody wrote a larger number."""
 
 LONGEST_CELL = 2_000
 """Characters of a cell of a damaged row, which may hold a gigabyte."""
@@ -47,6 +50,15 @@ def as_stored(value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
     if isinstance(value, str) and not is_plain(value):
         return cast(literal(value.encode("utf-8", "surrogateescape")), Text)
     return value
+
+
+def details_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The details of a row; none where they are no object."""
+    try:
+        details = json.loads(row["details_json"])
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return details if isinstance(details, dict) else {}
 
 
 def has_number(dialect: str) -> list[ColumnElement[bool]]:

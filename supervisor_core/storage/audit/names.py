@@ -12,11 +12,9 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 from supervisor_core.commands.catalog import by_handler, find
 from supervisor_core.commands.labels import Affected
 from supervisor_core.common.text import is_plain
+from supervisor_core.storage.audit.cells import LARGEST_ID, details_of
 from supervisor_core.storage.audit.trail import DECIDING, TELLING
 from supervisor_core.storage.tables import audit_log, audit_workers, jobs
-
-LARGEST_ID = 2**53 - 1
-"""No trail has that many rows: somebody wrote a larger number."""
 
 MOST_WORDS = 3  # of a command's name
 
@@ -45,6 +43,22 @@ def told_commands(action: str, details: Mapping[str, Any]) -> set[str]:
     found = {_exactly(" ".join(words[:count])) for count in range(1, len(words[:MOST_WORDS]) + 1)}
     by = by_handler(str(details.get("handler") or ""))
     return {each for each in (*found, by.name if by else "") if each}
+
+
+def commands_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The entries for the commands that these rows tell of, as they are stored: altered ones may hold anything."""
+    return [
+        {
+            "supervisor_id": row["supervisor_id"],
+            "audit_id": row["audit_id"],
+            "worker_id": command_key(name),
+            "role": COMMAND,
+            "created_at": row["created_at"],
+        }
+        for row in rows
+        if row["action"] in TELLING and isinstance(row["created_at"], datetime)
+        for name in sorted(told_commands(row["action"], details_of(row)))
+    ]
 
 
 def _exactly(words: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
-from supervisor_core.storage.audit.cells import Row, format_row
+from supervisor_core.storage.audit.cells import LARGEST_ID, Row, details_of, format_row
 from supervisor_core.storage.audit.chain import damage_of
-from supervisor_core.storage.audit.names import LARGEST_ID, affected_workers, parted
+from supervisor_core.storage.audit.names import affected_workers, parted
 from supervisor_core.storage.audit.search import (
     AuditFilter,
     RowPosition,
@@ -112,15 +111,6 @@ def _entry(shown: _Shown, affected: Mapping[tuple[str, int], Mapping[str, str]],
         merged |= others
         named.append({**each, "target_id": address} if address else each)
     return entry_of(named[-1], details_of(row), named[:-1], merged, wanted.about)
-
-
-def details_of(row: Row) -> Mapping[str, Any]:
-    """The details of a row; none where they are no object."""
-    try:
-        details = json.loads(row["details_json"])
-    except (ValueError, RecursionError):
-        return {}
-    return details if isinstance(details, dict) else {}
 
 
 def _damaged_entry(row: Row) -> TrailEntry:

@@ -12,14 +12,15 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, Engine, MetaData, Table, insert, inspect, select
+from sqlalchemy import Column, Connection, Engine, MetaData, Table, delete, insert, inspect, select
 
 import supervisor_core.storage.migrations as migrations
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.engine import UtcDateTime, shared_engine
-from supervisor_core.storage.tables import audit_log, metadata
+from supervisor_core.storage.tables import audit_log, audit_workers, metadata
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 HOST = "OrionHost"
@@ -88,6 +89,31 @@ def test_an_upgrade_keeps_every_row_and_the_trail(engine: Engine, version: str) 
         head = audit.newest_row(connection, HOST)
         assert head is not None
         assert audit.verify(connection, [head]) == (1, [])
+
+
+def test_commands_that_were_refused_before_the_index_of_commands_are_found(engine: Engine) -> None:
+    given = ("undo", "restart w1", "undo", "schedule add x", "rm -rf", "undo")
+    refused = [
+        AuditEntry(f"cli:{each}", "REFUSED", "w1", details={"command": each, "error": "no right"}) for each in given
+    ]
+    others = [AuditEntry("cli:anna", "PAUSE", "w1")] * 5_000  # more than one statement looks through
+    with engine.begin() as connection:
+        command.upgrade(configured(connection), "0019")
+    with engine.begin() as connection:
+        audit.append_all(connection, HOST, [*refused[:3], *others, *refused[3:]], NOW)
+        audit.append_all(connection, "web-1", refused[:1], NOW)
+        connection.execute(delete(audit_workers).where(audit_workers.c.audit_id < 5_006))  # the last one has its entry
+    schema.ensure(engine)
+
+    def found(action: str, name: str) -> list[tuple[str, int]]:
+        with engine.connect() as connection:
+            rows = search(connection, AuditFilter(action=action, command=name))
+        return sorted((row["supervisor_id"], row["audit_id"]) for row in rows)
+
+    assert found("UNDO_CODE", "undo") == [(HOST, 1), (HOST, 3), (HOST, 5_006), ("web-1", 1)]
+    assert found("RESTART_WATCHER", "restart") == [(HOST, 2)]
+    assert found("SCHEDULE_ADDED", "schedule add") == [(HOST, 5_004)]
+    assert found("UPDATE_CODE", "update") == []
 
 
 def test_an_upgrade_makes_what_a_new_database_has(engine: Engine) -> None:
