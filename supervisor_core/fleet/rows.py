@@ -23,7 +23,7 @@ from supervisor_core.jobs import remote
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS
-from supervisor_core.storage.audit.names import COMMAND, TARGET, affected_between, command_key
+from supervisor_core.storage.audit.names import TARGET, affected_between, commands_of
 from supervisor_core.storage.engine import UtcDateTime
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
@@ -34,8 +34,6 @@ MOST_CHARACTERS = 400_000
 
 HUB_ID, REFUSED = "fleet:hub", "REFUSED"
 """The actor and the action of a row about a refused message."""
-
-A_COMMAND = command_key("")
 
 WORDS = 200
 """Characters of its reason."""
@@ -215,11 +213,12 @@ def _affected(host: str, trail: Sequence[Row], rows: Sequence[Mapping[str, Any]]
         for row in trail
         if row["target_type"] == "worker"
     ]
-    commands = [row for row in found if (row["role"], str(row["worker_id"])[: len(A_COMMAND)]) == (COMMAND, A_COMMAND)]
-    workers = [row for row in found if row not in commands]
-    known = [row for row in workers if can_have_address(host, str(row["worker_id"]))]
+    known = [row for row in found if can_have_address(host, str(row["worker_id"]))]
     index = {(row["audit_id"], row["worker_id"]): row for row in reversed(known)}
-    return [*commands, *({**row, "worker_id": str(Address(host, row["worker_id"]))} for row in index.values())]
+    return [
+        *({**row, "worker_id": str(Address(host, row["worker_id"]))} for row in index.values()),
+        *commands_of(trail),
+    ]
 
 
 def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> None:

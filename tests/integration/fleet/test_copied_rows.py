@@ -150,7 +150,7 @@ def test_a_refused_command_of_a_host_is_found_by_its_name_and_no_other_host_s_wo
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     (index,) = found["audit_workers_t"]
     assert (index["worker_id"], index["role"]) == ("command:undo", "command")
-    forged = {**found, "audit_workers_t": [index, {**index, "worker_id": "web-2/w1"}]}
+    forged = {**found, "audit_workers_t": [{**index, "worker_id": each} for each in ("command:update", "web-2/w1")]}
     pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, forged)], NOW))
 
     def rows_of(wanted: AuditFilter) -> list[str]:
@@ -160,6 +160,16 @@ def test_a_refused_command_of_a_host_is_found_by_its_name_and_no_other_host_s_wo
     assert rows_of(AuditFilter(worker="web-1/w1", action="UNDO_CODE", command="undo")) == ["cli:anna"]
     assert rows_of(AuditFilter(action="UPDATE_CODE", command="update")) == []
     assert rows_of(AuditFilter(worker="web-2/w1")) == []
+
+
+def test_a_refused_command_of_a_host_without_an_index_of_commands_is_found_by_its_name(pair: Pair) -> None:
+    refused = AuditEntry("cli:anna", "REFUSED", "w1", "failure", details={"command": "undo", "error": "no right"})
+    pair.host.write(lambda connection: audit.append(connection, "web-1", refused, NOW))
+    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    older = {**found, "audit_workers_t": []}
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, older)], NOW))
+    wanted = AuditFilter(action="UNDO_CODE", command="undo")
+    assert [row["actor"] for row in pair.hub.read(lambda connection: search(connection, wanted))] == ["cli:anna"]
 
 
 def test_a_host_cannot_add_to_a_command_of_the_hub(pair: Pair) -> None:
