@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,23 +119,40 @@ def temporary() -> Iterator[Path]:
 
 
 @pytest.fixture
-def demo(temporary: Path, tmp_path: Path) -> Iterator[Demo]:
-    out, err = tmp_path / "out", tmp_path / "err"
-    with out.open("w") as told, err.open("w") as complained:
-        process = subprocess.Popen(
-            [*SUPERVISOR, "demo"],
-            cwd=tmp_path,
-            env=environ(temporary),
-            stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=complained,
-            text=True,
-        )
-    made = Demo(process, temporary, out, err)
-    yield made
-    if process.poll() is None:
-        process.terminate()
-        process.wait(PATIENCE)
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    with started(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """One demo that is up, for tests that only look at it."""
+    with started(tmp_path_factory.mktemp("demo")) as made:
+        made.up()
+        yield made
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Demo]:
+    """A demo in a process, its output in this folder."""
+    out, err = folder / "out", folder / "err"
+    with tempfile.TemporaryDirectory(prefix="demo-test-") as temporary:
+        with out.open("w") as told, err.open("w") as complained:
+            process = subprocess.Popen(
+                [*SUPERVISOR, "demo"],
+                cwd=folder,
+                env=environ(Path(temporary)),
+                stdin=subprocess.DEVNULL,
+                stdout=told,
+                stderr=complained,
+                text=True,
+            )
+        try:
+            yield Demo(process, Path(temporary), out, err)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(PATIENCE)
 
 
 def run(temporary: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -216,9 +234,19 @@ def test_it_answers_at_its_address_and_leaves_nothing_when_asked_to_end(
     assert demo.err.read_text() == ""
 
 
-def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(demo: Demo, tmp_path: Path) -> None:
-    demo.up()
-    (line,) = [line for line in demo.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
+def test_the_channel_greets_with_five_things_to_try(shared: Demo) -> None:
+    with urllib.request.urlopen(shared.address.partition("#")[0] + "_playground/state", timeout=10) as answer:
+        messages = json.load(answer)["messages"]
+    (greeting,) = [message for channel in messages.values() for message in channel]
+    assert greeting["username"] == "Demo"
+    *tasks, _more = greeting["attachments"][0]["blocks"]
+    assert [task["text"]["text"][:2] for task in tasks] == ["1.", "2.", "3.", "4.", "5."]
+    assert f"`touch {shared.home}/incoming/empty.txt`" in tasks[2]["text"]["text"]
+    assert check_message({"text": greeting["text"], "blocks": greeting["attachments"][0]["blocks"]}) == []
+
+
+def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(shared: Demo, tmp_path: Path) -> None:
+    (line,) = [line for line in shared.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
     (tmp_path / "elsewhere").mkdir()
     done = subprocess.run(
         ["/bin/sh", "-c", line],
@@ -325,18 +353,6 @@ def test_a_command_that_does_not_end_is_shown_as_it_is(
     assert play(impatient, folder=temporary, monkeypatch=monkeypatch) is False
     told = capsys.readouterr().out
     assert re.search(r"Expected the command to end, .*\n(.*\n)*.*Look twice a second", told)
-
-
-def test_the_channel_greets_with_five_things_to_try(demo: Demo) -> None:
-    demo.up()
-    with urllib.request.urlopen(demo.address.partition("#")[0] + "_playground/state", timeout=10) as answer:
-        messages = json.load(answer)["messages"]
-    (greeting,) = [message for channel in messages.values() for message in channel]
-    assert greeting["username"] == "Demo"
-    *tasks, _more = greeting["attachments"][0]["blocks"]
-    assert [task["text"]["text"][:2] for task in tasks] == ["1.", "2.", "3.", "4.", "5."]
-    assert f"`touch {demo.home}/incoming/empty.txt`" in tasks[2]["text"]["text"]
-    assert check_message({"text": greeting["text"], "blocks": greeting["attachments"][0]["blocks"]}) == []
 
 
 def test_everything_that_is_needed_is_in_the_makefile() -> None:
