@@ -17,6 +17,9 @@ WORDS = 300
 OF_THE_SERVER = ("OperationalError", "InterfaceError", "InternalError")
 """Errors of drivers about the server and the connection; others are about a statement."""
 
+OF_A_ROW = frozenset({1292, 1300, 1364, 1411, 1690, 3819, 4025})
+"""Errors of MariaDB about a value, which PyMySQL calls operational, as it does any number that it doesn't know."""
+
 
 class LedgerDatabase:
     """A database as the place of a hub's ledger. With a lease, only its holder writes."""
@@ -58,6 +61,8 @@ class LedgerDatabase:
     def error(self, problem: BaseException, verb: str) -> LedgerUnavailable | None:
         """An error of the server or of the connection to it, without the password."""
         if not isinstance(problem, DBAPIError) or type(problem).__name__ not in OF_THE_SERVER:
+            return None
+        if getattr(problem.orig, "args", ())[:1] and problem.orig.args[0] in OF_A_ROW:  # type: ignore[union-attr]
             return None
         return LedgerUnavailable(
             f"The ledger {self.name} can't be {verb}: {error_words(self._url, problem)}",

@@ -5,17 +5,30 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from sqlalchemy import Connection
 
+from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.common.events import EventBus
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.diagnosis import trace_service
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.rows import NewJob
+from supervisor_core.storage.steps import take
+from supervisor_core.storage.store import Ledger
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
 
 SECONDS = 20.0
+ANNA = Issuer("cli:anna", "anna")
+NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
 
 class Collector:
@@ -91,3 +104,32 @@ def test_an_address_that_is_none_is_refused_with_an_example(tmp_path: Path, url:
         done = home.supervisor("config", "check")
         assert done.returncode != 0
         assert "traces.url" in done.stdout + done.stderr
+
+
+def file_pause(ledger: Ledger, task_id: str, *, ended: bool) -> None:
+    """A command that waits, or that has ended."""
+    new = NewJob(task_id, "OrionMX", "pause", {}, None, ANNA, "cli", NOW)
+
+    def write(connection: Connection) -> None:
+        assert jobs.file(connection, "TestHost", new, NOW)
+        (job,) = jobs.of_task(connection, task_id)
+        assert not ended or take(connection, "TestHost", jobs.refuse(job, Outcome.failed("stopped"), NOW), NOW)
+
+    ledger.write(write)
+
+
+def test_commands_that_still_run_or_fill_a_request_keep_no_later_ones_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_service, "MOST", 2)
+    with a_collector() as collector, a_home(tmp_path / "home", traces={"url": collector.url}) as home:
+        config = load_supervisor_config(str(home.config))
+        with opened_ledger(config) as ledger:
+            traces = trace_service.Traces(config, ledger, EventBus())
+            for number in range(5):
+                file_pause(ledger, f"task_{number}", ended=number in (1, 4))
+            rounds = 1
+            while traces._send():  # noqa: SLF001 (one round of its loop)
+                rounds += 1
+            assert rounds > 2, "two commands are looked at in a round"
+            assert len([span for span in collector.spans if not span.parent_span_id]) == 2

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, text, update
+from sqlalchemy.exc import DBAPIError
 
 from bot.views.cards.notices import hub_taken_over
 from supervisor_core.alerts.messages import TAKEOVER
@@ -266,3 +267,20 @@ def test_a_server_that_is_away_is_told_without_the_password(tmp_path: Path) -> N
     with pytest.raises(LedgerUnavailable, match="can't be used") as raised:
         Ledger(place, HUB, HeadFile(tmp_path))
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_value_that_mariadb_refuses_fails_its_write_alone(tmp_path: Path, mariadb: str) -> None:
+    """PyMySQL calls such an error operational, like one of the connection."""
+    with new_database(mariadb) as url, Ledger(LedgerDatabase(url, 10, HUB), HUB, HeadFile(tmp_path)) as ledger:
+        creator = shared_engine(url)
+        with creator.begin() as connection:  # a table ends a savepoint
+            connection.execute(text("create table odd_t (at datetime not null)"))
+        creator.dispose()
+
+        def insert(value: str) -> None:
+            ledger.write(lambda connection: connection.execute(text(f"insert into odd_t values ({value})")))
+
+        for value in ("'soon'", "default"):
+            with pytest.raises(DBAPIError, match="OperationalError"):
+                insert(value)
+        insert("now()")
