@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from supervisor_core.added_commands.handler import longest_run, run_added
 from supervisor_core.code.git.changes import OPERATION_SECONDS
 from supervisor_core.code.packages.pip import READING_SECONDS
 from supervisor_core.code.rollback import rollback_code
@@ -15,7 +16,6 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.handlers import PART_SECONDS, generate_diagnostics, verify_database
-from supervisor_core.extensions.handler import longest_run, run_added
 from supervisor_core.host.drive import TIMEOUT_SECONDS
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restart_watcher, resume_watcher
 from supervisor_core.jobs.model import Job

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from supervisor_core.commands.catalog import CATALOG
@@ -50,7 +54,36 @@ def load_plugins() -> Plugins:
         return _loaded
 
 
+def _are_there() -> bool:
+    """False if no installed distribution names the group. `importlib.metadata` takes ten times as long to say so, which
+    each program that reads the configuration would pay."""
+    if any(hasattr(each, "find_distributions") and each is not PathFinder for each in sys.meta_path):
+        return True  # a finder that keeps distributions elsewhere
+    return any(map(_names_group, sys.path))
+
+
+def _names_group(place: str) -> bool:
+    """True for a folder with a distribution that names the group, and for anything that isn't a folder."""
+    try:
+        with os.scandir(place or ".") as found:
+            names = [each.path for each in found if each.name.endswith((".dist-info", ".egg-info"))]
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    return any(map(_has_group, names))
+
+
+def _has_group(folder: str) -> bool:
+    try:
+        return GROUP.encode() in Path(folder, "entry_points.txt").read_bytes()
+    except OSError:
+        return False
+
+
 def _load() -> Plugins:
+    if not _are_there():
+        return Plugins()
     from importlib.metadata import entry_points
 
     commands: dict[str, CommandDefinition] = {}

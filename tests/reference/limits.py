@@ -9,6 +9,7 @@ from bot.access import checks, people
 from bot.inbound import connection, dispatcher, notices, reconnection
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
+from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
 from supervisor_core.alerts.incoming import payload
@@ -26,7 +27,6 @@ from supervisor_core.daemon.replication import replicator
 from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
-from supervisor_core.extensions.output import MOST_BYTES, SHOWN, SHOWN_LINES
 from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
 from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE

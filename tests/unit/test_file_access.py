@@ -53,6 +53,7 @@ LISTED = {
     "supervisor_core/host/disks.py": OF_THE_SYSTEM,
     "supervisor_core/host/old_files.py": "a mark in the state folder; folders are handed in open",
     "supervisor_core/processes/output/files.py": "captured output in the state folder",
+    "supervisor_core/plugins/loading.py": "the notes of installed distributions",
     "supervisor_core/code/packages/pip.py": "a temporary folder for pip",
     "supervisor_core/workers/pauses.py": "the copies in the state folder",
     "supervisor_core/host/process_facts/linux.py": OF_THE_SYSTEM,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from supervisor_core.added_commands.output import MOST_BYTES, Printed, as_table, as_text, last_lines
 from supervisor_core.code.change_plan import STATE_PARAM, state_hash
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Output
@@ -18,7 +19,6 @@ from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.reports.files import keep_output, masking_of
-from supervisor_core.extensions.output import MOST_BYTES, Printed, as_table, as_text, last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.jobs.model import Job
