@@ -132,7 +132,7 @@ def code(tmp_path: Path) -> Iterator[CodeHome]:
 PAUSED, RUNS = True, False
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("handler", "point", "paused"),
     [

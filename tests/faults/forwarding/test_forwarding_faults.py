@@ -140,7 +140,7 @@ def write_and_bring(ledger: Ledger, made: Replicator) -> None:
         bring_all(made)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["connect", "forward.commit:before"])
 def test_frozen_it_is_given_up_within_bounds_and_has_all_once_when_it_goes_on(
     server: servers.Server, url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, point: str
@@ -229,7 +229,7 @@ def test_a_shared_file_in_a_folder_that_is_not_there_yet(tmp_path: Path, ledger:
 # We ourselves
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["forward.commit:before", "forward.commit:after"])
 def test_a_daemon_killed_around_the_commit_brings_each_row_once(tmp_path: Path, database_url: str, point: str) -> None:
     with home_with(tmp_path, database_url, workers={}) as home:

@@ -53,7 +53,7 @@ async def once(home: SlackHome, slack: Playground) -> None:
     assert len(home.rows("select * from flips_t where new = 'down'")) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_THE_FLIP + OF_THE_POST)
 async def test_killed_between_the_flip_and_the_post_it_is_told_once(
     home: SlackHome, slack: Playground, point: str
@@ -71,7 +71,7 @@ async def test_killed_between_the_flip_and_the_post_it_is_told_once(
     await card.becomes("OrionMX recovered after")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_A_PERSON)
 async def test_killed_while_somebody_acknowledged_it_that_counts_once(
     home: SlackHome, slack: Playground, point: str

@@ -54,7 +54,7 @@ def goes_its_way(home: ApprovalHome, approval_id: str) -> None:
     told_once(home)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ASKED)
 def test_killed_while_it_was_asked_for_it_waits_or_was_never_asked(home: ApprovalHome, point: str) -> None:
     killed(home, point, "send", "restart hotfix")
@@ -70,7 +70,7 @@ def told_once_nothing(home: ApprovalHome) -> None:
     assert home.audit() == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", VOTED + CARRIED_OUT)
 def test_killed_between_the_vote_and_the_execution_it_is_carried_out_once(home: ApprovalHome, point: str) -> None:
     asked = home.ask()
@@ -84,7 +84,7 @@ def test_killed_between_the_vote_and_the_execution_it_is_carried_out_once(home: 
     assert home.jobs(asked.task_id) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ENDED)
 def test_killed_while_its_end_was_written_down_it_is_written_down_once(home: ApprovalHome, point: str) -> None:
     asked = home.ask()

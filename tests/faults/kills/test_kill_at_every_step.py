@@ -83,7 +83,7 @@ def told_once(home: Home) -> str:
     return str(row["outcome"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", BEFORE_THE_HANDLER)
 def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -92,7 +92,7 @@ def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) 
     assert home.worker("OrionMX")["paused"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", IN_THE_HANDLER)
 def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -106,7 +106,7 @@ def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home
     assert home.running_copies("OrionMX") == ([worker["pid"]] if worker["pid"] else [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", AFTER_THE_HANDLER)
 def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home, point: str) -> None:
     crash_at(home, point)

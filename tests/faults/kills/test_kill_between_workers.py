@@ -80,7 +80,7 @@ def pause_all(home: Home) -> None:
         (home.nas / "00_STATE" / f"supervisor_pause_{worker}.flag").touch()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ROAD)
 @pytest.mark.parametrize("time", [1, 2], ids=["in the first", "in the second"])
 def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_none(
@@ -94,7 +94,7 @@ def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_n
         assert outcomes == ["success"] * len(WORKERS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", AFTERWARDS)
 def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home, point: str) -> None:
     task = killed(home, point, "restart all")
@@ -102,14 +102,14 @@ def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home
     assert outcomes in (["success"] * 3, ["success", "interrupted", "failure"], ["success", "success", "interrupted"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", CUT_OFF)
 def test_killed_in_the_middle_of_one_it_keeps_going_where_it_was_told_to(home: Home, point: str) -> None:
     task = killed(home, point, "restart all --keep-going")
     assert [word for _, word in goes_on(home, task)] == ["interrupted", "success", "success"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "point", ["jobs_t.done:before", "audit.head:before#2", "audit.head:after#2", "jobs_t.done:after"]
 )

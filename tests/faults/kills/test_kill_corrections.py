@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_while_it_corrects_a_command_the_next_one_has_corrected_it_once(home: Home, point: str) -> None:
     daemon = home.start_daemon(program=armed(point))

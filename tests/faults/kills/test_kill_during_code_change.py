@@ -165,7 +165,7 @@ def see_it_through(home: CodeHome, road: Road, before: str, tree: str, crashed: 
     return result
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("road", "index"),
     [
@@ -189,7 +189,7 @@ def test_a_daemon_killed_at_a_step_is_followed_by_one_that_tells_how_the_code_st
         assert home.clones.checkout.git("show", f"{kept}:data/new.txt") == OWN_CHANGE.strip()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road.name)
 def test_no_point_is_forgotten(home: CodeHome, road: Road, tmp_path: Path) -> None:
     road.lead_up(home)
@@ -203,7 +203,7 @@ def test_no_point_is_forgotten(home: CodeHome, road: Road, tmp_path: Path) -> No
     assert tuple(point for point in handler if point != said) == road.points
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("road", "point"),
     [

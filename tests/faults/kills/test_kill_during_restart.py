@@ -67,7 +67,7 @@ def told_once(home: Home, outcome: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", BEFORE_THE_HANDLER)
 def test_killed_before_it_began_it_is_done_once(home: Home, point: str) -> None:
     old = crash_at(home, point)
@@ -76,7 +76,7 @@ def test_killed_before_it_began_it_is_done_once(home: Home, point: str) -> None:
     assert (details["old_pid"], details["new_pid"]) == (old, home.worker("OrionMX")["pid"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", WITH_THE_OLD_ONE)
 def test_killed_before_the_stop_it_is_interrupted_and_the_old_one_goes_on(home: Home, point: str) -> None:
     old = crash_at(home, point)
@@ -84,7 +84,7 @@ def test_killed_before_the_stop_it_is_interrupted_and_the_old_one_goes_on(home: 
     assert home.running_copies("OrionMX") == [old]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", [*WITH_NONE, "job.progress:after#2"])
 def test_killed_between_stop_and_start_it_is_interrupted_and_the_worker_is_brought_up(home: Home, point: str) -> None:
     old = crash_at(home, point)
@@ -95,7 +95,7 @@ def test_killed_between_stop_and_start_it_is_interrupted_and_the_worker_is_broug
     assert home.running_copies("OrionMX") != [old]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", WITH_THE_NEW_ONE)
 def test_killed_after_the_start_it_is_interrupted_and_no_second_one_is_started(home: Home, point: str) -> None:
     old = crash_at(home, point)
@@ -105,7 +105,7 @@ def test_killed_after_the_start_it_is_interrupted_and_no_second_one_is_started(h
     assert home.running_copies("OrionMX") == [new]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", AFTER_THE_HANDLER)
 def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home, point: str) -> None:
     crash_at(home, point)
@@ -114,7 +114,7 @@ def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home
     assert home.running_copies("OrionMX") == [new]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("second", ["jobs_t.interrupted:after", "worker.start:before", "worker.start:after"])
 def test_killed_again_while_the_next_one_brings_the_worker_up_there_is_still_one(home: Home, second: str) -> None:
     crash_at(home, "worker.stop:after")

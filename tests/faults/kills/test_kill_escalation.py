@@ -37,7 +37,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
         yield made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_while_it_was_escalated_people_are_called_once(
     home: SlackHome, slack: Playground, point: str

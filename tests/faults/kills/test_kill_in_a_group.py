@@ -67,13 +67,13 @@ def check(home: Home, found: dict[str, dict[str, Any]]) -> None:
             assert found[worker]["details"]["paused"] == now["paused"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", IN_THE_GROUP)
 def test_killed_while_a_group_is_paused_each_worker_has_an_outcome_that_is_true(home: Home, point: str) -> None:
     check(home, results(home, killed(home, point)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", RESULTS)
 def test_killed_within_a_batch_of_result_files_each_is_there_once_and_whole(home: Home, point: str) -> None:
     """Those of the first that are done; the last one may be cut off meanwhile."""

@@ -39,7 +39,7 @@ def decisions(home: Home, task_id: str) -> list[str]:
     return [row["action"] for row in home.audit(task_id) if row["action"].startswith("ROLLING")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_decision_it_takes_each_one_once_and_ends(home: Home, point: str) -> None:
     daemon = home.start_daemon(program=armed(point))

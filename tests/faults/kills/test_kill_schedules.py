@@ -38,7 +38,7 @@ def actions(home: Home) -> list[str]:
     return [row["action"] for row in home.audit()]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ADDED)
 def test_killed_while_it_was_added_it_is_there_with_its_row_or_not_at_all(home: Home, point: str) -> None:
     killed(home, point, "send", ADD)
@@ -49,7 +49,7 @@ def test_killed_while_it_was_added_it_is_there_with_its_row_or_not_at_all(home: 
     assert [each["name"] for each in home.json("send", "schedule list")] == ["nightly"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", REMOVED)
 def test_killed_while_it_was_removed_it_is_gone_with_its_row_or_goes_on(home: Home, point: str) -> None:
     home.supervisor("send", ADD)
@@ -59,7 +59,7 @@ def test_killed_while_it_was_removed_it_is_gone_with_its_row_or_goes_on(home: Ho
     assert actions(home) == ["SCHEDULE_ADDED", "SCHEDULE_REMOVED"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", RUN)
 def test_killed_while_it_was_run_that_time_is_run_once(home: Home, point: str) -> None:
     home.supervisor("send", ADD)

@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
         yield made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_while_a_storm_becomes_one_message_it_is_one_and_holds_all(
     home: SlackHome, slack: Playground, point: str

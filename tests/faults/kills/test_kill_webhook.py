@@ -37,7 +37,7 @@ def home(tmp_path: Path, receiver: Receiver) -> Iterator[Home]:
         yield made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_around_a_document_it_is_received_and_a_second_time_has_the_same_id(
     home: Home, receiver: Receiver, point: str

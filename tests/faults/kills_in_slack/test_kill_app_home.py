@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
         yield made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_page_is_brought_up_to_date_after_a_crash(home: SlackHome, slack: Playground, point: str) -> None:
     daemon = await started(home, slack, arming.armed(point))

@@ -67,7 +67,7 @@ async def test_killed_before_it_was_acknowledged_it_can_be_sent_again_and_is_one
     await paused_once(home, slack)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "point",
     ["envelope.ack:after", "command.file:before", "command.file:after", "envelopes_t.handled:before"],

@@ -41,7 +41,7 @@ def thread(slack: Playground) -> list[dict[str, Any]]:
     return list(below)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_THE_WORD)
 async def test_killed_while_it_told_who_is_concerned_they_are_told_once(
     home: SlackHome, slack: Playground, point: str
@@ -55,7 +55,7 @@ async def test_killed_while_it_told_who_is_concerned_they_are_told_once(
     assert word["text"].startswith(f"<@U0OPERATOR> <@U0APPROVER> {outcome}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_THE_DENIAL)
 async def test_killed_while_it_told_of_a_denial_its_requester_is_told_once(
     home: SlackHome, slack: Playground, point: str
@@ -70,7 +70,7 @@ async def test_killed_while_it_told_of_a_denial_its_requester_is_told_once(
     assert word["text"].startswith("<@U0OPERATOR> Restart OrionMX: denied")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_THE_FILE)
 async def test_killed_while_it_shared_a_file_the_file_is_there_once(
     home: SlackHome, slack: Playground, point: str

@@ -120,7 +120,7 @@ async def told_once(home: SlackHome, slack: Playground, most_cards: int = 1) -> 
     return str(row["outcome"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", NOT_KEPT)
 async def test_killed_before_it_was_kept_its_sender_is_told_by_slack_and_nothing_happens(
     home: SlackHome, slack: Playground, point: str
@@ -132,14 +132,14 @@ async def test_killed_before_it_was_kept_its_sender_is_told_by_slack_and_nothing
     assert len(home.running_copies("OrionMX")) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", NOT_ACKNOWLEDGED + BEFORE_THE_HANDLER)
 async def test_killed_before_the_handler_began_it_is_run_once(home: SlackHome, slack: Playground, point: str) -> None:
     await crash_at(home, slack, point)
     assert await told_once(home, slack) == "success"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", IN_THE_HANDLER)
 async def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(
     home: SlackHome, slack: Playground, point: str
@@ -148,7 +148,7 @@ async def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupte
     assert await told_once(home, slack) == "interrupted"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", AFTER_THE_HANDLER)
 async def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(
     home: SlackHome, slack: Playground, point: str
@@ -157,7 +157,7 @@ async def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(
     assert await told_once(home, slack) == "success"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", BESIDE_THE_HANDLER)
 async def test_killed_while_it_told_of_it_the_one_card_ends_with_what_is_true(
     home: SlackHome, slack: Playground, point: str
@@ -166,7 +166,7 @@ async def test_killed_while_it_told_of_it_the_one_card_ends_with_what_is_true(
     assert await told_once(home, slack) in ("success", "interrupted")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_THE_OUTCOME)
 async def test_killed_again_while_it_told_the_outcome_it_is_still_told_on_one_card(
     home: SlackHome, slack: Playground, point: str
@@ -212,7 +212,7 @@ MAYBE_TOLD = ("envelopes_t.handled:after", "outbox_t.sent:before")
 """Slack may have it, and nobody can look: it is told once more rather than never."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_A_MISTAKE[1:])
 async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, slack: Playground, point: str) -> None:
     await crash_at(home, slack, point, "puase")
@@ -256,7 +256,7 @@ OF_A_BUTTON = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", OF_A_BUTTON)
 async def test_killed_after_a_button_was_pressed_its_command_ran_once(
     home: SlackHome, slack: Playground, point: str

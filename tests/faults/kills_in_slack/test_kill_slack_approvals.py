@@ -67,7 +67,7 @@ async def shows_once(slack: Playground, text: str, words: int = 0) -> None:
     assert len(slack.channel("ops").messages()) == 1 + words, slack.story()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", WHILE_ASKED)
 async def test_killed_while_it_is_asked_for_it_is_asked_once(home: SlackHome, slack: Playground, point: str) -> None:
     await died(home, slack, point)
@@ -78,7 +78,7 @@ async def test_killed_while_it_is_asked_for_it_is_asked_once(home: SlackHome, sl
     await card.becomes("OrionMX restarted")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", WHILE_VOTED)
 async def test_killed_between_the_vote_and_the_end_it_is_carried_out_once(
     home: SlackHome, slack: Playground, point: str
@@ -91,7 +91,7 @@ async def test_killed_between_the_vote_and_the_end_it_is_carried_out_once(
     assert len(home.running_copies("OrionMX")) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", INTERRUPTED)
 async def test_killed_while_it_was_carried_out_it_is_interrupted_and_not_run_again(
     home: SlackHome, slack: Playground, point: str
@@ -103,7 +103,7 @@ async def test_killed_while_it_was_carried_out_it_is_interrupted_and_not_run_aga
     assert [row["state"] for row in home.rows("select state from approvals_t")] == ["failed"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", WHILE_CANCELLED)
 async def test_killed_while_it_was_cancelled_it_is_cancelled_once(
     home: SlackHome, slack: Playground, point: str

@@ -115,7 +115,7 @@ def test_archived_rows_leave_the_ledger_and_the_trail_is_verified_across_the_fil
         assert "Not compared with a ledger" in said.stdout
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_anywhere_no_row_is_lost_and_the_next_run_finishes(home: Home, point: str) -> None:
     words = ("audit", "archive", "--before", "2026-01-01", "--out")

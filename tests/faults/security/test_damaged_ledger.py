@@ -69,7 +69,7 @@ def says_what_to_do(home: Home) -> None:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_ledger_is_named_by_everybody_and_stops_no_worker(tmp_path: Path, damage: str) -> None:
     commands = NEEDS_JOBS if damage == "jobs_t" else COMMANDS

@@ -87,7 +87,7 @@ def failure(host: Host, handler: str, task_id: str) -> str:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("trap", [a_socket, a_folder, a_link_to_a_device, a_giant, a_fifo])
 def test_no_trap_on_the_drive_keeps_a_worker_from_being_paused_and_resumed(
     host: Host, trap: Callable[[Path, Path], None]

@@ -69,7 +69,7 @@ SAID = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", SAID)
 async def test_a_restart_cut_off_is_told_on_its_card_alone(home: SlackHome, slack: Playground, point: str) -> None:
     old = await cut_off(home, slack, point)
