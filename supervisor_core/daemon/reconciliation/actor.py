@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from supervisor_core.commands.catalog import by_handler
+from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import describe
 from supervisor_core.common.events import EventType
@@ -246,26 +246,26 @@ class WorkerActor:
         return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
 
     async def _run_commands(self, first: Job, patience: RetryLimit) -> bool:
-        """Run a command, and those of the same kind that wait behind it: each looks at the worker itself.
-
-        True if there may be more to do at once."""
+        """Run a command, and those of its kind that wait behind it. True if there may be more to do at once."""
         self._busy, job = first, first
         moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(first.handler)
         self._begin(first.handler, moving)
-        while (turn := await self._run_command(job, patience, moving)).job is not None:
-            job = turn.job
-        self._hooks.plan_again(self.worker.id)
+        try:
+            while (turn := await self._run_command(job, patience, moving)).job is not None:
+                job = turn.job
+        finally:
+            self._hooks.plan_again(self.worker.id)
         return turn.waits or first.handler in STARTS
 
     async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> TurnResult:
         """Run a command; the result has the next one, if that's of the same kind. Else the activity has ended."""
         self._busy = job
-        payload: dict[str, Any] = {"task_id": job.task_id, "handler": job.handler}
-        self._hooks.publish(EventType.COMMAND_STARTED, self.worker.id, payload)
+        self._publish(EventType.COMMAND_STARTED, job)
         look = partial(self.operations.after_command, moved=moving is not None)
-        turn = None
+        turn, ended = TurnResult(), None
         try:
             outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
+            ended = partial(self._ended, job, outcome)
             if outcome is not None and turns.is_sequential(job):
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
@@ -273,17 +273,26 @@ class WorkerActor:
             turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler if goes_on else "", look))
         finally:
             self._busy = None
-            if turn is None or turn.job is None:
-                self._done((turn.seen if turn else None) or await self._grouped.call(look))
-                if moving and self.pid is not None:  # a look then notes that it has outlived its start grace
-                    asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
+            try:
+                if turn.job is None:
+                    self._done(turn.seen or await self._grouped.call(look))
+                    if moving and self.pid is not None:  # a look then notes that it has outlived its start grace
+                        asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
+            finally:
+                if ended is not None:  # also if the ledger can't be read any more: somebody waits for it
+                    ended()
+        return turn
+
+    def _ended(self, job: Job, outcome: Outcome | None) -> None:
+        """Tell of the end of a command; without an outcome, it isn't ours."""
         if outcome is not None:
             if outcome.success:
                 self.operations.error = None
-            payload["success"] = outcome.success
-            self._hooks.publish(EventType.COMMAND_DONE, self.worker.id, payload)
+            self._publish(EventType.COMMAND_DONE, job, success=outcome.success)
         self._hooks.finished(job)
-        return turn
+
+    def _publish(self, kind: EventType, job: Job, **more: object) -> None:
+        self._hooks.publish(kind, self.worker.id, {"task_id": job.task_id, "handler": job.handler, **more})
 
     async def _run_action(self, action: Action, stopped: Callable[[], bool]) -> bool:
         """Run a planned action; False where another worker is being restarted, so that no command waits for a turn."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.events import Event, EventBus, EventType
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.model import FINAL, Job
 from tests.support.daemon.reconciliation import World, a_world, until
 
 
@@ -58,5 +62,30 @@ def test_one_actor_that_breaks_is_begun_anew_and_the_others_keep_what_is_in_hand
         await until(lambda: world.state("South") == "stopped", "and the other ends its own")
         assert world.reconciler.problem() == ""
         assert world.adapter.overlaps == []
+
+    world.run_in_threads(story())
+
+
+def test_a_command_is_reported_as_ended_although_the_queue_cannot_be_read_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failed = jobs.next_jobs, 0
+
+    def next_jobs(connection: Connection, worker_ids: Collection[str]) -> list[Job | None]:
+        nonlocal failed
+        if not failed and [job.state in FINAL for job in jobs.of_task(connection, "task_1")] == [True]:
+            failed += 1
+            raise LedgerUnavailable("the disk doesn't answer")
+        return real(connection, worker_ids)
+
+    async def story() -> None:
+        await world.reconciler.start()
+        await until(lambda: world.state("North") == world.state("South") == "running", "both run")
+        monkeypatch.setattr(jobs, "next_jobs", next_jobs)
+        task = world.send("diagnostics", "North")
+        await until(lambda: failed, "the queue couldn't be read")
+        await until(lambda: [each.task_id for each in world.finished] == [task], "its end was reported", 0.5)
+        assert world.reconciler.problem().endswith("the disk doesn't answer")
+        await until(lambda: world.reconciler.problem() == "", "it goes on")
 
     world.run_in_threads(story())
