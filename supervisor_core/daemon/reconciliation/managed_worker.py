@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -216,14 +217,17 @@ class ManagedWorkers(dict[str, ManagedWorker]):
         return {each.worker_id: each.verdict.fine for each in statuses if each.found.identity and each.pause is None}
 
     def watch_new(self, statuses: Iterable[WorkerStatus], adapter: WorkerAdapter) -> list[str]:
-        """Have the adapter notice the exit of processes that weren't known yet, such as after a restart of the daemon;
-        return the workers that exited meanwhile."""
+        """Have the adapter notice the exit of processes that weren't known yet, such as after a restart of the daemon,
+        and read what they follow; return the workers that exited meanwhile."""
         ended = []
         for status in statuses:
             identity, managed = status.found.identity, self.get(status.worker_id)
             before = managed.status if managed else None
             if identity is None or (before is not None and before.found.identity == identity):
                 continue
+            if managed is not None:
+                with suppress(OSError):  # its actor reports that
+                    managed.actor.operations.recall()
             if adapter.state(status.worker_id).presence is Presence.STOPPED:
                 ended.append(status.worker_id)
         return ended

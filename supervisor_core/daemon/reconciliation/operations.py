@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ class WorkerOperations:
         self._parts = parts
         self._adapter = adapter
         self._restart_history: RestartHistory | None = None
+        self._recalling = threading.Lock()
         self._automatic = False
         """The next start is automatic, and so is counted."""
         self._last_search: tuple[float, FoundWorker] | None = None
@@ -119,7 +121,7 @@ class WorkerOperations:
             return (yield from self._decide(worker, stopped))
 
     def _decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
-        history, now = self._history(), self._parts.host.now()
+        history, now = self.recall(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
@@ -171,15 +173,15 @@ class WorkerOperations:
                 note_start(self._state_dir, worker, host.now())
             self._adapter.start(worker.id, found, waits=waits)
         except TooManyStarts as error:
-            self._history().forget_decision()  # the next plan decides with the count as it is now
+            self.recall().forget_decision()  # the next plan decides with the count as it is now
             return self._failed(error, again=True)
         except LaunchError as error:
             found = self._adapter.state(self._worker_id)
             if found.record is None or found.record.identity is None:
-                self._history().failed_to_start(self._parts.host.now(), asked=not automatic)
+                self.recall().failed_to_start(self._parts.host.now(), asked=not automatic)
                 self._failed_to_start = True
             else:  # its end is seen like any other
-                self._history().began(found.record, self._parts.host.now(), asked=not automatic)
+                self.recall().began(found.record, self._parts.host.now(), asked=not automatic)
             return self._failed(error, again=True)
         except (SupervisorError, OSError) as error:
             return self._failed(error)
@@ -248,7 +250,7 @@ class WorkerOperations:
 
     def reconsider(self) -> None:
         """Forget the decision about its last end: its restart policy has changed."""
-        self._history().forget_decision()
+        self.recall().forget_decision()
 
     @contextmanager
     def _code_locked(self, worker: WorkerSettings, stopped: StopRequested) -> Iterator[None]:
@@ -262,10 +264,12 @@ class WorkerOperations:
     def _state_dir(self) -> Path:
         return self._parts.host.config.state_dir
 
-    def _history(self) -> RestartHistory:
-        if self._restart_history is None:
-            self._restart_history = RestartHistory(self._state_dir, self._worker_id)
-        return self._restart_history
+    def recall(self) -> RestartHistory:
+        """Its past runs, read once: also by the first look of a daemon, which must know what its process follows."""
+        with self._recalling:
+            if self._restart_history is None:
+                self._restart_history = RestartHistory(self._state_dir, self._worker_id)
+            return self._restart_history
 
     def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> Steps[bool]:
         """True if it ran and wasn't stopped: a stop is recorded first, and its record removed after it.
@@ -310,7 +314,7 @@ class WorkerOperations:
         """Observe it; a new launch is on record from here on, with who requested it."""
         found: FoundWorker = self._adapter.state(self._worker_id)
         if found.record is not None and found.record.identity is not None and asked is not None:  # dead or alive
-            self._history().began(found.record, self._parts.host.now(), asked=asked)
+            self.recall().began(found.record, self._parts.host.now(), asked=asked)
         return OperationResult(
             process_state(found),
             quarantined=self._parts.host.quarantines.read(self._worker_id) is not None,

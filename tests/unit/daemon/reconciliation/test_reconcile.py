@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -77,6 +78,24 @@ def test_the_end_of_a_worker_that_was_taken_over_is_noticed_at_once(world: World
         await up(world)
         world.adapter.die("North")
         await until(lambda: world.state("North") == "backing_off", "its end is noticed long before the next round", 1)
+
+    world.run(story())
+
+
+def test_the_next_daemon_knows_from_its_first_look_which_failed_run_a_worker_follows(world: World) -> None:
+    """Otherwise the alert of a crash loop would close right after each restart of the daemon."""
+
+    async def story() -> None:
+        await up(world)
+        old = world.pid("North")
+        await asyncio.sleep(20)
+        world.adapter.die("North")
+        await until(lambda: world.pid("North") not in (None, old) and world.state("North") == "running", "it's back")
+        again = await world.killed()
+        await again.start()
+        status = again.managed["North"].current_status()
+        assert status is not None
+        assert round(status.observation.failed_after_seconds) == 20
 
     world.run(story())
 
