@@ -1,4 +1,4 @@
-"""The execution of added commands, those of the configuration and of plug-ins, and the form of their output.
+"""The execution of commands that the configuration or a plug-in adds, and the format of their output.
 
 Their definitions belong to `config` and `plugins`, and the way of a command to its handler is that of all commands.
 """

@@ -1,4 +1,4 @@
-"""The handler of all added commands: runs the program or the function once, and reports what it printed and its end."""
+"""The handler of all added commands: runs the program or the function once, and reports its output and exit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from supervisor_core.plugins import CommandCall, CommandResult, ProgramOutput
 from supervisor_core.workers.context import HostContext
 
 ENDING_SECONDS = 5.0
-"""The time in which a killed program, or the thread of a function, ends."""
+"""The time that a killed program or a function's thread has to end."""
 
 
 REPORTING_SECONDS = 2.5

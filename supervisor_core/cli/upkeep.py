@@ -29,7 +29,7 @@ from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 
 LOOK_SECONDS = 0.0
-"""Enough for reading its version."""
+"""Enough to read its version."""
 
 
 def run_backup(options: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run_backup(options: argparse.Namespace) -> int:
 
 
 def run_restore(options: argparse.Namespace) -> int:
-    """Put a backup in the place of the ledger."""
+    """Replace the ledger by a backup."""
     config = load_config(options.config)
     path, now = Path(options.file).absolute(), datetime.now(UTC)
     facts, kept = restore(config, path, shell_issuer(), now, force=options.force)

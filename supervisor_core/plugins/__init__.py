@@ -65,7 +65,7 @@ class CommandCall:
     requested_by: str
     label: str | None
     seconds: float
-    """The time limit of the command. The result of a later function is dropped."""
+    """The time limit of the command. A result that comes later is dropped."""
     run: Callable[[Sequence[str]], ProgramOutput]
     """Runs a program in `folder` to its end: no shell, a safe environment, killed at the command's time limit."""
     report: Callable[[str], None]

@@ -26,7 +26,7 @@ from supervisor_core.workers.conditions.rules import WORKER
 HISTORY = timedelta(hours=24)
 RECENT_COMMANDS = 12
 MOST_PICTURES = 500
-"""Workers with a picture of their history; a page with more of them would take seconds."""
+"""The most workers with a history. A page with more would take seconds."""
 
 Documents = list[dict[str, Any]]
 
@@ -57,7 +57,7 @@ class WebDoors:
 
 @dataclass(frozen=True, slots=True)
 class OutboxFacts:
-    """The messages of one kind that wait."""
+    """The waiting messages of one kind."""
 
     kind: str
     count: int
@@ -79,7 +79,7 @@ class LedgerFacts:
 
 @dataclass(frozen=True, slots=True)
 class WebFacts:
-    """Everything that is shown."""
+    """Everything that the page and the metrics show."""
 
     host: str
     at: datetime
@@ -104,7 +104,7 @@ class FactCollector:
         self._doors = doors
 
     async def gather(self) -> WebFacts:
-        """The facts of this moment."""
+        """Gather the current facts."""
         now, problem = datetime.now(UTC), self._doors.problem()
         workers = await self._doors.look()
         known = LedgerFacts()

@@ -18,7 +18,7 @@ MOST_BYTES = 512 * 1024
 """The size of a request."""
 
 A_MINUTE, BURST = 120, 30
-"""Requests, with and without the right token: so many in a minute, after so many at once."""
+"""The rate of requests, with or without the right token: so many a minute, after a burst of so many."""
 
 LATER_SECONDS = 10
 
@@ -56,7 +56,7 @@ class IncomingRequests:
         return web.json_response({"taken": count})
 
     def _has_room(self, *, right: bool) -> bool:
-        """Requests with a wrong token have a room of their own, so they take none from the right ones."""
+        """Requests with a wrong token have a limit of their own, so they don't use up that of valid ones."""
         now = self._clock()
         room, at = self._rooms[right]
         room = min(room + (now - at) * A_MINUTE / 60, float(BURST))

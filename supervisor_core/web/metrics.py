@@ -25,13 +25,13 @@ BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 CHAT_FIGURES = {
     "connected": "1 if the bot is connected to Slack.",
-    "heard_seconds_ago": "The time since the last sign of Slack.",
-    "connection_age_seconds": "How long the connection to Slack is open.",
+    "heard_seconds_ago": "The time since Slack was last heard from.",
+    "connection_age_seconds": "The age of the connection to Slack.",
     "connections_total": "Connections to Slack since the start of the daemon, replaced ones included.",
 }
 
 MOST_STARTED = 1000
-"""Commands whose end is awaited; more than run at the same time."""
+"""The most running commands that are tracked; more than ever run at once."""
 
 
 @dataclass(slots=True)
@@ -112,18 +112,22 @@ def metrics_of(
     yield from _of_workers(facts)
     yield from _of_commands(tally)
     approvals = sum(1 for each in facts.ledger.approvals if each.state is ApprovalState.PENDING)
-    yield gauge("approvals_pending", "Approvals that wait for votes.", approvals)
+    yield gauge("approvals_pending", "Approvals that are waiting for votes.", approvals)
     open_alerts = GaugeMetricFamily(PREFIX + "alerts_open", "Open alerts.", labels=["severity"])
     for severity in Severity:
         open_alerts.add_metric([str(severity)], sum(1 for each in facts.ledger.alerts if each.severity is severity))
     yield open_alerts
     yield from _of_outbox(facts)
-    healthy = GaugeMetricFamily(PREFIX + "service_healthy", "1 if a service of the daemon is well.", labels=["service"])
+    healthy = GaugeMetricFamily(
+        PREFIX + "service_healthy", "1 if a service of the daemon is healthy.", labels=["service"]
+    )
     for report in facts.services:
         if report.state != "disabled":
             healthy.add_metric([report.name], float(report.state == "running" and report.health != "degraded"))
     yield healthy
-    yield gauge("forwarder_waiting_rows", "Rows that wait for the shared database.", figures.waiting_rows)
+    yield gauge(
+        "forwarder_waiting_rows", "Rows that are waiting to be copied to the shared database.", figures.waiting_rows
+    )
     yield gauge("loop_lag_seconds", "How late the daemon's event loop was in this scrape.", lag_seconds)
     yield gauge("ledger_bytes", "The size of the ledger with its write-ahead log.", facts.ledger.size_bytes)
     for name, value in figures.chat.items():
@@ -186,8 +190,12 @@ def _cumulative(counts: Sequence[int]) -> list[tuple[str, float]]:
 def _of_outbox(facts: WebFacts) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
-    depth = GaugeMetricFamily(PREFIX + "outbox_messages", "Messages and files that wait.", labels=["kind"])
-    age = GaugeMetricFamily(PREFIX + "outbox_oldest_seconds", "The age of the oldest of them.", labels=["kind"])
+    depth = GaugeMetricFamily(
+        PREFIX + "outbox_messages", "Messages and files that are waiting to be sent.", labels=["kind"]
+    )
+    age = GaugeMetricFamily(
+        PREFIX + "outbox_oldest_seconds", "The age of the oldest message or file that is waiting.", labels=["kind"]
+    )
     for each in facts.ledger.waiting:
         depth.add_metric([each.kind], each.count)
         age.add_metric([each.kind], each.oldest_seconds)

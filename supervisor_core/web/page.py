@@ -22,7 +22,7 @@ from supervisor_core.workers.conditions.rules import Condition, Severity
 NO_TEAM, NOTHING = "", "\N{EN DASH}"
 LONGEST_REASON = 200
 WIDTH = 288
-"""Units of a picture of 24 hours: five minutes each."""
+"""The width of the 24-hour history, in units of five minutes."""
 
 _GREEN = ("running",)
 _GRAY = ("paused", "stopped", "starting", "stopping")
@@ -207,13 +207,13 @@ def _workers_of(command: CommandSummary) -> str:
 
 
 def _services(found: Sequence[ServiceReport]) -> str:
-    """Internal services, and those only that aren't well."""
+    """The internal services that aren't healthy."""
     rows = [
         f"<li><b>{_text(each.name)}</b> {_text(_short(each.trouble))}</li>"
         for each in found
         if each.trouble and each.state is not ServiceState.DISABLED
     ]
-    return _section("Services that aren't well", f"<ul>{''.join(rows)}</ul>" if rows else "")
+    return _section("Unhealthy services", f"<ul>{''.join(rows)}</ul>" if rows else "")
 
 
 def _section(title: str, inside: str) -> str:
@@ -226,7 +226,7 @@ def _clock(moment: datetime, now: datetime) -> str:
 
 
 def _lasting(since: datetime, now: datetime) -> str:
-    """How long something holds, or since when."""
+    """The duration, or the beginning if that's clearer."""
     length = now - since
     recent = timedelta(0) <= length < timedelta(hours=1)
     return _text(f"for {format_span(length.total_seconds())}" if recent else f"since {clock_time(since, now)}")

@@ -25,7 +25,7 @@ class Routes:
         self._incoming = IncomingRequests(service.take_alerts, service.token) if service.take_alerts else None
 
     def application(self) -> web.Application:
-        """All of them, behind the check of the address."""
+        """All routes, behind the check of the `Host` header."""
 
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -75,7 +75,7 @@ class Routes:
         return web.Response(text=content(await self._service.facts()), content_type="text/html")
 
     async def _changes(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events: a line whenever something that is shown may have changed."""
+        """Server-sent events: a line whenever the content may have changed."""
         if not self._service.enter():
             raise web.HTTPServiceUnavailable(text="Too many pages are open.\n")
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})

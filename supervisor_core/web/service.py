@@ -33,7 +33,7 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
 BACKLOG = 64
 MOST_READERS = 100
-"""Open pages that hear of changes; one more is refused."""
+"""The most open pages that follow changes. More are refused."""
 
 SETTLE_SECONDS = 0.5
 """The pause before a change is announced: changes come in bursts."""
@@ -117,7 +117,7 @@ class WebService(Service):
         return self._problem
 
     def notice(self) -> str:
-        """The same where nobody has chosen the address."""
+        """The reason why it doesn't listen at the default address."""
         return self._notice
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -177,7 +177,7 @@ class WebService(Service):
 
     @asynccontextmanager
     async def changes(self) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when something that is shown may have changed."""
+        """An event that is set when the content may have changed."""
         changed, loop = asyncio.Event(), asyncio.get_running_loop()
         with (
             self._bus.subscribe(name="status page") as subscription,
@@ -239,7 +239,7 @@ class WebService(Service):
             self._tally.take(event)
 
     def enter(self) -> bool:
-        """Count a page that hears of changes; False if there are too many."""
+        """Count a page that follows changes; False if there are too many."""
         if self._readers >= MOST_READERS:
             return False
         self._readers += 1

@@ -1,1 +1,1 @@
-"""Alerts from elsewhere: what Alertmanager's webhook sends becomes conditions, whose life is that of any other."""
+"""Alerts from Alertmanager's webhook. They become conditions and are handled like any other."""

@@ -106,20 +106,20 @@ def _severity(given: str) -> Severity:
 
 
 def _moment(given: object) -> datetime | None:
-    """A time; None for none. Year 1 stands for none, too."""
+    """A time; None if it's missing or in year 1, which means the same."""
     if given in (None, ""):
         return None
     try:
         found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(given)))
     except ValueError:
-        raise PayloadError("an alert's time isn't one") from None
+        raise PayloadError("an alert's time isn't valid") from None
     if found.tzinfo is None or found.year < 1970:
         return None
     return found.astimezone(UTC)
 
 
 def _listed(labels: Mapping[str, str]) -> str:
-    """What tells an alert without a summary from others."""
+    """The labels that tell an alert without a summary from others."""
     return ", ".join(
         f"{name}={value}" for name, value in sorted(labels.items()) if name not in ("alertname", "severity")
     )
@@ -130,6 +130,6 @@ def _line(text: str, most: int) -> str:
 
 
 def name_in(reason: str) -> tuple[str, str]:
-    """The name and the summary of an alert from elsewhere, out of the reason of its condition."""
+    """The name and the summary of Alertmanager's alert, from the reason of its condition."""
     name, _, summary = reason.partition(SEPARATOR)
     return name, summary

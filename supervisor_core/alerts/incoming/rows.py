@@ -1,4 +1,4 @@
-"""The rows of alerts from elsewhere, and the readings that follow from them."""
+"""The rows of Alertmanager's alerts, and the readings made from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_FIRING = 1000
 """Firing alerts of one host. A request that would bring more is refused, and Alertmanager sends it again."""
 
 LATELY = timedelta(days=1)
-"""An alert that ended within this time is told to the monitor again at a start, which may have missed it."""
+"""At startup, alerts that ended within this time are reported again, because the monitor may have missed them."""
 
 
 class TooManyAlerts(Exception):
@@ -29,7 +29,7 @@ def store(
     is_known: Callable[[str], bool],
     now: datetime,
 ) -> list[TargetReading]:
-    """Write what was sent; the readings of it. `TooManyAlerts` if too many are firing then, and nothing is written."""
+    """Store the alerts and return their readings; `TooManyAlerts`, with nothing written, if too many are firing."""
     found = {alert.fingerprint: alert for alert in alerts}
     known = _rows_of(connection, supervisor_id, found)
     fresh = {name for name, alert in found.items() if alert.firing and not (name in known and known[name]["firing"])}
@@ -60,7 +60,7 @@ def store(
 
 
 def forget(connection: Connection, supervisor_id: str, since: datetime, now: datetime) -> list[TargetReading]:
-    """End the alerts that weren't repeated since then; their readings."""
+    """End the alerts that weren't repeated since then, and return their readings."""
     silent = (rows.c.supervisor_id == supervisor_id, rows.c.firing == 1, rows.c.heard_at < since)
     names = list(connection.execute(select(rows.c.fingerprint).where(*silent)).scalars())
     if names:
@@ -70,7 +70,7 @@ def forget(connection: Connection, supervisor_id: str, since: datetime, now: dat
 
 
 def readings(connection: Connection, supervisor_id: str, now: datetime) -> list[TargetReading]:
-    """The readings of all that fire, and of those that ended lately."""
+    """The readings of all firing alerts, and of those that ended recently."""
     lately = (rows.c.firing == 1) | (rows.c.ended_at > now - LATELY)
     query = select(rows).where(rows.c.supervisor_id == supervisor_id, lately).order_by(rows.c.begun_at)
     return [_reading(row) for row in connection.execute(query).mappings()]
@@ -87,7 +87,7 @@ def firing_by_worker(connection: Connection, supervisor_id: str) -> dict[str, li
 
 
 def worker_of(connection: Connection, supervisor_id: str, target: Target) -> str:
-    """The worker that an alert from elsewhere names; empty without one."""
+    """The worker that Alertmanager's alert names; empty without one."""
     if target.kind != ALERTMANAGER:
         return ""
     row = _rows_of(connection, supervisor_id, [target.id]).get(target.id)
@@ -95,12 +95,12 @@ def worker_of(connection: Connection, supervisor_id: str, target: Target) -> str
 
 
 def foreign_name(target: Target, reason: str) -> str:
-    """The name of an alert from elsewhere, as it was sent; empty for any other target."""
+    """The name of Alertmanager's alert, as it was sent; empty for any other target."""
     return name_in(reason)[0] if target.kind == ALERTMANAGER else ""
 
 
 def subject_of(target: Target, reason: str) -> str:
-    """What an alert with this reason is about, as a name."""
+    """The name of an alert's subject."""
     return target.worker or foreign_name(target, reason) or f"The {target.kind} of {target.id}"
 
 

@@ -22,10 +22,10 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import TargetReading
 
 LOOK_SECONDS = 60.0
-"""Between two looks for alerts that aren't repeated."""
+"""The interval of checks for alerts that are no longer repeated."""
 
 Publish = Callable[[Iterable[TargetReading]], None]
-"""Takes readings; on the event loop."""
+"""Takes readings, on the event loop."""
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class IncomingAlerts(Service):
         return len(alerts)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Tell what is known, and end what isn't repeated, until asked to stop."""
+        """Report the known alerts, and end those that aren't repeated, until asked to stop."""
         begun = False
         while not stopping.is_set():
             self.pulse.beat(within=LOOK_SECONDS)
@@ -81,13 +81,13 @@ class IncomingAlerts(Service):
             await wait_until(None, stopping, LOOK_SECONDS)
 
     async def tell_all(self) -> bool:
-        """Tell the monitor of all that fire, and of those that ended lately."""
+        """Report all firing alerts to the monitor, and those that ended recently."""
         now, host = self._now(), self._ledger.supervisor_id
         self._publish(await self._blocking(self._ledger.read, lambda connection: rows.readings(connection, host, now)))
         return True
 
     async def forget(self) -> None:
-        """End what wasn't repeated for too long."""
+        """End the alerts that weren't repeated in time."""
         now, host = self._now(), self._ledger.supervisor_id
         since = now - self._forget_after
         self._publish(

@@ -38,10 +38,10 @@ LEDGER_SECONDS = 15.0
 
 ANSWER_SECONDS = 20.0
 LEFT_BEHIND = 4
-"""Pings, and looks at the ledger, that may hang at the same time."""
+"""The most pings and ledger checks that can hang at once."""
 
 DEADMAN, PING = "deadman", "ping"
-"""The row of the outbox that is ordered before each ping, and sent with it: writing it is how the ledger is tried."""
+"""The outbox row that is written before each ping, to check that the ledger can be written."""
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class DeadMan(Service):
         self._unwell = self._problem = ""
 
     async def beat(self) -> bool:
-        """One look at ourselves, and one ping where all is well; whether it got through."""
+        """Check this daemon, and ping if all is well. True if the ping got through."""
         self._say_whether_well(self._broken() or await self._ledger_broken())
         if self._unwell:
             return False

@@ -24,7 +24,7 @@ from supervisor_core.storage.tables import outbox as rows
 from supervisor_core.workers.conditions.rules import shown_as
 
 VERSION = 1
-"""Rises when a key changes its meaning or is removed, not for a new key."""
+"""Goes up when a key changes its meaning or is removed, not for a new key."""
 
 _ID_LETTERS = 32
 
@@ -80,7 +80,7 @@ def in_words(alert: Alert, reason: Reason, lasted: float) -> str:
 
 
 def delivery_id(supervisor_id: str, subject: str) -> str:
-    """The same for each try of one document, also across restarts; another for every other one."""
+    """Stable across the attempts to send one document, also after a restart; unique to that document."""
     return hashlib.sha256(f"{supervisor_id}/{subject}".encode()).hexdigest()[:_ID_LETTERS]
 
 
@@ -88,7 +88,7 @@ WEBHOOK = "webhook"
 """The kind of outbox row that is one document for one receiver; its subject begins with the receiver's name."""
 
 AT_ONCE = 1000
-"""Documents that are looked at together."""
+"""The most documents that are read at once."""
 
 
 def outside_messages(
@@ -119,7 +119,7 @@ def _of(receiver: str) -> ColumnElement[bool]:
 
 
 def strays(connection: Connection, receivers: Collection[str]) -> list[PendingMessage]:
-    """The waiting documents of receivers that there are no more."""
+    """The waiting documents for receivers that were removed."""
     waiting = outbox.pending_of_kind(connection, WEBHOOK, AT_ONCE)
     return [message for message in waiting if message.subject.partition("/")[0] not in receivers]
 
@@ -137,7 +137,7 @@ def heads(connection: Connection, receiver: str, now: datetime) -> list[PendingM
 
 
 def next_due(connection: Connection, receiver: str) -> datetime | None:
-    """The time at which the first of them is to be tried."""
+    """The time of the next attempt."""
     query = select(func.min(rows.c.due_at)).where(rows.c.state == PENDING, _of(receiver))
     moment: datetime | None = connection.execute(query).scalar()
     return moment

@@ -31,7 +31,7 @@ PATIENCE = timedelta(days=1)
 """An older document is outdated and is not sent."""
 
 LEFT_BEHIND = 4
-"""Tries that may hang at the same time, each in a thread of its own, before the next ones wait for an end of theirs."""
+"""The most attempts that can hang at once, each in its own thread. More wait for one to end."""
 
 TICK_SECONDS = 10.0
 """The longest sleep: a wall clock may be set."""
@@ -41,7 +41,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 """The longest pause between attempts while the receiver is down, so it is found again within a minute."""
 
 LAST_SECONDS = 3.0
-"""The time at the end for the document that is being sent; without a response it is sent again, with the same id."""
+"""The time at shutdown for the document that is being sent. Without a response, it's sent again with the same id."""
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class AlertSender(Service):
         return seconds
 
     async def round(self, stopping: asyncio.Event) -> float:
-        """Send what may be sent now; in how many seconds to look again."""
+        """Send what can be sent now. Returns the seconds until the next look."""
         while not stopping.is_set() and self._clock() >= self._pause_until:
             now = datetime.now(UTC)
             heads = await self._blocking(
@@ -175,7 +175,7 @@ class AlertSender(Service):
         self._failures, self._problem, self._lost = 0, "", ""
 
     def _pause(self, judged: SendResult) -> None:
-        """The receiver has other troubles: nothing is sent for a while, longer each time or as long as it asks."""
+        """The receiver is unavailable: back off, or wait as long as it asks."""
         pause = min(retry_seconds(self._failures), LONGEST_PAUSE_SECONDS)
         self._failures += 1
         self._pause_until = self._clock() + (judged.seconds or pause)
@@ -196,7 +196,7 @@ class AlertSender(Service):
         return f"an alert to {self._shown} was dropped: {reason}"
 
     async def _later(self, message: PendingMessage, judged: SendResult, now: datetime) -> None:
-        """Those of its alert wait behind it; the others until the receiver had a moment."""
+        """Later documents of the same alert wait behind it; others wait for the backoff."""
         own = retry_seconds(message.attempts)
         seconds = own if judged.seconds is None else max(judged.seconds, SHORTEST_SECONDS)
         postpone = partial(outbox.postpone, message=message, error=judged.words, now=now, seconds=seconds)

@@ -19,14 +19,14 @@ from supervisor_core.alerts.outside.formats.model import Mail, MailLogin
 from supervisor_core.host.network import Network, NetworkError, causes_of, certificate_problem
 
 STEP_SECONDS = 10.0
-"""The time limit of each step; all together have that of one attempt."""
+"""The time limit of each step. All steps together have the limit of one attempt."""
 
 PORTS = {"smtp": 587, "smtps": 465}
 LOGIN, MESSAGE = "the login", "the message"
 
 
 class NoMailServer(Exception):
-    """No answer that can be trusted; the message says why."""
+    """There was no answer that can be trusted; the message says why."""
 
 
 def send_mail(network: Network, mail: Mail) -> tuple[int, str]:
@@ -60,7 +60,7 @@ def check_server(network: Network, login: MailLogin) -> tuple[int, str]:
 
 @contextlib.contextmanager
 def _connected(network: Network, login: MailLogin) -> Iterator[smtplib.SMTP]:
-    """A connection with TLS. One that can't be encrypted is closed before anything is said."""
+    """A TLS connection. One that can't be encrypted is closed before anything is sent."""
     parts = urlsplit(login.server)
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     if parts.scheme == "smtps":
@@ -97,7 +97,7 @@ def _in_words() -> Iterator[None]:
     except ssl.SSLError as error:
         raise NoMailServer(certificate_problem(error) or "no trusted connection") from None
     except smtplib.SMTPNotSupportedError:
-        raise NoMailServer("the server offers no login that is known here") from None
+        raise NoMailServer("the server offers no supported login method") from None
     except smtplib.SMTPResponseException as error:
         raise NoMailServer(f"responded {error.smtp_code}") from None
     except smtplib.SMTPServerDisconnected:

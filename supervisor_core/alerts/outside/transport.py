@@ -24,7 +24,7 @@ LONGEST_ASKED_SECONDS = 3600.0
 """The longest accepted Retry-After."""
 
 TEMPORARY, PERMANENT = 400, 500
-"""The lowest codes of these errors in SMTP."""
+"""The lowest SMTP codes of temporary and permanent errors."""
 
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -45,7 +45,7 @@ class SendResult(NamedTuple):
     words: str = ""
     seconds: float | None = None
     excerpt: str = ""
-    """The beginning of the answer's body, where it was wanted."""
+    """The beginning of the answer's body, if requested."""
 
 
 async def attempt(elsewhere: Blocking, network: Network, call: AlertCall, excerpt: int = 0) -> SendResult:
@@ -100,7 +100,7 @@ def retry_seconds(tries: int) -> float:
 
 
 def status_words(status: int) -> str:
-    """`404 Not Found`: in our words, for whatever the other side wrote beside it may be anything."""
+    """`404 Not Found`, with the standard phrase, because the server's own could be any text."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -108,7 +108,7 @@ def status_words(status: int) -> str:
 
 
 def _asked(retry_after: str, now: datetime) -> float | None:
-    """Seconds, or a date; None for nothing and for nonsense."""
+    """The seconds, from a number or a date; None if it's neither."""
     text = retry_after.strip()
     if text.isascii() and text.isdigit():
         return min(float(text), LONGEST_ASKED_SECONDS)

@@ -1,4 +1,4 @@
-"""A test alert: sent at once in the format of a receiver, then closed, and the answers. Nothing is stored."""
+"""Test alerts: opened and closed at once in the format of a receiver, with its answers. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.workers.conditions.rules import Condition, Severity, Target
 
 TARGET = "test"
-"""The type of its target, by which a receiver can sort it out."""
+"""The type of its target, so that a receiver can filter it."""
 
 EXCERPT = 300
 """Bytes of the answer that are shown."""
 
 
 class ReceiverTrial(NamedTuple):
-    """The answer of one receiver to the beginning of a test alert, or to its end where the beginning was taken."""
+    """A receiver's answer to the opening of a test alert, or to its closing if the opening was accepted."""
 
     receiver: WebhookSettings
     answer: SendResult

@@ -1,4 +1,4 @@
-"""The one writer of configuration files and of what lies beside them: whole or not at all, and never by surprise."""
+"""The only writer of configuration files and the files beside them: whole files, and none is replaced by accident."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _read(path: Path) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes the same value twice where a document has it twice, instead of naming it."""
+    """Writes a repeated value out each time, instead of as an alias."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 (for all of them)
         return True

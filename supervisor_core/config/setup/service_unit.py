@@ -76,7 +76,7 @@ class ServiceUnit:
         )
 
     def commands(self, file: str, by_root: bool) -> tuple[str, ...]:
-        """What to type to start it, now and at every boot. A copy is readable before `/home` is mounted."""
+        """The commands that start it now and at every boot. They copy it, because `/home` may be mounted later."""
         name = UNIT_NAME.removesuffix(".service")
         if self.user:
             sudo = "" if by_root else "sudo "

@@ -36,7 +36,7 @@ _SPAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(?![0-9]) *([A-Za-zµ]*)\s*"
 
 
 class UnitSyntaxError(ValueError):
-    """Text that systemd couldn't read either; the message completes a sentence that begins with the setting."""
+    """Text that systemd can't read either. The message completes a sentence that begins with the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UnitSetting:
 
 
 def read_settings(text: str, file: str) -> Iterator[UnitSetting]:
-    """The assignments in their order, with continued lines joined; a line that is none is a `UnitSyntaxError`."""
+    """The assignments in order, with continued lines joined; `UnitSyntaxError` for any other line."""
     section, start, held = "", 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
@@ -97,7 +97,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _escaped(text: str, at: int) -> tuple[str, int]:
-    """The character of an escape whose first letter is here, and the place behind it; an unknown one stays."""
+    """The character of the escape at this place, and the place behind it; an unknown escape is kept."""
     if text[at] in _ESCAPES:
         return _ESCAPES[text[at]], at + 1
     if number := _BY_NUMBER.match(text, at):

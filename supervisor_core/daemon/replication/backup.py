@@ -18,7 +18,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, con
 from supervisor_core.storage.schema import HEAD, NEVER_RELEASED
 
 CHECK_SECONDS = 3600.0
-"""Enough for the check of any file: a backup is trusted when nothing else is left."""
+"""Enough to check any file. A backup must be whole, because it's used when all else is lost."""
 
 
 class BackupError(SupervisorError):
@@ -43,7 +43,7 @@ class BackupFacts:
 
 
 def require_file(config: SupervisorConfig) -> Path:
-    """The ledger's file; `BackupError` where the ledger is in a database server."""
+    """The ledger's file; `BackupError` if the ledger is in a database server."""
     if config.ledger_url:
         raise BackupError(
             f"The ledger is in the database {mask_url(config.ledger_url)}. Nothing was done.",
@@ -53,7 +53,7 @@ def require_file(config: SupervisorConfig) -> Path:
 
 
 def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
-    """Copy the ledger to a new file. Writers go on meanwhile; what they add isn't in the copy."""
+    """Copy the ledger to a new file. It can be written meanwhile; later rows aren't in the copy."""
     source = require_file(config)
     if not source.exists():
         raise BackupError(f"There is no ledger at {source}.", remedy="The daemon creates it at its first start.")
@@ -75,7 +75,7 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database to a file that is whole by itself, and on disk when this returns."""
+    """Copy a database to a single, complete file, which is on disk when this returns."""
     target.touch(PRIVATE_FILE, exist_ok=True)
     try:
         with closing(connect(source, "ro", READER_SECONDS)) as reader, closing(sqlite3.connect(target)) as writer:
@@ -87,13 +87,13 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Have the content of a file on disk."""
+    """Sync a file to disk."""
     with path.open("rb") as copied:
         os.fsync(copied.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk."""
+    """Sync the entries of a folder to disk."""
     with suppress(OSError):  # some systems can't
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -103,7 +103,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_backup(path: Path) -> BackupFacts:
-    """Check a backup as a whole, and say what it holds."""
+    """Check the whole backup, and return its facts."""
     if not path.is_file():
         raise BackupError(f"{path} isn't a file.")
     try:

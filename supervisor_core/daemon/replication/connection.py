@@ -45,7 +45,7 @@ class StatementTimeout:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Cut the connection where one statement in here takes too long."""
+        """Close the connection if a statement within this takes too long."""
         if not self._needed:
             yield
             return
@@ -97,7 +97,7 @@ class SharedDatabase:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Errors of drivers become ours in here, and nothing takes for ever."""
+        """Within this, drivers' errors become ours, and each statement has a time limit."""
         try:
             with self._patience.watching():
                 yield
@@ -109,7 +109,7 @@ class SharedDatabase:
             raise DatabaseUnavailable(f"The shared database {self.address} can't be used: {words}") from error
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Look, and change nothing."""
+        """Read without changing anything."""
         with self.asking(), reader_of(self.engine).connect() as connection:
             return look(connection)
 

@@ -27,10 +27,10 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import approvals
 
 BATCH_ROWS = 500
-"""Of each table, in one transaction: some tens of milliseconds on a server nearby."""
+"""The rows of each table in one transaction, which takes tens of milliseconds on a server nearby."""
 
 BATCH_CHARACTERS = 4_000_000
-"""Whatever the rows hold, so that a transaction fits into a query's time on a slow line."""
+"""The size of a transaction, so that it fits into a query's time limit on a slow connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Batch:
 
 
 class Replicator:
-    """Brings the rows of one ledger to one database. One thread at a time."""
+    """Copies the rows of one ledger to one database. One thread at a time."""
 
     def __init__(self, ledger: Ledger, url: str, query_timeout_seconds: float) -> None:
         self._ledger = ledger
@@ -59,7 +59,7 @@ class Replicator:
         """True once all approvals were compared; after that, open and recent ones are enough."""
 
     def reach(self) -> None:
-        """See that the database answers at all, and that its tables are ours."""
+        """Check that the database responds and that its tables are ours."""
         self._check_ours()
         with self._database.asking(), reader_of(self._database.engine).connect():
             pass
@@ -74,7 +74,7 @@ class Replicator:
         return self._database.read(schema.current_revision) != schema.HEAD
 
     def connect(self) -> None:
-        """See that the database is there and has our tables."""
+        """Check that the database exists and has our tables."""
         origin = self._who()
         self._check_ours()
         with self._database.asking():
@@ -84,7 +84,7 @@ class Replicator:
                     replication_progress.read(shared, origin)
 
     def batch(self) -> Batch:
-        """Bring the next rows; `DatabaseUnavailable` or another `SupervisorError` where that can't be done now."""
+        """Copy the next rows; `DatabaseUnavailable` or another `SupervisorError` if that isn't possible now."""
         origin = self._who()
         with self._database.asking():
             try:
@@ -139,7 +139,7 @@ class Replicator:
         return Batch(rows, bool(scope.unfinished)), marks
 
     def _found(self, local: Connection, shared: Connection, marks: Marks) -> CopyScope:
-        """The changed rows, read in one picture of the ledger."""
+        """The changed rows, read from one snapshot of the ledger."""
         scope = CopyScope(
             local,
             shared,
@@ -162,7 +162,7 @@ class SharedTrail:
     rows: int
     faults: list[audit.Fault]
     waiting: int
-    """The rows of this host that aren't there yet."""
+    """The rows of this host that aren't in the shared database yet."""
 
 
 def verify_shared(database: SharedDatabase, ledger: Ledger) -> SharedTrail:

@@ -151,7 +151,7 @@ def _heads(path: Path) -> list[ChainHead]:
 
 
 def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
-    """Bring everything to an end that may have gone on after the backup."""
+    """End everything that may have continued after the backup."""
     then = f"{facts.newest:%Y-%m-%d %H:%M} UTC" if facts.newest else "an unknown time"
     why = f"The ledger was restored from a backup of {then}. Whatever happened to this since isn't known here."
     for envelope in envelopes.pending_envelopes(connection):
@@ -175,7 +175,7 @@ def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFact
 
 
 def _close_log(path: Path) -> None:
-    """Have everything in the file itself, so that it can be renamed alone."""
+    """Move everything into the file itself, so that it can be renamed alone."""
     with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode = DELETE")

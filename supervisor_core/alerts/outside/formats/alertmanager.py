@@ -13,7 +13,7 @@ from supervisor_core.workers.conditions.rules import Severity
 
 PATH = "/api/v2/alerts"
 LASTS = timedelta(days=30)
-"""Alertmanager closes an alert that nobody repeats after five minutes, unless it has an end. Ours is this far away."""
+"""Alertmanager closes an alert without an end after five minutes, unless it's repeated. Ours end this much later."""
 
 NAME = "SupervisorAlert"
 """The label `alertname`, which must stay the same while the condition changes."""

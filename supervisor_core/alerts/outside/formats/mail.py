@@ -27,7 +27,7 @@ TEXT = 10_000
 
 
 def mail_call(document: AlertDocument, receiver: WebhookSettings, _: datetime) -> Mail:
-    """A message whose subject is the alert's line. Everything after the first one is a reply to that."""
+    """A message with the alert's line as its subject. All later ones reply to the first."""
     from email.headerregistry import Address  # late: most hosts send no email
     from email.message import EmailMessage
     from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""What the formats share: an alert's document, the requests made from it, and its key at the receiver."""
+"""The types that all formats share: an alert's document, the requests made from it, and its key at the receiver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AlertDocument = Mapping[str, Any]
 
 CLIENT = "supervisor-chatops"
 DETAILS = ("condition", "severity", "reason", "host", "target", "since", "occurrences", "alert", "parent")
-"""What a format without fields of its own for them lists."""
+"""The facts that a format lists if it has no fields for them."""
 
 
 class HttpCall(NamedTuple):
@@ -29,7 +29,7 @@ class HttpCall(NamedTuple):
 
 
 class MailLogin(NamedTuple):
-    """A mail server, and a login there; without a user there's none."""
+    """A mail server and its login; without a user, no login."""
 
     server: str
     user: str
@@ -68,7 +68,7 @@ def cut(text: object, most: int) -> str:
 
 
 def details_of(document: AlertDocument) -> dict[str, str]:
-    """The facts of an alert as texts, without those that it doesn't have."""
+    """The facts of an alert as text, without empty ones."""
     target = document["target"]
     facts = {**document, "target": f"{target['type']} {target['id']}"}
     return {name: str(facts[name]) for name in DETAILS if facts.get(name) not in (None, "")}

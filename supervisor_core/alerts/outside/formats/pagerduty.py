@@ -24,7 +24,7 @@ SUMMARY = 1024
 
 SEVERITIES = {"critical": "critical", "warning": "warning"}
 OTHER = "error"
-"""Of a severity that PagerDuty doesn't have."""
+"""For a severity that PagerDuty doesn't have."""
 
 
 def pagerduty_call(document: AlertDocument, receiver: WebhookSettings, _: datetime) -> HttpCall:

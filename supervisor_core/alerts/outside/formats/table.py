@@ -1,4 +1,4 @@
-"""The table of formats: how each makes a request, and what it knows beside the beginning and the end of an alert."""
+"""The table of formats: the request that each makes, and the events beyond opening and recovery that it supports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AlertFormat:
 
     make: MakeCall
     acknowledges: bool = False
-    """True if the receiver hears that somebody acknowledged the alert."""
+    """True if acknowledgements are sent to the receiver."""
 
 
 TABLE = {

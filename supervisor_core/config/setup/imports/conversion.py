@@ -1,4 +1,4 @@
-"""A converted configuration: the new document, and what became of each setting of the old one."""
+"""A converted configuration: the new document, and the result for each old setting."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def is_secret(name: str, value: str) -> bool:
 
 
 class NewNames:
-    """The names that the new configuration has so far: its workers, and the variables that stand for secrets."""
+    """The names that the new configuration has so far: its workers, and the variables for secrets."""
 
     def __init__(self) -> None:
         self._workers: set[str] = set()
         self._secrets: dict[str, str] = {}
 
     def worker_id(self, name: str) -> str:
-        """An id for a worker of this name, which no other worker has."""
+        """A unique worker id for this name."""
         found = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip(".-")[:56] or "worker"
         if worker_id_fault(found):
             found = f"worker-{found}"
@@ -68,7 +68,7 @@ class NewNames:
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """The file to convert, and what to convert it with."""
+    """The file to convert, with its context."""
 
     path: Path
     text: str

@@ -34,7 +34,7 @@ HIGHEST_CHARACTER = 0x10FFFF
 
 
 class NotALiteralError(ValueError):
-    """The file has something other than literal values; its text says what, and `line` where."""
+    """The file has something other than literal values; the text says what, and `line` says where."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -164,7 +164,7 @@ class _Reader:
     # --- where we are
 
     def _peek(self) -> str:
-        """The next sign behind blanks and comments; empty at the end."""
+        """The next character after blanks and comments; empty at the end."""
         if blank := _BLANK.match(self._text, self._at):
             self._at = blank.end()
         return self._text[self._at : self._at + 1]

@@ -44,7 +44,7 @@ _OUTPUT = "stdout and stderr are captured together, in the state folder"
 _WATCH = "nothing restarts when a file changes; `supervisor update` takes new code, and can be undone"
 _USER = "a worker runs as the supervisor's user; for another user, run another supervisor"
 _CLUSTER = "each worker has its own port; put a proxy in front of them"
-_READY = "a start has succeeded when the worker has run for start_grace_seconds"
+_READY = "a start succeeds once the worker has run for start_grace_seconds"
 _PM2 = "it's about pm2's own work"
 REASONS = {
     _OUTPUT: "out_file out output out_log error_file error err err_file err_log log_file log disable_logs log_type "

@@ -29,7 +29,7 @@ class RunningWorker:
 
     @property
     def python(self) -> str:
-        """The interpreter as a configuration names it: of a virtual environment its own, not the one it links to."""
+        """The interpreter as a configuration names it; for a virtual environment, its own, not the link's target."""
         first = self.arguments[0]
         named = [str(self.folder / first)] if os.sep in first else []
         found = [*named, *map(str, interpreters(self.folder)), *filter(None, [shutil.which(first)])]

@@ -34,7 +34,7 @@ from supervisor_core.config.worker_settings import SAFE, SIGNALS
 
 SUFFIX = ".service"
 FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/system", "/etc/systemd/system")
-"""Where a system's drop-ins are, the strongest last."""
+"""The folders of a system's drop-ins, in ascending priority."""
 
 STOP_SECONDS, LONGEST_SECONDS = 90, 604_800
 """systemd's default of `TimeoutStopSec`; it's written, because the default here is another one."""
@@ -70,7 +70,7 @@ def source_of(path: Path) -> Path:
 
 
 def convert(old: OldFile) -> Conversion:
-    """The worker; `ConfigError` for a service that is none, such as one that ends at once."""
+    """The worker; `ConfigError` for a service that can't be one, such as a oneshot."""
     try:
         return _Converter(old).convert()
     except UnitSyntaxError as error:
@@ -130,7 +130,7 @@ class _Converter:
             yield from read_settings(self._old.read(path), str(path))
 
     def _drop_ins(self) -> list[Path]:
-        """The drop-ins in their order, by their names; one in a stronger folder replaces its namesake."""
+        """The drop-ins in order, by name. One in a folder of higher priority replaces one of the same name."""
         here = self._old.path.parent
         folders = [here] if str(here) not in FOLDERS else [Path(each) for each in FOLDERS]
         prefix, at, _ = self._name.partition("@")
@@ -288,7 +288,7 @@ class _Converter:
         return name if name in SIGNALS else "TERM"
 
     def _own_user(self) -> None:
-        """A user who is the one that runs this needs no word."""
+        """No note if the service's user is the one who runs this."""
         setting = self._last("User", mark=False)
         if setting and setting.value in (getpass.getuser(), _uid()):
             self._mapped.add("User")

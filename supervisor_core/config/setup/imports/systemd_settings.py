@@ -1,25 +1,25 @@
-"""The settings of a systemd service that a worker doesn't have: the reason, and what to do instead. Pure."""
+"""The settings of a systemd service that a worker doesn't have, with the reason and an alternative. Pure."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatch
 
-_ORDER = "workers start at the same time; let a worker wait for what it needs"
+_ORDER = "workers start at the same time; make a worker wait for what it needs"
 _WORDS = "it only describes the service"
-_CHECKS = "nothing is checked before a start; let the command check it, and exit if it fails"
-_LIMITS = "limits for single workers don't exist; begin the command with prlimit, nice or ionice"
-_SANDBOX = "sandboxes for single workers don't exist; the supervisor's unit has what all workers can bear"
+_CHECKS = "there's no check before a start; do it in the command, and exit if it fails"
+_LIMITS = "workers have no limits of their own; start the command with prlimit, nice or ionice"
+_SANDBOX = "workers have no sandbox of their own; the supervisor's unit has what works for all of them"
 _FOLDERS = "create the folder yourself, and name it in the worker's env if it reads the variable"
 _CREDENTIALS = "put the secret into .env, and name it in the worker's env"
 _USER = "a worker runs as the supervisor's user; for another user, run another supervisor"
 _OUTPUT = "stdout and stderr are captured together, in the state folder"
 _BEFORE = "run it in a script that ends with `exec` and the command"
-_AFTER = "nothing runs after a start or a stop; let the worker do it, or a webhook of the alerts"
+_AFTER = "nothing runs after a start or a stop; do it in the worker, or with an alert webhook"
 _STOP = "stop_signal ends the worker; let it handle the signal"
 _RELOAD = "there is no reload; `supervisor restart` restarts the worker"
 _HANG = "let the worker write heartbeats or add probes, and set restart.on_hang"
 _CODES = "with on-failure, every exit code but 0 is a failure"
-_START = "a start has succeeded when the worker has run for start_grace_seconds"
+_START = "a start succeeds once the worker has run for start_grace_seconds"
 _DESCENDANTS = "every descendant is stopped, and killed after stop_timeout_seconds"
 _ALERTS = "an alert reports the failure"
 _BACKOFF = "the wait doubles with each restart, up to 5 minutes"
@@ -63,7 +63,7 @@ _UNKNOWN = "nothing here corresponds to it"
 
 
 def reason_for(key: str) -> str:
-    """Why a setting has no place here, and what to do instead."""
+    """The reason why a setting isn't converted, and an alternative."""
     return next(
         (reason for reason, keys in REASONS.items() if any(fnmatch(key, each) for each in keys.split())), _UNKNOWN
     )
