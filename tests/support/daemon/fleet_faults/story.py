@@ -67,11 +67,10 @@ class Story:
             self.kill_server,
             self.kill_hub,
             partial(self.kill_host, parts.cut),
-            partial(self.fill_disk, parts.full),
         ]
         self.chance.shuffle(kills)
         async with self.traffic.going_on(self.chance):
-            await self.partition(parts.cut)
+            await asyncio.gather(self.partition(parts.cut), self.fill_disk(parts.full))
             gone = asyncio.create_task(self.be_away(parts.away))
             for kill in kills:
                 await kill()
@@ -87,7 +86,8 @@ class Story:
     async def fill_disk(self, host: str) -> None:
         """Have no space left where a host keeps its ledger."""
         with self._fault("full disk", host):
-            self.disk.fill(self.fleet.hosts[host].daemon_pid)
+            # In a thread: Slack runs in this one, and mustn't stand still meanwhile.
+            await asyncio.to_thread(self.disk.fill, self.fleet.hosts[host].daemon_pid)
             await asyncio.sleep(DISK_FULL_SECONDS)
             self.disk.free(self.fleet.hosts[host].daemon_pid)
 
