@@ -15,6 +15,7 @@ LABEL = "hotfix test"
 SLOW = "slow since noon"
 SCHEDULE = "mornings"
 ERROR = "has no title"  # of the worker, when a file is empty
+THIRD = "(3 of 5 this hour)"  # in the alert, while it waits for its third restart
 FAST, SLOWER = "poll_seconds: 0.5", "poll_seconds: 2"  # the newest version of the worker's settings and the one before
 
 
@@ -81,6 +82,8 @@ async def alert(guide: Guide) -> None:
     await guide.presses(OPERATOR, "Acknowledge", card)
     await card.shows(f"@{OPERATOR}")
     guide.page.holds(f"the alert in #{CHANNEL} shows who acknowledged it")
+    await card.shows(THIRD)  # it waits for seconds then, so the answer isn't that it is starting
+    guide.page.holds("the same message counts its restarts")
     answer = await guide.presses(APPROVER, "Why?", card)
     await answer.shows(ERROR)
     guide.shows(answer)
