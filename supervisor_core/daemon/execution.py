@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import time
@@ -31,6 +32,9 @@ HEAR_SECONDS = 0.2
 PASS_PATIENCE_SECONDS = 30.0
 """Longest time that a pass tries to record an outcome: the next pass comes in two or three minutes, and a starting
 daemon waits one minute."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a disk, or of a share of it, that has no room."""
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +142,12 @@ def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
         return handler(host, job)
     except SupervisorError as error:
         return Outcome.failed(str(error))
+    except OSError as error:
+        log.exception("the handler %s couldn't use a file", job.handler)
+        about = f"{error.filename}: " if error.filename else ""
+        full = error.errno in FULL
+        remedy = "Free some space, then send the command again." if full else "See the log for details."
+        return Outcome.failed(f"{about}{error.strerror or describe(error)}. {remedy}")
     except Exception as error:  # the edge: a handler's mistake must end as an outcome, not as a job without end
         log.exception("the handler %s raised", job.handler)
         return Outcome.failed(f"Unexpected {describe(error)}. See the log for details.")

@@ -118,6 +118,16 @@ def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
     assert "pause of OrionMX: taking 3 commits back" in caplog.messages
 
 
+def test_a_full_disk_is_named_with_what_to_do(bench: Bench) -> None:
+    said = bench.carry_out(lambda _: Path("/dev/full").write_text("a pause")).error
+    assert said == "No space left on device. Free some space, then send the command again."
+
+
+def test_a_file_that_fails_is_named(bench: Bench) -> None:
+    said = bench.carry_out(lambda _: (bench.folder / "gone" / "pause.json").write_text("a pause")).error
+    assert said == f"{bench.folder}/gone/pause.json: No such file or directory. See the log for details."
+
+
 def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(bench: Bench) -> None:
     def cards() -> list[int]:
         due = bench.ledger.read(lambda connection: outbox.due_messages(connection, jobs.CARD, NOW.replace(year=2099)))
