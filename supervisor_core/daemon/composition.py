@@ -194,6 +194,7 @@ class DaemonServices:
             self.context,
             blocking=self.blocking,
             finished=self._finish_job,
+            next_turn=self.wake_workers,
             progressed=lambda _: self.waiter.notify(),
             resting=lambda: self.agent.rests,
             should_stop=self.stopping.is_set,

@@ -50,8 +50,9 @@ class Reconciler(Service):
     Without a `context`, `start` makes this program the owner of the state folder until `stop`; without an `adapter`,
     the workers are processes of this host.
 
-    On the event loop, `finished` is called after each command, `progressed` after each step that a handler reports,
-    and `publish` with each new status. `resting` says whether monitoring is paused.
+    On the event loop, `finished` is called after each command, `next_turn` with the workers, also of other hosts, that
+    a command goes on with, `progressed` after each step of a handler, and `publish` with each new status. `resting` says
+    whether monitoring is paused.
     """
 
     name = DISPATCHER
@@ -64,6 +65,7 @@ class Reconciler(Service):
         *,
         blocking: Blocking | None = None,
         finished: Callable[[Job], None] = lambda _: None,
+        next_turn: Callable[[Collection[str]], None] | None = None,
         progressed: Callable[[Job], None] = lambda _: None,
         resting: Callable[[], bool] = lambda: False,
         should_stop: Callable[[], object] = lambda: False,
@@ -83,9 +85,8 @@ class Reconciler(Service):
         self._bus_is_ours = bus is None
         self.bus = bus or EventBus()
         self.observer = WorkerObserver(context, self.plan_again)
-        self._hooks = Hooks(
-            finished, self.wake, progressed, self.plan_again, self._settled, self._actor_changed, self._publish, resting
-        )
+        told = (finished, next_turn or self.wake, progressed)
+        self._hooks = Hooks(*told, self.plan_again, self._settled, self._actor_changed, self._publish, resting)
         self._turn = CallbackLock()
         self.moved: Callable[[Collection[str]], None] = lambda _: None
         """Called after each round, and when an actor has done something, with those that run with older settings."""

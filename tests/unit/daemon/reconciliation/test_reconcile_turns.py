@@ -15,12 +15,13 @@ from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
+from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.workers.context import HostContext
-from tests.support.daemon.reconciliation import World, a_world, until
+from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
 
 WORKERS = ("West", "North", "South")
 AT_ONCE_SECONDS = 0.5
@@ -81,6 +82,24 @@ def test_the_next_worker_begins_as_soon_as_the_one_before_is_done(
         task = send(world, "restart", WORKERS, "t1")
         await until(lambda: all_ended(world, task), "all had their turn, and nobody looked again", AT_ONCE_SECONDS)
         assert handlers.order == [(task, worker) for worker in WORKERS]
+
+    world.run(story())
+
+
+def test_whoever_sends_commands_to_other_hosts_hears_that_it_is_the_turn_of_one_of_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Handlers(monkeypatch)
+    told: list[str] = []
+    world.reconciler = Reconciler(
+        world.configuration, world.adapter, world.parts, blocking=AtOnce(), next_turn=told.extend
+    )
+
+    async def story() -> None:
+        await up(world)
+        task = send(world, "restart", ["West", "web-1/West"], "t1")
+        await until(lambda: of(world, task)[0].state in FINAL, "its turn is over", AT_ONCE_SECONDS)
+        assert told == ["web-1/West"]
 
     world.run(story())
 
