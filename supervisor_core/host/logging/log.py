@@ -34,7 +34,7 @@ COPY_WAITS_AT_MOST = 1000
 """Lines that wait for a slow drive. Further ones are only in the state folder, and a line says how many."""
 
 GATHER_SECONDS = 0.1
-"""Time for more lines that one call to the drive copies."""
+"""Time for more lines that one call to the drive copies, unless half of those that may wait are there."""
 
 REPEAT_SECONDS = 60.0
 REPEATS_KEPT = 500
@@ -160,13 +160,15 @@ class DriveCopy(logging.Handler):
         self._refused = ""
         self._lines: queue.Queue[str | None] = queue.Queue(COPY_WAITS_AT_MOST)
         self._lost = 0
-        self._closing = threading.Event()
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-copy", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._lines.put_nowait(self.format(record))
+            if self._lines.qsize() > COPY_WAITS_AT_MOST // 2:
+                self._hurry.set()
         except queue.Full:
             self._lost += 1  # the base class holds our lock here
         except Exception:  # noqa: BLE001 (a line that can't be written must not stop whoever wrote it)
@@ -174,7 +176,7 @@ class DriveCopy(logging.Handler):
 
     def close(self) -> None:
         """Copy the waiting lines, if the drive takes them within a second."""
-        self._closing.set()
+        self._hurry.set()
         with contextlib.suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(1.0)
@@ -183,7 +185,8 @@ class DriveCopy(logging.Handler):
     def _run(self) -> None:
         while True:
             lines = [self._lines.get()]
-            self._closing.wait(GATHER_SECONDS)
+            self._hurry.wait(GATHER_SECONDS)
+            self._hurry.clear()
             while not self._lines.empty():
                 lines.append(self._lines.get_nowait())
             self._copy([line for line in lines if line is not None])

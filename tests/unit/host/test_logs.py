@@ -179,6 +179,14 @@ def test_the_copy_holds_the_same_lines(copied: Copied) -> None:
     assert copied.path.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_burst_of_more_lines_than_may_wait_is_copied_whole(copied: Copied) -> None:
+    many = logs.COPY_WAITS_AT_MOST * 3 // 2
+    for number in range(many):
+        log.info("of many: %d", number)
+    copied.shows(f"of many: {many - 1}")
+    assert copied.text().count("of many") == many
+
+
 def test_while_the_drive_hangs_nobody_waits_and_afterwards_it_is_said_how_much_is_missing(copied: Copied) -> None:
     release = threading.Event()
     with pytest.raises(DriveUnavailable):
