@@ -75,10 +75,13 @@ def write_all(
         most = WRITTEN_TOGETHER if len({name for name, _ in files}) == len(files) else 1
         for start in range(0, len(files), most):
             together = [_Writing(opened, name, data, mode) for name, data in files[start : start + most]]
+            half = (time.monotonic() + deadline) / 2  # a slow drive needs the rest to finish what was begun
+            begun = 0
             try:
-                for writing in together:
-                    writing.begin()
-                for writing in together:
+                while begun < len(together) and (begun == 0 or time.monotonic() <= half):
+                    together[begun].begin()
+                    begun += 1
+                for writing in together[:begun]:
                     if errors and time.monotonic() > deadline:
                         break
                     errors.append(writing.finish())
