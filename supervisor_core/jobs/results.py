@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from supervisor_core.commands.addresses import SEPARATOR
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
@@ -119,10 +120,12 @@ def _due(
         try:
             document, suffix = _document(message.payload, found, firsts)
             text = json_text(document)
+            name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
+            if SEPARATOR in name:  # of another host's worker, as an earlier version of a hub ordered it
+                raise ValueError(f"{name} isn't a file name")
         except ValueError as error:
             broken.append((message, error))
             continue
-        name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
         # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
         due.append(_DueFile(message, name, text.encode("utf-8", "backslashreplace")))
     return due, broken

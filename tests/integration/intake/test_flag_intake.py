@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.flags import Trust, sign
@@ -32,6 +32,7 @@ from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.tables import outbox as outbox_table
 from supervisor_core.storage.tables import sightings as sightings_table
 from supervisor_core.workers.context import HostContext, open_doors
 from tests.support.storage.ledger_rows import count_pending
@@ -435,6 +436,18 @@ def test_a_result_that_can_not_be_written_holds_up_no_other(scene: Scene) -> Non
         scene.finish(job, Outcome.done(share=float("nan") if name == "t1" else 0.5))
     assert [result["task_id"] for result in scene.results()] == ["t2"]
     assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
+
+
+def test_a_result_for_a_worker_of_another_host_that_an_earlier_version_ordered_holds_up_no_other(scene: Scene) -> None:
+    for name in ("t1", "t2"):
+        scene.drop({"task_id": name})
+        (job,) = scene.sweep().filed
+        scene.finish(job, Outcome.done())
+    elsewhere = {"document": {"handler": "pause", "task_id": "t0_web-1/OrionMX"}}
+    message = outbox_table.c.subject == "t1/OrionMX"
+    changed = update(outbox_table).where(message).values(payload_json=json.dumps(elsewhere))
+    scene.ledger.write(lambda connection: connection.execute(changed))
+    assert [result["task_id"] for result in scene.results()] == ["t2"]
 
 
 def test_a_folder_in_the_place_of_a_result_holds_up_no_other(scene: Scene) -> None:
