@@ -74,13 +74,13 @@ def read_presence(host: str, data: bytes) -> PresenceMessage | None:
         said = json.loads(data)
         if said["host"] != host:
             return None
-        position = {str(name): int(number) for name, number in said["position"].items()}
+        position = {name: int(said["position"][name]) for name in ("jobs", "audit", "flips")}
         words = (str(said[name]) for name in ("ledger", "life", "version"))
         ledger, life, version = words
         every = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, float(said.get("every", USUAL_SECONDS))))
         number = int(said["snapshot"])
         return PresenceMessage(host, from_text(said["at"]), ledger, position, number, life, version, every)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
 
 
@@ -95,6 +95,7 @@ def reading_document(seen: TargetReading) -> dict[str, Any]:
         "since": to_text(reading.since),
         "held_until": to_text(reading.held_until) if reading.held_until else None,
         "healing": reading.healing,
+        "restarts_at": to_text(reading.restarts_at) if reading.restarts_at else None,
         "severity": str(reading.severity) if reading.severity else None,
     }
 
@@ -102,12 +103,14 @@ def reading_document(seen: TargetReading) -> dict[str, Any]:
 def read_reading(document: Mapping[str, Any]) -> TargetReading:
     """The reading in an answer."""
     held, severity = document["held_until"], document["severity"]
+    restarts = document.get("restarts_at")  # an older host doesn't say it
     reading = Reading(
         Condition(document["condition"]),
         str(document["reason"]),
         from_text(document["since"]),
         held_until=from_text(held) if held else None,
         healing=bool(document["healing"]),
+        restarts_at=from_text(restarts) if restarts else None,
         severity=Severity(severity) if severity else None,
     )
     return TargetReading(Target(str(document["kind"]), str(document["id"])), reading)

@@ -54,8 +54,13 @@ def test_log_lines_arrive() -> None:
 
 def test_a_reading_arrives_with_what_holds_its_alert() -> None:
     held = Reading(Condition.DOWN, "crashed", NOW, NOW + timedelta(seconds=5), healing=True, severity=Severity.WARNING)
-    seen = TargetReading(Target(WORKER, "fetcher"), held)
-    assert read_reading(reading_document(seen)) == seen
+    waits = Reading(Condition.DOWN, "crashed; restarting at 12:00:05", NOW, restarts_at=NOW + timedelta(seconds=5))
+    for each in (held, waits):
+        seen = TargetReading(Target(WORKER, "fetcher"), each)
+        assert read_reading(reading_document(seen)) == seen
+    older = reading_document(TargetReading(Target(WORKER, "fetcher"), held))
+    del older["restarts_at"]
+    assert read_reading(older).reading == held
 
 
 def test_presence_counts_only_on_the_subject_of_its_host() -> None:
@@ -65,5 +70,9 @@ def test_presence_counts_only_on_the_subject_of_its_host() -> None:
     for claimed, every in ((30, 30), (0, 1), (1e9, 300), ("NaN", 1)):  # nobody is quiet for a day, or floods the hub
         raw = said.encode().replace(b'"every":5.0', f'"every":{claimed}'.encode())
         assert read_presence("web-1", raw) == replace(said, every=every)
+    for known, value in ((b'"audit":2', b"Infinity"), (b'"snapshot":7', b"Infinity"), (b'"every":5.0', b"1" * 400)):
+        raw = said.encode().replace(known, known.partition(b":")[0] + b":" + value)
+        assert read_presence("web-1", raw) is None
+    assert read_presence("web-1", said.encode().replace(b'"audit":2,', b"")) is None
     for junk in (b"", b"[]", b"{}", b"\xff", b'{"host": "web-1", "position": 3}', b"[" * 100_000):
         assert read_presence("web-1", junk) is None
