@@ -33,8 +33,9 @@ from supervisor_core.fleet.hub.known_hosts import (
 )
 from supervisor_core.fleet.hub.refusals import RefusalWatch
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
-from supervisor_core.fleet.questions import Question, read_presence, read_reading
+from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
 from supervisor_core.fleet.rows import Position
+from supervisor_core.storage.audit.cells import LARGEST_ID
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
@@ -48,6 +49,9 @@ RETRY_SECONDS = 5.0
 
 NOTE_SECONDS = 60.0
 """The interval at which it's stored when the hosts were last seen."""
+
+NO_ROWS = Position(LARGEST_ID, LARGEST_ID, LARGEST_ID)
+"""A position after which no host has rows: the cheapest question."""
 
 MOST_REASON = 500
 """Characters of a condition's reason."""
@@ -278,11 +282,31 @@ class FleetHosts(Service):
     def _look_for_silence(self, now: datetime) -> None:
         cut_off = is_cut_off(self._link, now)
         found = newly_silent(self.hosts.values(), self._link)
-        for host in found:
+        silent = [host for host in found if host.heard_at is not None]
+        for host in silent:
             self._note_silence(host, silent=True)
-        if found or cut_off != self._was_cut_off:
+        for host in found:
+            if host.heard_at is None and (host.task is None or host.task.done()):
+                host.task = asyncio.create_task(self._find(host), name=f"fleet {host.name}")
+        if silent or cut_off != self._was_cut_off:
             self._hooks.silence_changed()
         self._was_cut_off = cut_off
+
+    async def _find(self, host: KnownHost) -> None:
+        """Ask a host that wasn't heard since the hub's start: it may speak once in minutes. A refusal is an answer."""
+        try:
+            async with self._places:
+                await self._ask(host.name, Question.ROWS, NO_ROWS.as_json())
+            answers = True
+        except Exception as error:  # noqa: BLE001 (whatever it answers, it's there)
+            answers = isinstance(error, HostError) or not isinstance(error, SupervisorError)
+        if host.heard_at is None and answers:
+            host.heard_at = datetime.now(UTC)
+        elif host.heard_at is None and self._link.connected:
+            self._note_silence(host, silent=True)
+            self._hooks.silence_changed()
+        if self._stopping is not None:
+            await self._catch_up(host, self._stopping)  # with what it has said meanwhile
 
     def _note_silence(self, host: KnownHost, *, silent: bool) -> None:
         host.silent = silent

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.times import to_text
-from supervisor_core.fleet.questions import USUAL_SECONDS, PresenceMessage
+from supervisor_core.fleet.questions import LONGEST_SECONDS, USUAL_SECONDS, PresenceMessage
 from supervisor_core.fleet.rows import Position
 
 MISSED = 3.0
@@ -106,7 +106,9 @@ def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownH
 def _missed(host: KnownHost, link: HubConnection) -> float:
     """The messages that a host should have sent since its last one."""
     quiet = link.heard_at - max(host.heard_at or host.since, link.since)
-    return quiet.total_seconds() / (host.presence.every if host.presence else USUAL_SECONDS)
+    if host.presence is None:  # it says its interval when it speaks; until then it may have answered a question
+        return quiet.total_seconds() / (USUAL_SECONDS if host.heard_at is None else LONGEST_SECONDS)
+    return quiet.total_seconds() / host.presence.every
 
 
 def is_cut_off(link: HubConnection, now: datetime) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.questions import PresenceMessage
+from supervisor_core.fleet.transport.messages import NoAnswer
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
@@ -42,6 +43,8 @@ class Line:
         return datetime.now(UTC)
 
     async def request(self, subject: str, data: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 (the server's)
+        if not subject.endswith(HOST):
+            raise NoAnswer("Nobody listens.")
         asked = json.loads(json.loads(data)["signed"])["body"]
         if asked["question"] == "rows":
             position = rows.Position.of(asked["about"])
@@ -93,6 +96,35 @@ def test_a_host_whose_ledger_lost_rows_that_the_hub_has_is_named(tmp_path: Path)
                 line.host = restored
                 hosts.hear(HOST, line.announcement("second"))
                 await until(lambda: "only up to row 2" in hosts.problem())
+            stopping.set()
+            await running
+
+    asyncio.run(story())
+
+
+def test_a_started_hub_asks_those_that_speak_seldom_before_it_calls_them_unresponsive(tmp_path: Path) -> None:
+    """A host may speak once in five minutes, and the hub knows its interval from its first message."""
+
+    async def story() -> None:
+        with opened(tmp_path / "hub", "hub") as hub, opened(tmp_path / "host", HOST) as host:
+            members, now = FleetMembers(hub), datetime.now(UTC)
+            for name in (HOST, "web-2"):
+                invite = members.invite(name, ANNA, now).invite_id
+                members.join(invite, name, KeyPair.new().public_key, "1.0", now)
+            line, told = Line(host), list[bool]()
+            hooks = HubHooks(lambda _: None, lambda: None, lambda: told.append(True), lambda: None, lambda: None)
+            hosts = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, hooks)
+            hosts.begin(members.hosts())
+            there, gone = hosts.hosts[HOST], hosts.hosts["web-2"]
+            there.since = gone.since = now - timedelta(seconds=16)
+            stopping = asyncio.Event()
+            running = asyncio.create_task(hosts.run(stopping))
+            await until(lambda: gone.silent and there.heard_at)
+            assert told == [True]
+            assert not there.silent
+            hosts.hear(HOST, line.announcement("first"))
+            await until(lambda: there.snapshot)
+            assert list(hosts.silent()) == ["web-2"]
             stopping.set()
             await running
 
