@@ -15,7 +15,7 @@ import pytest
 
 from supervisor_core.common import threads as pools
 from supervisor_core.common.threads import DaemonThreads
-from supervisor_core.host import drive_files
+from supervisor_core.host import descriptors, drive_files
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from tests.support.waiting import wait_until
 
@@ -232,7 +232,7 @@ def test_a_drive_too_slow_for_all_files_of_a_call_gets_those_that_it_has_time_fo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each call would begin all of them again, and its own deadline would come before the first was finished."""
-    seconds, write = itertools.count(), drive_files.write_bytes
+    seconds, write = itertools.count(), descriptors.write_all
 
     class Clock:
         now = 0.0
