@@ -69,7 +69,10 @@ def unseen_values(view: Mapping[str, Any], context: GrammarContext) -> Errors:
     command = read_choice(view, context) if known.seen_of else None
     if command is None or render(command) == known.seen_of:
         return {}
-    shown = parse(known.seen_of, context).params
+    try:
+        shown = parse(known.seen_of, context).params
+    except GrammarError:  # the configuration has changed since: it shows nothing that can be sent any more
+        shown = {}
     typed = [each for each in CATALOG[known.command].written if shown.get(each.name) != command.params.get(each.name)]
     placed = _place_errors(view, {inputs.block_id_of(each): NOT_PREVIEWED for each in typed} or {"": NOT_PREVIEWED})
     return {} if isinstance(placed, str) else placed

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.requests.form_previews import MOST_SEEN, WORKING
-from bot.requests.forms import read_choice, read_form
+from bot.requests.forms import NOT_PREVIEWED, read_choice, read_form, unseen_values
 from bot.views import forms as views
 from bot.views.blocks import context as small_print
 from bot.views.blocks import section
@@ -92,9 +92,11 @@ def commit(number: int, subject: str = "") -> Commit:
     return Commit(name, name, (name,), datetime(2026, 2, 5, tzinfo=UTC), "Ada", subject or f"Change {number}")
 
 
+(COUNT,) = (each for each in CATALOG["rollback"].parameters if each.name == COMMITS)
+
+
 def previewed(known: Command, commits: list[Commit], chosen: int, **more: Any) -> dict[str, Any]:
-    (count,) = (each for each in CATALOG["rollback"].parameters if each.name == COMMITS)
-    menu = commit_menu(count, commits, chosen)
+    menu = commit_menu(COUNT, commits, chosen)
     texts = [section(text) for text in previews_as_text(seen("rollback"), ON_A_CARD)]
     shown = LivePreview([section("*Preview*"), *texts], menu, **more)
     return command_form(CATALOG["rollback"], CONTEXT, "C0OPS", approval=True, filled=known, preview=shown)
@@ -299,6 +301,15 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
     view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
     assert "isn't a target" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
+
+
+def test_a_preview_of_what_is_not_valid_any_more_shows_no_value_that_is_sent() -> None:
+    """Slack takes a form for sent if its answer fails, and then nothing of it was previewed."""
+    view = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback gone 99")
+    assert unseen_values(filled(view, {block_id_of(COUNT): "2"}), CONTEXT) == {block_id_of(COUNT): NOT_PREVIEWED}
+    shown = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback OrionMX 1")
+    assert unseen_values(filled(shown), CONTEXT) == {}
+    assert unseen_values(filled(shown, {block_id_of(COUNT): "2"}), CONTEXT) == {block_id_of(COUNT): NOT_PREVIEWED}
 
 
 WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)
