@@ -51,8 +51,8 @@ class Reconciler(Service):
     the workers are processes of this host.
 
     On the event loop, `finished` is called after each command, `next_turn` with the workers, also of other hosts, that
-    a command goes on with, `progressed` after each step of a handler, and `publish` with each new status. `resting` says
-    whether monitoring is paused.
+    a command goes on with, `progressed` after each step of a handler, and `publish` with each new status. `resting`
+    says whether monitoring is paused.
     """
 
     name = DISPATCHER
