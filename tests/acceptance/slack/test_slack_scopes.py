@@ -47,7 +47,7 @@ async def test_without_optional_scopes_commands_approvals_and_alerts_work(home: 
     await card.button("Approve").click(as_=approver, confirm=True)
     await card.becomes("OrionMX restarted")
     os.kill(home.running_copies("OrionMX")[0], signal.SIGKILL)
-    await secret.shows("OrionMX restarted automatically")
+    await secret.shows("OrionMX recovered")
     await operator.says("status", in_=operator.dm())
     await operator.sees("OrionMX", in_=operator.dm())
 

@@ -12,8 +12,10 @@ from tests.integration.jobs.test_corrections import COMMAND, GRACE_SECONDS, corr
 from tests.support.homes import Home, a_home
 from tests.support.programs.armed import armed
 
-POINTS = ("jobs_t.done:before#2", "audit.head:before#4", "audit.head:after#4", "jobs_t.done:after#2")
-"""The ones before are those of the resume, of the flag made by hand, and of the beginning of the audit trail."""
+CORRECTS = "jobs_t.done:before#2"
+"""The first time is that of the resume."""
+
+POINTS = (CORRECTS, f"{CORRECTS}>audit.head:before", f"{CORRECTS}>audit.head:after", "jobs_t.done:after#2")
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_killed_while_it_corrects_a_command_the_next_one_has_corrected_it_once(h
     (home.folder / "broken").touch()
     assert daemon.wait(30) == -signal.SIGKILL, home.daemon_log()
     written = ends(home, task_id)
-    assert len(written) == (1 if point.startswith("jobs_t.done:before") else 2)
+    assert len(written) == (1 if point == CORRECTS else 2)
     home.start_daemon()
     result = corrected(home, task_id)
     assert result["error"].endswith("it broke"), "its last words"

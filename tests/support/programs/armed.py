@@ -1,6 +1,7 @@
 """Starts the command line with a crash point armed, from outside: `python -m tests.support.programs.armed POINT run …`.
 
 POINT is a name, or `name#3` for the third time it is passed; the process then kills itself as `kill -9` would. With
+`first>second` only the times count at which `second` is passed after `first`. With
 `trace:FILE` instead, every point that is passed is written to that file, a line each.
 """
 
@@ -28,17 +29,20 @@ def arm(point: str) -> None:
     if point.startswith("trace:"):
         _trace(Path(point.removeprefix("trace:")))
         return
-    wanted, _, count = point.partition("#")
-    left = int(count or 1)
-    lock = threading.Lock()
+    steps = [(name, int(count or 1)) for name, _, count in (each.partition("#") for each in point.split(">"))]
+    passed, lock = 0, threading.Lock()
 
     def reach(name: str) -> None:
-        nonlocal left
-        if name != wanted:
-            return
+        nonlocal passed
         with lock:
-            left -= 1
-            if left == 0:
+            wanted, count = steps[0]
+            passed += name == wanted
+            if name != wanted or passed < count:
+                return
+            passed = 0
+            if len(steps) > 1:
+                steps.pop(0)
+            else:
                 os.kill(os.getpid(), signal.SIGKILL)
                 threading.Event().wait()  # never goes on from here
 
