@@ -104,7 +104,7 @@ class Observation(NamedTuple):
     lag_seconds: float = 0.0
     """The recent time in which nothing was scheduled here: the host was suspended or too busy, or we were stopped."""
     failed_after_seconds: float = 0.0
-    """The length of the failed run that its process follows automatically; 0 if that was a long run, or none."""
+    """The length of the short run that its process follows automatically; 0 if that was a long run, or none."""
 
 
 class Verdict(NamedTuple):

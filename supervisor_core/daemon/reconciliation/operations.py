@@ -94,7 +94,7 @@ class WorkerOperations:
 
     @property
     def failed_after_seconds(self) -> float:
-        """The length of the failed run that its process follows automatically."""
+        """The length of the short run that its process follows automatically."""
         return self._restart_history.failed_after_seconds if self._restart_history is not None else 0.0
 
     def note_end(self, ended: WorkerEnded) -> None:

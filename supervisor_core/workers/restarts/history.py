@@ -47,7 +47,7 @@ class RestartHistory:
 
     @property
     def failed_after_seconds(self) -> float:
-        """The length of the failed run that the current one follows automatically; 0 if that says nothing about it."""
+        """The length of the short run that the current one follows automatically; 0 if that says nothing about it."""
         last = self.lives[-1] if self.lives and not self._asked else None
         return last.seconds if last is not None and last.blames_itself else 0.0
 

@@ -99,8 +99,9 @@ class WorkerRun:
 
     @property
     def blames_itself(self) -> bool:
-        """True if it was short and failed by itself, so that the next one may end the same way."""
-        return self.failed and self.short and not from_outside(self)
+        """True if it was short and ended by itself, for lack of memory or too soon, so that the next one may end the
+        same way."""
+        return self.short and not self.end_asked and (not from_outside(self) or bool(self.memory_kills))
 
     @property
     def short(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.restarts.history import MOST_LIVES, RestartHistory
-from supervisor_core.workers.restarts.policy import LONGEST_PAUSE_SECONDS, Next, RestartDecision, RestartReason
+from supervisor_core.workers.restarts.policy import (
+    LONGEST_PAUSE_SECONDS,
+    Next,
+    RestartDecision,
+    RestartReason,
+    WorkerRun,
+)
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
@@ -218,10 +225,16 @@ def test_what_is_no_past_is_an_empty_one(tmp_path: Path, content: bytes) -> None
 
 @pytest.mark.parametrize(
     ("seconds", "code", "asked", "counts"),
-    [(5, 3, False, 5), (5, -9, False, 0), (5, 0, False, 0), (90, 3, False, 0), (5, 3, True, 0)],
-    ids=["it failed soon", "it was killed", "it ended well", "it ran for long", "a person started the next one"],
+    [(5, 3, False, 5), (5, -9, False, 0), (5, 0, False, 5), (90, 3, False, 0), (5, 3, True, 0)],
+    ids=[
+        "it failed soon",
+        "it was killed",
+        "it ended well, but soon",
+        "it ran for long",
+        "a person started the next one",
+    ],
 )
-def test_a_restart_must_outlive_a_short_run_that_failed_by_itself(
+def test_a_restart_must_outlive_a_short_run_that_ended_by_itself(
     tmp_path: Path, seconds: float, code: int, counts: float, *, asked: bool
 ) -> None:
     made = past(tmp_path)
@@ -230,3 +243,10 @@ def test_a_restart_must_outlive_a_short_run_that_failed_by_itself(
     made.ended(record("g1"), code, ended, -seconds)
     made.began(record("g2", ended), ended, asked=asked)
     assert made.failed_after_seconds == pytest.approx(counts, abs=1)
+
+
+def test_a_run_that_lacked_memory_is_no_run_that_somebody_ended() -> None:
+    killed = WorkerRun(NOW, NOW + timedelta(seconds=5), -9)
+    assert not killed.blames_itself
+    assert replace(killed, memory_kills=1).blames_itself
+    assert not replace(killed, memory_kills=1, end_asked=True).blames_itself
