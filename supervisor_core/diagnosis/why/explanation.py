@@ -41,6 +41,8 @@ def explain(facts: WorkerFacts) -> Explanation:
     """Explain one worker."""
     found = find_cause(facts)
     lines = () if found.cause in QUIET else excerpts.important_lines(facts.lines, found.since)
+    if not lines and found.cause not in QUIET and not facts.runs and facts.failed_runs:
+        lines = excerpts.newest_lines(facts.lines, found.since)
     return Explanation(
         worker_id=facts.worker_id,
         at=facts.at,

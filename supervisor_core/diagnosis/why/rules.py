@@ -251,6 +251,13 @@ RULES = (
     ),
     Rule(
         Cause.UNDER_WAY,
+        lambda s: s.facts.state is WorkerState.STARTING and s.runs and s.failed_runs,
+        "{name} is starting again after it {ending}, at {last_failed.ended_at}[: {error}]",
+        "If it fails again, check its log.",
+        since=("at",),
+    ),
+    Rule(
+        Cause.UNDER_WAY,
         lambda s: s.facts.state in (WorkerState.STARTING, WorkerState.STOPPING),
         "{name} is {state}",
         since=("at",),

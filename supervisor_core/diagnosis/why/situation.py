@@ -62,11 +62,12 @@ class Situation:
 
     @property
     def settings(self) -> RecentConfiguration | None:
-        """The configuration that the problem began with, if the code didn't change after it."""
+        """The configuration that the problem began with, if the code didn't change after it. A kill from outside isn't
+        blamed on it."""
         facts, new, since = self.facts, self.facts.settings, self.settings_trouble_since
         if new is None or facts.fine or (self.runs and facts.health is Health.FROZEN):
             return None
-        came_with_it = since is not None and new.begun_at <= since <= new.at + BLAMED
+        came_with_it = since is not None and new.begun_at <= since <= new.at + BLAMED and not self.only_killed
         if (not new.failed and not came_with_it) or (facts.change is not None and facts.change.at > new.begun_at):
             return None
         return new

@@ -17,7 +17,7 @@ from supervisor_core.host import drive_files
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
-MOST = 8
+MOST, NEWEST = 8, 3
 LONGEST = 300  # characters of one line
 
 EARLIER = timedelta(minutes=15)
@@ -56,6 +56,12 @@ def important_lines(lines: Sequence[str], since: datetime | None = None) -> tupl
     if end and end[0] not in kept:  # it says more than the newest of many errors
         kept = [*end, *kept[1:]]
     return tuple(one_line(line.strip(), LONGEST) for _, line in kept)
+
+
+def newest_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
+    """The last lines that aren't blank; none that is older than `since`."""
+    found = [line for _, line in _recent(lines, since) if line.strip()]
+    return tuple(one_line(line.strip(), LONGEST) for line in found[-NEWEST:])
 
 
 def last_error(lines: Sequence[str], since: datetime | None = None) -> str:

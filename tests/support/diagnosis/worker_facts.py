@@ -9,7 +9,7 @@ from typing import Any
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.diagnosis.why.model import Disk, KnownPause, RecentChange, WorkerFacts
+from supervisor_core.diagnosis.why.model import Disk, KnownPause, RecentChange, RecentConfiguration, WorkerFacts
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.health import Health, Heartbeat, Observation, WorkerState
@@ -87,6 +87,7 @@ def flip(new: Condition, at_ago: float, reason: str = "", old: Condition = Condi
 UPDATE = job("update_code", 150, label="new reader")
 CHANGE = RecentChange(UPDATE, ago(150), "OrionMX", BakeState.DEGRADED, undoable=True)
 FULL = Disk("the drive", "/nas", 12_288, 0.0)
+ADDED = RecentConfiguration(ANNA, ago(180), ago(178), ("OrionMX: added",), "config_20260205_1", failed=False)
 ROOMY = Disk("the state folder", "/var/lib/supervisor", 77_300_000_000, 60.0)
 
 TROUBLES: dict[str, WorkerFacts] = {
@@ -201,6 +202,17 @@ TROUBLES: dict[str, WorkerFacts] = {
     "not_restarted": down(life(137), policy="never"),
     "ended_well": down(life(137, 0), fine=True, lines=()),
     "starting": down(state=WorkerState.STARTING, fine=True, lines=()),
+    "starting_again": running(
+        lives=(life(60), life(20)),
+        lines=TRACEBACK,
+        state=WorkerState.STARTING,
+        health=Health.UNKNOWN,
+        reason="starting",
+        fine=False,
+        seen={"started_at": ago(1)},
+    ),
+    "configuration": down(life(137), life(60), settings=ADDED, lines=("INFO reading", "", "can't open the index")),
+    "killed_after_configuration": down(life(60, -9, memory_kills=0), settings=ADDED, lines=()),
     "not_running": down(lines=()),
 }
 """By name; what is longest of each is in the test of the longest."""

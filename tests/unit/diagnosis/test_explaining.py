@@ -65,6 +65,8 @@ CAUSES = {
     "disk_full_no_word": Cause.DISK_FULL,
     "disk_was_full": Cause.DISK_FULL,
     "starting": Cause.UNDER_WAY,
+    "starting_again": Cause.UNDER_WAY,
+    "killed_after_configuration": Cause.KILLED,
 }
 """Of those that are not called after it."""
 
