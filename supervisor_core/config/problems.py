@@ -202,7 +202,8 @@ def _nobody(name: str, known: Iterable[str], what: str) -> str:
     if near:
         return f"names a {what} that isn't configured; did you mean {near}?"
     listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
-    return f"names a {what} that isn't configured{listed}"
+    added = f"; add it: `{what}s: {{{name}: {{}}}}`" if what == "team" and quotable(name) else ""
+    return f"names a {what} that isn't configured{listed}{added}"
 
 
 def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:

@@ -172,7 +172,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "must be one of never, on-failure, always, not 'allways'; did you mean always?",
         ),
         (WORKER + "    restart: {policy: no}\n", "workers.W.restart.policy must be text, but is true or false"),
-        (WORKER + "    team: t\n", "config.yaml line 4: workers.W.team names a team that isn't configured"),
+        (
+            WORKER + "    team: t\n",
+            "config.yaml line 4: workers.W.team names a team that isn't configured; add it: `teams: {t: {}}`",
+        ),
         (
             WORKER + "    team: archve\nteams: {archive: {}}\n",
             "line 4: workers.W.team names a team that isn't configured; did you mean archive?",
