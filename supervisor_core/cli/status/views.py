@@ -200,7 +200,10 @@ def _notes(supervisor: dict[str, Any]) -> list[str]:
     unwell = supervisor["state"] == "standby" and supervisor["problem"]
     if supervisor["state"] in ("stale", "unresponsive") or unwell:
         notes = [f"{MARK}{reason}"]
-    if problem := (supervisor.get("ledger") or {}).get("problem"):
+    problem = (supervisor.get("ledger") or {}).get("problem")
+    if not problem and supervisor["state"] == "running" and not (supervisor.get("configuration") or {}).get("problem"):
+        problem = supervisor.get("problem")  # with one of the ledger or the configuration it repeats that
+    if problem:
         notes.append(f"{MARK}{_words(problem)}")
     if lost := supervisor.get("lost_events"):
         notes.append(f"Events lost because a subscriber was slow: {lost}")

@@ -78,7 +78,8 @@ class FleetCommands(Service):
         """Take commands until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat(within=PULL_SECONDS)
-            pulling = asyncio.ensure_future(self._source.pull(COMMANDS, self._host, seconds=PULL_SECONDS))
+            seconds = RETRY_SECONDS if self._problem else PULL_SECONDS  # a pull that finds nothing ends a problem, too
+            pulling = asyncio.ensure_future(self._source.pull(COMMANDS, self._host, seconds=seconds))
             if await wait_until(pulling, stopping):
                 pulling.cancel()
                 await asyncio.gather(pulling, return_exceptions=True)

@@ -8,18 +8,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import pytest
 from sqlalchemy import func, select
 
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.service import Blocking
 from supervisor_core.fleet import keys
+from supervisor_core.fleet.host import commands
 from supervisor_core.fleet.host.commands import FleetCommands
 from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.rows import REFUSED
 from supervisor_core.fleet.signing import CommandMessage
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.streams import call
-from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject
+from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, host_inbox
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, jobs
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
@@ -69,6 +71,32 @@ def test_a_command_that_the_hub_sends_again_is_no_attack_and_a_repeated_message_
             stopping.set()
             await running
         assert told == [{"fetcher"}]
+
+    with a_fleet(tmp_path / "nats", ["web"]) as fleet, opened(tmp_path / "web", "web") as ledger:
+        asyncio.run(main(fleet, ledger))
+
+
+def test_a_host_that_connects_after_its_start_has_no_problem_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pull that waits for the next command takes half a minute. The problem doesn't last so long."""
+    monkeypatch.setattr(commands, "RETRY_SECONDS", 0.1)
+
+    async def main(fleet: NatsFleet, ledger: Ledger) -> None:
+        verify, stopping, blocking = partial(keys.verify, fleet.hub_keys.public_key), asyncio.Event(), Blocking()
+        refusals = RefusedMessages("web", ledger, blocking)
+        web = FleetConnection(fleet.url, fleet.hosts["web"], name="web", inbox=host_inbox("web"))
+        service = FleetCommands("web", ledger, blocking, web, verify, lambda _: None, bool, refusals)
+        running = asyncio.create_task(service.run(stopping))
+        async with asyncio.timeout(PATIENCE):
+            while "hasn't connected yet" not in service.problem():  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+            web.start()
+            while service.problem():  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+        stopping.set()
+        await running
+        await web.close()
 
     with a_fleet(tmp_path / "nats", ["web"]) as fleet, opened(tmp_path / "web", "web") as ledger:
         asyncio.run(main(fleet, ledger))

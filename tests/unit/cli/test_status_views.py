@@ -208,6 +208,11 @@ def test_workers_keep_their_order_and_the_unwell_are_marked_and_named() -> None:
     assert lines[0] == "TestHost: running for 1 d 2 h, 1 of 4 workers healthy, 1 paused"
 
 
+def test_a_problem_of_no_listed_service_is_shown_because_the_exit_code_counts_it() -> None:
+    lines = view(status([worker()], [], problem="fleet_link: localhost:4222 can't be reached"), 80).split("\n")
+    assert lines[1] == "! fleet_link: localhost:4222 can't be reached"
+
+
 def test_a_paused_worker_is_counted_as_paused_and_not_as_healthy() -> None:
     west = worker("West", state="stopped", health="unknown", pid=None, paused=True, reason="paused by Ada")
     heads = {
