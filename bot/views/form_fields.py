@@ -133,10 +133,9 @@ def parameter(one: Parameter, filled: Command | None) -> Json:
     value = filled.params.get(one.name) if filled else one.default
     by_help = one.kind in (ParameterKind.DURATION, ParameterKind.NUMBER)
     name = one.help.partition(" (")[0] if by_help else one.name.replace("_", " ")
-    hint = one.help if one.kind is ParameterKind.FLAG else one.description
-    return _input(
-        block_id_of(one), capitalize(name), _element(one, value), f"{capitalize(hint)}.", optional=not one.required
-    )
+    label, hint = capitalize(name), capitalize(one.help if one.kind is ParameterKind.FLAG else one.description)
+    said = f"{hint}." if hint != label else ""
+    return _input(block_id_of(one), label, _element(one, value), said, optional=not one.required)
 
 
 def label(filled: Command | None) -> Json:

@@ -50,7 +50,8 @@ def run_stop(options: argparse.Namespace) -> int:
         if stuck
         else "its workers were stopped"
     )
-    print(in_words(ended, workers))
+    none_left = " Its workers are stopped." if ended is None and options.workers and not stuck else ""
+    print(f"{in_words(ended, workers)}{none_left}")
     for words in stuck:
         print(f"  {words}")
     return 1 if stuck else 0

@@ -73,7 +73,7 @@ def argument_rows(definition: CommandDefinition, workers: int = 2) -> list[tuple
 def _default_target(definition: CommandDefinition, workers: int) -> str:
     if workers == 1:
         return ""
-    return " (default)" if definition.risk is Risk.READS else " (default: the only or the configured worker)"
+    return " (default: all)" if definition.risk is Risk.READS else " (default: the only or the configured worker)"
 
 
 def remarks(definition: CommandDefinition, workers: int = 2) -> list[str]:

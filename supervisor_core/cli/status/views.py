@@ -134,7 +134,8 @@ class StatusText:
         today = f"{self._now:%Y-%m-%d} "  # a time of today needs no date
         parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(f"since {today}", "since ")]
         restarts = entry.get("restarts_last_hour")
-        if restarts and entry["state"] != "quarantined":  # whose reason counts them
+        counted = entry["state"] == "quarantined" or "this hour)" in "".join(parts)  # the reason counts them
+        if restarts and not counted:
             parts.append(f"restarted {times(restarts)} in the last hour")
         if entry.get("due_at"):
             seconds = (from_text(entry["due_at"]) - self._now).total_seconds()
@@ -147,9 +148,8 @@ class StatusText:
             how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
             parts.append(f"{how} until {self._clock(entry['muted_until'])}")
         error = _last_line(entry["last_error"])
-        if error and not any(error in part for part in parts):
-            parts.append(error)
-        return "; ".join(filter(None, parts))
+        said = "; ".join(filter(None, parts))
+        return said if not error or error in said else ". ".join(filter(None, [said, error]))
 
     def _since(self, moment: str) -> str:
         return format_span(max((self._now - from_text(moment)).total_seconds(), 0))

@@ -181,7 +181,8 @@ def test_stop_of_nothing_is_success_and_ends_workers_if_asked(home: Host) -> Non
     started(home)
     home.supervisor("stop")
     assert worker(home)
-    assert home.supervisor("stop", "--workers").returncode == 0
+    done = home.supervisor("stop", "--workers")
+    assert (done.returncode, done.stdout) == (0, "No daemon was running. Its workers are stopped.\n")
     assert home.everybody() == []
 
 

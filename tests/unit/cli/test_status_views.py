@@ -238,10 +238,16 @@ def test_a_reason_with_a_countdown_shows_the_time_that_is_left(said: str) -> Non
     assert f"crashed (SIGKILL) after 27 s; restarting in 4.0 s{' (' + rest if rest else ''}\n" in f"{shown}\n"
 
 
+def test_restarts_are_counted_once_where_the_reason_counts_them() -> None:
+    reason = "exited (code 3) after 0 s; restarting in 4 s (2 of 5 this hour)"
+    waits = worker(state="backing_off", fine=False, pid=None, reason=reason, restarts_last_hour=1)
+    assert "in the last hour" not in view(status([waits], []), None)
+
+
 def test_a_table_shows_the_last_line_of_a_traceback_wherever_it_begins() -> None:
     error = f"West exited (code 1) within 2 s of its start. Last output:\nstart\n{TRACEBACK}"
     shown = view(status([worker("West", fine=False, health="degraded", reason="down", last_error=error)], []), None)
-    assert "down; ModuleNotFoundError: No module named 'scan'" in shown
+    assert "down. ModuleNotFoundError: No module named 'scan'" in shown
     assert "Traceback" not in shown
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from bot.views.form_fields import (
     field_of,
     matching_options,
 )
+from bot.views.form_fields import parameter as form_parameter
 from bot.views.forms import LivePreview, command_form, command_picker, form_context, submit_text
 from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
@@ -135,6 +137,12 @@ def test_the_states_of_a_preview_and_its_command_come_back_with_the_form() -> No
         parse("rollback OrionMX", CONTEXT), [], 1, seen=",".join(["a" * 64] * MOST_SEEN), seen_of="x" * 1000
     )
     checked(many)
+
+
+def test_a_hint_that_repeats_the_label_is_left_out() -> None:
+    cache = Parameter("cache", ParameterKind.CHOICE, "web|reports", "cache", choices=("web", "reports"))
+    assert "hint" not in form_parameter(cache, None)
+    assert form_parameter(replace(cache, help="the one to clear"), None)["hint"]["text"] == "The one to clear."
 
 
 def test_every_golden_form_has_its_case() -> None:
