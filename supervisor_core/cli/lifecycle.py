@@ -54,7 +54,17 @@ def run_stop(options: argparse.Namespace) -> int:
     print(f"{in_words(ended, workers)}{none_left}")
     for words in stuck:
         print(f"  {words}")
+    if config.fleet.server.run and (server := _fleet_server(config)):
+        print(f"The NATS server keeps running, so that no host is cut off. To stop it, too: kill {server}")
     return 1 if stuck else 0
+
+
+def _fleet_server(config: SupervisorConfig) -> int | None:
+    """The pid of the fleet's server, if this hub has started one."""
+    from supervisor_core.fleet.transport.server import NatsServer
+
+    server = NatsServer(config.fleet_folder).identity
+    return server.pid if server else None
 
 
 def in_words(ended: StoppedDaemon | None, of_workers: str = "") -> str:

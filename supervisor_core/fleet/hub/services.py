@@ -58,13 +58,15 @@ class HubLink(Service):
         self._server = server
         self._hear = hear
         self._followed = followed
-        self._unprepared = NOT_PREPARED
+        self._unprepared, self._server_failed = NOT_PREPARED, False
         self._prepared_at: datetime | None = None
         """The beginning of the connection over which the server was prepared."""
         self._woken = asyncio.Event()
 
     def problem(self) -> str:
         """The reason why commands can't be sent."""
+        if self._server_failed:  # another program may answer in its place
+            return self._unprepared
         again = self._connection.since != self._prepared_at
         return self._connection.problem or self._unprepared or (NOT_PREPARED if again else "")
 
@@ -84,7 +86,7 @@ class HubLink(Service):
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
-                self._unprepared = str(error)
+                self._unprepared, self._server_failed = str(error), isinstance(error, ServerError)
             away = self._unprepared or not self._connection.connected
             await wait_until(self._woken, stopping, RETRY_SECONDS if away else LOOK_SECONDS)
             self._woken.clear()
@@ -107,7 +109,7 @@ class HubLink(Service):
         await require_durability(self._connection)
         since = self._connection.since
         await self._joins.start()
-        self._unprepared, self._prepared_at = "", since
+        self._unprepared, self._server_failed, self._prepared_at = "", False, since
 
     async def _heard(self, message: FleetMessage) -> None:
         self._hear(subjects.last_word(message.subject), message.data)

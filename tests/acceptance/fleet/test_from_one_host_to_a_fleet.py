@@ -65,6 +65,15 @@ def test_a_single_host_becomes_a_hub_another_joins_over_tls_and_a_command_reache
     assert "fleet_rights" in host.supervisor("doctor").stdout
 
 
+def test_a_stopped_hub_names_its_server_that_keeps_running(hub: Home) -> None:
+    ran(hub, "fleet", "init", "--url", f"tls://127.0.0.1:{free_port()}")
+    hub.start_daemon()
+    wait_until(lambda: _token(hub), 20.0, "the server is ready")
+    server = NatsServer(hub.state_dir / "nats").identity
+    assert server is not None
+    assert f"To stop it, too: kill {server.pid}\n" in ran(hub, "daemon", "stop", "--workers")
+
+
 def test_a_mistake_in_the_configuration_is_named_before_the_token_is_used(host: Home) -> None:
     text = host.config.read_text()
     host.config.write_text(text.replace("workers:", "worker:"))
