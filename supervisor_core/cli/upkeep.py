@@ -54,7 +54,7 @@ def run_restore(options: argparse.Namespace) -> int:
     print(f"Restored the ledger from {facts.path}: {_in_words(facts)}.")
     print("Commands and approvals that were open in it have ended; nothing was run again.")
     if kept is not None:
-        print(f"The ledger before it is kept as {kept}.")
+        print(f"The ledger before it is kept as {kept}. Commands that waited in it don't run: request them again.")
     print("Now start the daemon again.")
     return SUCCESS
 

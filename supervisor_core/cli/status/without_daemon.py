@@ -24,7 +24,7 @@ from supervisor_core.workers.worker import Search
 NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
     "stopped": "No daemon is running. Start one with `supervisor daemon start`, or run passes with `supervisor once`.",
-    "stale": "The daemon crashed. Its workers keep running; `supervisor daemon start` adopts them.",
+    "stale": "The daemon crashed. `supervisor daemon start` starts it again, and adopts the workers that still run.",
     "unresponsive": "The daemon is running but doesn't answer. Check `supervisor logs`. "
     "If you kill it, its workers keep running.",
 }

@@ -71,6 +71,7 @@ def test_a_backup_of_a_working_daemon_comes_back_while_its_workers_run_on(home: 
     stopped(home)
     text = restored(home, copy)
     assert "The ledger before it is kept as" in text
+    assert "Commands that waited in it don't run: request them again." in text
     home.start_daemon()
     assert home.worker("OrionMX")["pid"] == worker
     assert actions(home).count("DIAGNOSTICS") == 1
