@@ -235,7 +235,10 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             hosts, invites = members.users(datetime.now(UTC))
             write_users(folder, keys.public_key, hosts, invites)
             if config.fleet.server.run and not error.remedy:
-                error.remedy = f"The hub's daemon runs this server. Run {_restart_command(config)}."
+                error.remedy = (
+                    f"The hub's daemon runs this server. Run {_restart_command(config)}; "
+                    "if it doesn't help, `supervisor status` says why."
+                )
             raise
         if removed:
             await remove_member(connection, members, folder, keys.public_key, removed)

@@ -66,7 +66,11 @@ def _certificate_remedy(config: SupervisorConfig, own: Path) -> str:
 
 def _connection_remedy(config: SupervisorConfig) -> str:
     if config.fleet.role == HUB:
-        ran = "Run `supervisor daemon start`, which starts it." if config.fleet.server.run else "Start it."
+        ran = (
+            "`supervisor daemon start` starts it, and `supervisor status` says why it doesn't run."
+            if config.fleet.server.run
+            else "Start it."
+        )
         return f"Is the NATS server running? {ran}"
     again = f"A host that was revoked joins again: `supervisor fleet invite {config.supervisor.id}` on the hub."
     return f"Is the NATS server running, and its port open? {again}"
