@@ -30,7 +30,7 @@ from tests.support.slack.app_home import pages_of
 from tests.support.slack.host_pictures import worker
 from tests.support.slack.slack_home import SlackHome, a_slack_home, started
 
-ROUNDS = 4
+ROUNDS = 2
 APART_SECONDS = 45.0
 """Between two changes, so that each meets a quiet minute; for bursts see `bot/outbound/rate_limits.py`."""
 
