@@ -27,7 +27,10 @@ def imported(folder: Path, *files: str) -> Iterator[Home]:
         assert done.returncode == 0, done.stderr
         home.config.write_text(home.config.read_text() + "\nslack: {enabled: false}\n")
         home.start_daemon()
-        yield home
+        try:
+            yield home
+        finally:  # its workers aren't those that the home knows
+            assert home.supervisor("daemon", "stop", "--workers").returncode == 0
 
 
 def work(folder: Path) -> Path:
