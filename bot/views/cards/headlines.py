@@ -27,6 +27,7 @@ from bot.views.cards.outcome import (
 from bot.views.cards.progress import degraded_watch, step_text
 from bot.views.text import inert, mention, named_or_counted, when
 from supervisor_core.code.change_plan import count
+from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.jobs.model import FINAL, Job, JobState, not_begun
 
 LINE = 300  # characters
@@ -170,8 +171,7 @@ def _fact(jobs: Sequence[Job], now: datetime) -> str:
     if not has_ended(jobs):
         if several:
             return f": {sum(1 for each in jobs if each.state in FINAL)} of {len(jobs)} done"
-        waits = "queued" if job.state is JobState.QUEUED else "running"
-        said = step_text(job) or ("" if is_new([job], now) else waits)
+        said = step_text(job) or ("" if is_new([job], now) else _progress(job))
         return f": {said}" if said else ""
     if not several and tried(jobs):
         return "" if paused_instead(job) else _failure_fact(job)
@@ -183,6 +183,13 @@ def _fact(jobs: Sequence[Job], now: datetime) -> str:
     if job.handler == "pause" and job.label and not tried(jobs):
         return f": {inert(job.label, LINE)}"
     return ""
+
+
+def _progress(job: Job) -> str:
+    """The state of a job without a step. One that was sent to another host waits until that host starts it."""
+    if job.state is JobState.CLAIMED and is_address(job.worker_id):
+        return f"waiting for {inert(address_of(job.worker_id).host, LINE)}"
+    return "queued" if job.state is JobState.QUEUED else "running"
 
 
 def is_new(jobs: Sequence[Job], now: datetime) -> bool:

@@ -23,7 +23,7 @@ from bot.views.cards.outcome import (
     has_failed,
 )
 from bot.views.text import FEW, inert, named_or_counted, shorten, when
-from supervisor_core.commands.addresses import name_of
+from supervisor_core.commands.addresses import is_address, name_of
 from supervisor_core.commands.command import Command
 from supervisor_core.common.text import capitalize
 from supervisor_core.common.times import format_span
@@ -151,7 +151,8 @@ def _button(name: str, change: RollingChange, *, primary: bool) -> Json:
 
 def _state(job: Job) -> str:
     if job.state not in FINAL:
-        return AT_WORK if job.state in (JobState.STARTED, JobState.CLAIMED) else WAITING
+        begun = job.state is JobState.STARTED or (job.state is JobState.CLAIMED and not is_address(job.worker_id))
+        return AT_WORK if begun else WAITING  # one that was sent to another host waits until that host starts it
     if not_begun(job):
         return NOT_STARTED
     return FAILED if has_failed(job) else DONE

@@ -126,7 +126,7 @@ def _still(task_id: str, *, awake: bool, rolling: bool) -> str:
     """What happens to a command after the wait has ended."""
     if awake:
         shows = f"rolling status {task_id}` shows the progress" if rolling else "audit` shows the outcome"
-        return f"is still running. `supervisor {shows}. Don't send it again."
+        return f"hasn't ended yet. `supervisor {shows}. Don't send it again."
     words = "stays queued, because no daemon is running. The next `supervisor once` or `supervisor daemon start`"
     return f"{words} runs or reports it. Don't send it again."
 

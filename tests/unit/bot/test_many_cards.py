@@ -161,6 +161,15 @@ def test_hosts_that_do_not_answer_are_named_after_a_while() -> None:
     assert list(buttons_of(command_card(found, NOW, about))) == ["Pause", "Abort"]
 
 
+def test_a_command_waits_for_a_host_until_that_host_has_started_it() -> None:
+    sent = job("web-2/fetcher", "pause", JobState.CLAIMED)
+    assert "*Pausing web-2/fetcher*: waiting for web-2" in command_card([sent], NOW + timedelta(minutes=1))["text"]
+    there = replace(sent, worker_id="fetcher")
+    assert "*Pausing fetcher*: running" in command_card([there], NOW + timedelta(minutes=1))["text"]
+    many = [replace(each, state=JobState.CLAIMED) for each in fleet(0)]
+    assert "*50 waiting* on 50 hosts" in shown(command_card(many, NOW))
+
+
 def test_watches_of_many_are_counted_and_trouble_has_a_line_of_its_own() -> None:
     bakes = [
         Bake(TASK, f"web-{n}/fetcher", "hub", f"web-{n}/fetcher", NOW, NOW + timedelta(minutes=n)) for n in (1, 2, 3)
