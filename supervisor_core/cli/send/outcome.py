@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from supervisor_core.cli.table import fit
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import KEEP_GOING
 from supervisor_core.jobs.model import NOT_BEGUN
@@ -108,7 +109,9 @@ def _words(command: Command, document: dict[str, Any], results: list[dict[str, A
         mark = "ok" if result["success"] else "failed"
         said = result["details"].get("message") or f"{command.name} {result['worker_id']}"
         words = str(said if result["success"] else result["error"])
-        whose = f"{result['worker_id']}: " if len(results) > 1 and result["worker_id"] not in words else ""
+        elsewhere = is_address(result["worker_id"])  # a host calls its worker by its own name
+        named = (len(results) > 1 or elsewhere) and result["worker_id"] not in words
+        whose = f"{result['worker_id']}: " if named else ""
         lines.append(f"{mark}: {whose}{words}")
         if output := result["details"].get("output"):
             lines += [output["text"], *(["…"] if output["cut"] else [])]
