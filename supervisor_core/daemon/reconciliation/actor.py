@@ -270,12 +270,14 @@ class WorkerActor:
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
             goes_on = not (self.changes_code or job.handler in STARTS or patience.should_stop())
-            turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler if goes_on else "", look))
+            turn = (
+                await self._grouped.next_turn(Turn(self.worker.id, job.handler)) if goes_on else TurnResult(waits=True)
+            )
         finally:
             self._busy = None
             try:
                 if turn.job is None:
-                    self._done(turn.seen or await self._grouped.call(look))
+                    self._done(await self._grouped.call(look))
                     if moving and self.pid is not None:  # a look then notes that it has outlived its start grace
                         asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
             finally:

@@ -16,7 +16,6 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.events import EventType
 from supervisor_core.common.service import Blocking, Grouped
 from supervisor_core.daemon.execution import RetryLimit, execute, runs_together
-from supervisor_core.daemon.reconciliation.operations import OperationResult
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import one_scan
@@ -35,20 +34,17 @@ class Execution:
     """Called on the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A worker's turn: its next job, only of one `handler` if that's named. Without one, the worker is looked at."""
+class Turn(NamedTuple):
+    """A worker's turn: its next job, only of one `handler` if that's named."""
 
     worker_id: str
     handler: str = ""
-    look: Callable[[], OperationResult] | None = None
 
 
 class TurnResult(NamedTuple):
-    """The next job, or what the look has shown, and whether another job waits."""
+    """The next job, or whether one of another handler waits."""
 
     job: Job | None = None
-    seen: OperationResult | None = None
     waits: bool = False
 
 
@@ -96,18 +92,7 @@ class GroupCalls:
 
     def _next_turns(self, turns: Sequence[Turn]) -> Iterator[list[Result]]:
         found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=[each.worker_id for each in turns]))
-        looks: dict[int, Callable[[], OperationResult]] = {}
-        for place, (turn, job) in enumerate(zip(turns, found, strict=True)):
-            if turn.look is None or (job is not None and job.handler == turn.handler):
-                yield [Result(place, TurnResult(job))]
-            else:
-                looks[place] = turn.look
-        places = list(looks)
-        for wave in _called(list(looks.values())):
-            yield [
-                Result(place, TurnResult(seen=each.value, waits=found[place] is not None), each.error)
-                for each, place in ((each, places[each.place]) for each in wave)
-            ]
+        yield [Result(place, _result_of(*each)) for place, each in enumerate(zip(turns, found, strict=True))]
 
     def _executed(self, executions: Sequence[Execution]) -> Iterator[list[Result]]:
         return together([execute.steps(*self._arguments(each)) for each in executions])
@@ -115,6 +100,11 @@ class GroupCalls:
     def _arguments(self, of: Execution) -> tuple[Any, ...]:
         host = replace(self._parts.host, watches_exits=True)
         return of.job, host, self._parts.ledger, of.on_trouble, of.limit, of.progressed
+
+
+def _result_of(turn: Turn, job: Job | None) -> TurnResult:
+    fits = job is not None and turn.handler in ("", job.handler)
+    return TurnResult(job if fits else None, waits=job is not None)
 
 
 def _called(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Result]]:
