@@ -262,17 +262,15 @@ class WorkerActor:
         self._busy = job
         self._publish(EventType.COMMAND_STARTED, job)
         look = partial(self.operations.after_command, moved=moving is not None)
-        turn, ended = TurnResult(), None
+        turn, ended = TurnResult(waits=True), None
         try:
             outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
             ended = partial(self._ended, job, outcome)
             if outcome is not None and turns.is_sequential(job):
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
-            goes_on = not (self.changes_code or job.handler in STARTS or patience.should_stop())
-            turn = (
-                await self._grouped.next_turn(Turn(self.worker.id, job.handler)) if goes_on else TurnResult(waits=True)
-            )
+            if not (self.changes_code or job.handler in STARTS or patience.should_stop()):
+                turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler))
         finally:
             self._busy = None
             try:
@@ -286,7 +284,7 @@ class WorkerActor:
         return turn
 
     def _ended(self, job: Job, outcome: Outcome | None) -> None:
-        """Tell of the end of a command; without an outcome, it isn't ours."""
+        """Tell of a command's end; without an outcome, it isn't ours."""
         if outcome is not None:
             if outcome.success:
                 self.operations.error = None
