@@ -255,7 +255,7 @@ class WorkerActor:
                 job = turn.job
         finally:
             self._hooks.plan_again(self.worker.id)
-        return turn.waits or first.handler in STARTS
+        return turn.waits or self.operations.start_unchecked
 
     async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> TurnResult:
         """Run a command; the result has the next one, if that's of the same kind. Else the activity has ended."""
