@@ -28,7 +28,8 @@ def sites(tmp_path: Path) -> dict[str, Clones]:
 
 @pytest.fixture
 def fleet(tmp_path: Path, sites: dict[str, Clones]) -> Iterator[FleetHomes]:
-    workers = {name: {"fetcher": code_worker(site.checkout.folder)} for name, site in sites.items()}
+    grace = {"start_grace_seconds": 1.0}  # on a busy machine, a Python that fails takes longer than the usual 0.1 s
+    workers = {name: {"fetcher": code_worker(site.checkout.folder, **grace)} for name, site in sites.items()}
     with a_fleet(tmp_path / "fleet", HOSTS, workers_of=workers) as made:
         yield made
 
