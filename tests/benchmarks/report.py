@@ -139,8 +139,8 @@ TOPICS: Mapping[str, Topic] = {
         "From `kill -9` of a worker to the App Home of five readers. Goal: a second with 400 workers.",
     ),
     "page": Topic(
-        "A channel of 5,000 messages in the playground",
-        "The longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no long task.",
+        "A long channel in the playground",
+        "5,000 messages: the longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no long task.",
     ),
     "junk": Topic(
         "A genuine flag among junk",
