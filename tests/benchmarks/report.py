@@ -140,7 +140,8 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "page": Topic(
         "A long channel in the playground",
-        "5,000 messages: the longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no long task.",
+        "5,000 messages: the longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no"
+        " long task.",
     ),
     "junk": Topic(
         "A genuine flag among junk",
