@@ -42,7 +42,7 @@ REPLACED = (
     "Check it on {host} with `supervisor audit verify`. If its ledger was replaced, give the host a supervisor.id of "
     "its own and join it again."
 )
-"""What to do about a trail that isn't the one that the hub has."""
+"""The remedy for an audit trail that differs from the hub's copy."""
 
 Row = dict[str, Any]
 

@@ -130,7 +130,7 @@ class _Writing:
             with folder.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
                 set_mode(descriptor, mode)
                 write_bytes(descriptor, data)
-                if hasattr(os, "posix_fadvise"):
+                if hasattr(os, "posix_fadvise"):  # it starts the writing now, so that the sync finds less to do
                     with contextlib.suppress(OSError):
                         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                 yield

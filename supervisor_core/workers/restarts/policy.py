@@ -99,8 +99,7 @@ class WorkerRun:
 
     @property
     def blames_itself(self) -> bool:
-        """True if it was short and ended by itself, for lack of memory or too soon, so that the next one may end the
-        same way."""
+        """True if the run was short and ended on its own or out of memory, so the next one may end the same way."""
         return self.short and not self.end_asked and (not from_outside(self) or bool(self.memory_kills))
 
     @property

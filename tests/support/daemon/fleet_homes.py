@@ -40,7 +40,7 @@ class DatabaseHome(SlackHome):
     url = ""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """What the database has."""
+        """The rows in the database."""
         engine = create_engine(self.url, poolclass=NullPool)
         with engine.connect() as connection:
             return [dict(row) for row in connection.execute(text(query)).mappings()]

@@ -127,7 +127,7 @@ def audit_chains_are_whole(record: FleetRecord) -> Iterator[str]:
 
 
 def every_end_is_audited_once(record: FleetRecord) -> Iterator[str]:
-    """Each job has one row in the audit trail of whoever ended it."""
+    """The supervisor that ended a job has exactly one audit row for it."""
     for name, ledger in _ledgers(record):
         rows = Counter(
             (row["task_id"], row["target_id"], row["action"]) for row in ledger.audit if row["supervisor_id"] == name

@@ -14,7 +14,7 @@ from slack_playground import NotSeen, Playground
 from tests.support.daemon.fleet_homes import FleetHomes
 
 VERBS = ("restart", "restart", "pause", "resume", "resume", "diagnostics")
-"""What operators do; resumes as often as pauses and more, so that most workers run."""
+"""The commands of operators: more resumes than pauses, so that most workers run."""
 
 LONGEST_PAUSE = 1.5
 """The seconds between two commands, at most."""
