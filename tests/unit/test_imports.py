@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatch
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.house import Module, modules
 from tests.support.homes import ROOT, a_home
 
 SLOW = {
@@ -155,81 +152,3 @@ def test_programs_in_strings_import_what_exists() -> None:
     }
     found = {pair: exists(*pair) for pair in {(module, name) for module, name, _ in used}}
     assert [each for each in sorted(used) if not found[each[0], each[1]]] == []
-
-
-PURE = (
-    "supervisor_core.code.change_plan",
-    "supervisor_core.code.watch.rules",
-    "supervisor_core.commands.*",
-    "supervisor_core.common.cron",
-    "supervisor_core.common.errors",
-    "supervisor_core.common.service_names",
-    "supervisor_core.common.text",
-    "supervisor_core.common.times",
-    "supervisor_core.config.changes",
-    "supervisor_core.config.setup.imports.object_literals",
-    "supervisor_core.config.setup.imports.systemd_settings",
-    "supervisor_core.config.setup.service_unit",
-    "supervisor_core.config.setup.unit_files",
-    "supervisor_core.fleet.transport.subjects",
-    "supervisor_core.intake.*.rules",
-    "supervisor_core.jobs.model",
-    "supervisor_core.workers.health",
-    "supervisor_core.workers.restarts.policy",
-)
-"""Modules that decide by values alone. A module of the core that says "Pure." in its docstring belongs here."""
-
-VALUES = ("supervisor_core.config.*", "supervisor_core.host.process_facts.facts")
-"""Frozen values, which pure modules take as well."""
-
-TOUCHING = {"asyncio", "logging", "shutil", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time"}
-"""Modules of the standard library with which a decision would not be one of values."""
-
-
-def name_of(module: Module) -> str:
-    """Its dotted name: `supervisor_core.commands.grammar`."""
-    return module.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-BY_NAME = {name_of(module): module for module in modules()}
-
-
-def is_pure(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in PURE)
-
-
-def imports_of(module: Module) -> Iterator[str]:
-    """All modules that it imports at run time, late ones as well."""
-    typing = {
-        id(inner)
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(module.tree):
-        if id(node) in typing:
-            continue
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            inner = {f"{node.module}.{each.name}" for each in node.names} & set(BY_NAME)
-            yield from inner or {str(node.module)}
-
-
-@pytest.mark.parametrize("name", [name for name in BY_NAME if is_pure(name)])
-def test_a_pure_module_imports_only_the_standard_library_and_pure_modules(name: str) -> None:
-    found = set(imports_of(BY_NAME[name]))
-    ours = {each for each in found if each in BY_NAME}
-    assert {each for each in ours if not is_pure(each) and not any(fnmatch(each, value) for value in VALUES)} == set()
-    assert {each for each in found - ours if each.split(".")[0] not in sys.stdlib_module_names} == set()
-    assert found & TOUCHING == set()
-
-
-def test_only_pure_modules_say_so() -> None:
-    saying = {name for name, module in BY_NAME.items() if "Pure." in (ast.get_docstring(module.tree) or "")}
-    assert {name for name in saying if name.startswith("supervisor_core.") and not is_pure(name)} == set()
-
-
-@pytest.mark.parametrize("pattern", PURE)
-def test_each_pattern_of_pure_modules_means_one(pattern: str) -> None:
-    assert any(fnmatch(name, pattern) for name in BY_NAME)

@@ -38,7 +38,7 @@ def _text(value: Json | None, space: Workspace) -> str:
     return to_text(text, space) if value.get("type") == "mrkdwn" else text
 
 
-def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:  # noqa: C901 -- one case per kind
+def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:
     match block["type"]:
         case "section":
             yield from _texts(_text(block.get("text"), space))
