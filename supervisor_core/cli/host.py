@@ -136,5 +136,5 @@ def since_option(text: str | None) -> str | None:
         return None
     since = parse_since(text)
     if since is None:
-        raise UsageError(f"--since {text!a} isn't a time. Try 2d, 12h or 2026-01-31.")
+        raise UsageError(f"--since {text!a} isn't a time. Try 30s, 12h, 2d, yesterday or 2026-01-31.")
     return since

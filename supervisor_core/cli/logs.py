@@ -274,7 +274,7 @@ def _since(text: str | None) -> tuple[str, str]:
 
     since = parse_since(text)
     if since is None:
-        raise UsageError(f"--since {text!a} isn't a time. Try 2d, 12h or 2026-01-31.")
+        raise UsageError(f"--since {text!a} isn't a time. Try 30s, 12h, 2d, yesterday or 2026-01-31.")
     moment = since_moment(since, datetime.now(UTC))
     early = max(moment, datetime.min.replace(tzinfo=UTC) + timedelta(days=1)) - timedelta(seconds=OUT_OF_ORDER_SECONDS)
     return _stamp(moment), _stamp(early)

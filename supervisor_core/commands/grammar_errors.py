@@ -64,7 +64,7 @@ class NeedsTarget(GrammarError):
         if unknown is None:
             message = f"{verb_of(name)} which worker? Workers: {named}."
         else:
-            message = f"There's no worker “{unknown}”. {verb_of(name)} which worker? The closest first: {named}."
+            message = f"There's no worker “{unknown}”. Did you mean {shown[0]}?"
         super().__init__(message)
         self.name = name
         """Of the command."""

@@ -173,8 +173,6 @@ def _duration(parameter: Parameter, value: object) -> int:
     if closest != value:
         bounds = f"from {format_duration(parameter.low)} to {format_duration(parameter.high)}"
         raise _wrong(parameter, value, bounds, closest)
-    if value % MINUTE:
-        raise _wrong(parameter, value, "in whole minutes", value - value % MINUTE)
     return value
 
 
@@ -230,7 +228,7 @@ def _person(parameter: Parameter, value: object) -> str:
 def _since(parameter: Parameter, value: object) -> str:
     since = parse_since(value) if isinstance(value, str) else None
     if since is None:
-        raise _wrong(parameter, value, f"{EXPECTED}, or a date such as 2026-01-31, at most ten years back")
+        raise _wrong(parameter, value, f"{EXPECTED}, yesterday, or a date such as 2026-01-31, at most ten years back")
     return since
 
 
@@ -391,6 +389,6 @@ def _read_duration(parameter: Parameter, text: str) -> int:
     if nearest is not None:
         nearest = max(parameter.low, min(parameter.high, nearest))
     raise GrammarError(
-        f"{excerpt(text)} isn't a duration. Try 30m, 2h or 1w. If it starts a reason, put the reason in double quotes.",
+        f"{excerpt(text)} isn't a duration. Try 90s, 30m, 2h or 1w. If it starts a reason, put the reason in double quotes.",
         instead=None if nearest is None else parameter.spelled(nearest),
     )

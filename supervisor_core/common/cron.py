@@ -175,8 +175,7 @@ def _number(field: _Field, word: str) -> int:
     if word.isdigit():
         if field.low <= int(word) <= field.high:
             return int(word)
-        closest = str(max(field.low, min(field.high, int(word))))
-        raise CronError(f"{word[:20]} isn't a valid {field.name}. Use {_expected(field)}.", closest)
+        raise CronError(f"{field.name.capitalize()} must be {_expected(field)}, not {word[:20]}.")
     for number, name in enumerate(field.names):
         if name and len(word) >= 3 and name.startswith(word):
             return number
@@ -186,7 +185,7 @@ def _number(field: _Field, word: str) -> int:
 
 def _expected(field: _Field) -> str:
     names = f", or a name such as {field.names[1][:3]}" if field.names else ""
-    return f"{field.low} to {field.high}{names}"
+    return f"{field.low}–{field.high}{names}"
 
 
 def _from_words(said: str) -> str | None:
@@ -203,7 +202,8 @@ def _from_words(said: str) -> str | None:
         return None
     if day not in _DAYS:
         found = nearest(day, _DAYS)
-        raise CronError(f"{day[:20]!a} isn't a known day. Use {_words()}.", f"{found} {time}" if found else None)
+        question = f"Which days? {day[:20]!a} isn't one. Try" if day else "Which days? Try"
+        raise CronError(f"{question} “{found or 'daily'} {time}”.", f"{found or 'daily'} {time}")
     if int(clock[1]) > 23 or int(clock[2]) > 59:
         raise CronError(f"{time} isn't a time of day. Use 00:00 to 23:59.")
     return f"{int(clock[2])} {int(clock[1])} {_DAYS[day]}"
@@ -221,10 +221,6 @@ def _every(number: int, *, hours: bool) -> str:
         )
     step = ANY if number == 1 else f"*/{number}"
     return f"0 {step} * * *" if hours else f"{step} * * * *"
-
-
-def _words() -> str:
-    return "daily, weekdays, weekends, mondays … sundays, weekly or monthly"
 
 
 def _not_five(said: str, fields: Sequence[str]) -> CronError:

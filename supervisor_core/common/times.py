@@ -52,7 +52,8 @@ DAY = 24 * HOUR
 WEEK = 7 * DAY
 
 LONGEST = 3650 * DAY  # ten years: more than any audit trail, and far from what a datetime can't hold
-EXPECTED = "a duration such as 30m, 2h, 1d12h or 1w"
+EXPECTED = "a duration such as 90s, 30m, 2h, 1d12h or 1w"
+DAY_NAMES = ("today", "yesterday")
 
 COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
 """The countdown to a restart in a reason, as it was when the reason was written."""
@@ -60,8 +61,10 @@ COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
 TIMESTAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 """A moment in a reason that people read later."""
 
-_DURATION = re.compile(r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?", re.IGNORECASE)
-_BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhm]?)", re.IGNORECASE)
+_DURATION = re.compile(
+    r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE
+)
+_BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhms]?)", re.IGNORECASE)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?", re.IGNORECASE
@@ -73,14 +76,14 @@ def parse_duration(text: str) -> int | None:
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         return None
-    weeks, days, hours, minutes = (int(part or 0) for part in match.groups())
-    return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return weeks * WEEK + days * DAY + hours * HOUR + minutes * MINUTE + seconds
 
 
 def format_duration(seconds: int) -> str:
-    """Format whole minutes as the shortest text that `parse_duration` reads."""
+    """Format whole seconds as the shortest text that `parse_duration` reads."""
     left, parts = seconds, []
-    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")):
         count, left = divmod(left, size)
         if count:
             parts.append(f"{count}{unit}")
@@ -92,15 +95,17 @@ def nearest_duration(text: str) -> int | None:
     match = _BEGUN.match(text)
     if match is None:
         return None
-    unit = {"w": WEEK, "d": DAY, "h": HOUR}.get(match[2].lower(), MINUTE)
+    unit = {"w": WEEK, "d": DAY, "h": HOUR, "s": 1}.get(match[2].lower(), MINUTE)
     return int(match[1]) * unit
 
 
 def parse_since(text: str) -> str | None:
-    """Return a duration back from now or an ISO date as canonical text; None for anything else."""
+    """Return a duration back from now, `today`, `yesterday` or an ISO date as canonical text; None for anything else."""
     seconds = parse_duration(text)
     if seconds is not None:
-        return format_duration(seconds) if MINUTE <= seconds <= LONGEST else None
+        return format_duration(seconds) if 0 < seconds <= LONGEST else None
+    if text.lower() in DAY_NAMES:
+        return text.lower()
     if not (_DATE.fullmatch(text) or _MOMENT.fullmatch(text)):
         return None
     try:
@@ -114,10 +119,13 @@ def parse_since(text: str) -> str | None:
 
 
 def since_moment(since: str, now: datetime, zone: tzinfo = UTC) -> datetime:
-    """Return the moment that a `since` means, in UTC; a bare date begins at midnight in this zone."""
+    """Return the moment that a `since` means, in UTC; a day begins at midnight in this zone."""
     seconds = parse_duration(since)
     if seconds is not None:
         return now.astimezone(UTC) - timedelta(seconds=seconds)
+    if since in DAY_NAMES:
+        day = now.astimezone(zone).date() - timedelta(days=DAY_NAMES.index(since))
+        since = day.isoformat()
     moment = datetime.fromisoformat(since)
     try:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)

@@ -99,8 +99,8 @@ class Interview:
         if self._asks:
             questions = {
                 "command": (f"Command line of {name}", None),
-                "cwd": ("Folder that it runs in", "."),
-                "heartbeat": ("Its heartbeat is stale after how many seconds (Enter: it has none)", ""),
+                "cwd": ("Working directory", "."),
+                "heartbeat": ("Heartbeat timeout in seconds (Enter for none)", ""),
                 "team": ("Its team (Enter: none)", ""),
             }
             for option, (prompt, default) in questions.items():
@@ -123,7 +123,7 @@ class Interview:
         if not self._asks:
             self._miss("--slack or --no-slack")
             return False
-        while (answer := self._read("Operate it from Slack [y]", secret=False).lower() or YES[0]) not in (*YES, *NO):
+        while (answer := self._read("Control it from Slack? [Y/n]", secret=False).lower() or YES[0]) not in (*YES, *NO):
             print("Answer y or n.")
         return answer in YES
 

@@ -42,7 +42,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await started(home, slack)
     operator, viewer = slack.user("operator"), slack.user("viewer")
     await operator.slash('/supervisor schedule add nightly "dayly 03:00" restart')
-    await operator.sees("isn't a known day")
+    await operator.sees("Which days?")
     card = await operator.slash('/supervisor schedule add nightly "daily 03:00" restart OrionMX nightly')
     await card.shows("Schedule nightly added: every day at 03:00 (Europe/Berlin)")
     await card.shows("restart OrionMX nightly")

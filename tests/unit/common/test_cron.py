@@ -82,14 +82,15 @@ def test_a_few_words_stand_for_an_expression(said: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "nearest"),
     [
-        ("dayly 03:00", "isn't a known day", "daily 03:00"),
+        ("dayly 03:00", "Which days? 'dayly' isn't one. Try “daily 03:00”.", "daily 03:00"),
+        ("03:00", "Which days? Try “daily 03:00”.", "daily 03:00"),
         ("daily 24:00", "isn't a time of day", None),
         ("every 7 minutes", "doesn't divide an hour evenly", "every 6 minutes"),
         ("hurly", "five fields", "hourly"),
         ("* * *", "five fields", None),
         ("0 0 3 * * *", "five fields, without seconds", "0 3 * * *"),
-        ("60 3 * * *", "60 isn't a valid minute. Use 0 to 59", "59 3 * * *"),
-        ("0 24 * * *", "24 isn't a valid hour. Use 0 to 23", "0 23 * * *"),
+        ("60 3 * * *", "Minute must be 0–59, not 60.", None),
+        ("0 24 * * *", "Hour must be 0–23, not 24.", None),
         ("0 3 * * mno", "'mno' isn't a valid weekday", "0 3 * * mon"),
         ("0 22-2 * * *", "is backwards", "0 22-23,0-2 * * *"),
         ("5/15 * * * *", "A step needs a range", "5-59/15 * * * *"),

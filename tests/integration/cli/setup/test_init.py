@@ -263,14 +263,14 @@ def test_every_question_is_asked_again_until_its_answer_is_right(tmp_path: Path)
         terminal.answer("it's the name of a command", "fetcher")
         terminal.answer("Command line of fetcher", "cd x && python3 fetch.py")
         terminal.answer(" has &&, but no shell runs it", "python3 fetch.py --all")
-        terminal.answer("Folder that it runs in [.]", "scr")
+        terminal.answer("Working directory [.]", "scr")
         terminal.answer("'scr' isn't a folder of this host", "src")
-        terminal.answer("(Enter: it has none)", "90")
+        terminal.answer("(Enter for none)", "90")
         terminal.answer("Its team (Enter: none)", "data")
         terminal.answer("(Enter: no more)", "Fetcher")
         terminal.answer("Fetcher is there already.", "")
         terminal.answer("(Enter: no drive)", "")
-        terminal.answer("from Slack [y]", "maybe")
+        terminal.answer("from Slack? [Y/n]", "maybe")
         terminal.answer("Answer y or n.", "")
         terminal.answer("Bot token, xoxb-…", "xapp-1-swapped")
         terminal.wait_for("It must start with xoxb-")
@@ -320,8 +320,8 @@ def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: bytes) -> No
 def test_options_answer_their_questions_on_a_terminal_too(tmp_path: Path) -> None:
     words = ("--name", "orion", "--state-dir", "var", "--drive", "", "--no-slack", "--worker", "a", "--command", "x")
     with on_a_terminal(tmp_path, *words) as terminal:
-        terminal.answer("Folder that it runs in", "")
-        terminal.answer("stale after", "")
+        terminal.answer("Working directory", "")
+        terminal.answer("Heartbeat timeout", "")
         terminal.answer("Its team", "")
         assert terminal.end() == 0
     assert "Name of this host [" not in terminal.shown
