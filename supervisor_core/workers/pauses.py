@@ -17,6 +17,7 @@ from stat import S_ISREG
 from typing import Any, NamedTuple
 
 from supervisor_core.commands.flags import sign
+from supervisor_core.commands.labels import SEPARATOR
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
@@ -54,8 +55,11 @@ class Pause(NamedTuple):
         return said
 
     def __str__(self) -> str:
-        who = f" by {self.label or self.by}" if self.label or self.by else ""
-        return f"paused{who}{f' since {_readable(self.at)}' if self.at else ''}"
+        """`paused by root at 2026-02-05 06:08 UTC: disk is full`."""
+        person, _, label = (self.label or self.by).partition(SEPARATOR)
+        author = f" by {person}" if person else ""
+        time = f" at {_readable(self.at)}" if self.at else ""
+        return f"paused{author}{time}{f': {label}' if label else ''}"
 
 
 def _readable(moment: str) -> str:

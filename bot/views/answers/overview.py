@@ -88,9 +88,9 @@ def pressed_button(command: str, worker_id: str, nonce: str) -> Content:
 
 def monitoring_paused(reason: str) -> str:
     """The warning that monitoring is paused: nothing is restarted automatically."""
-    why = inert(reason, WHY)
+    why = f": {inert(reason, WHY)}" if reason else ""
     return (
-        f":double_vertical_bar: *Monitoring is paused*: {why}. No worker is started, stopped or restarted "
+        f":double_vertical_bar: *Monitoring is paused*{why}. No worker is started, stopped or restarted "
         "automatically until `/supervisor monitoring resume`."
     )
 

@@ -40,7 +40,8 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     new = [worker_id for worker_id in chosen if worker_id in configured and worker_id not in there]
     if new:
         status["supervisor"]["reason"] = (
-            f"The daemon doesn't know {', '.join(new)} yet. Restart it with `supervisor daemon restart`."
+            f"The daemon hasn't read {', '.join(new)} yet. It reads a changed configuration within seconds; "
+            "`supervisor config check` says what it does with this one."
         )
     status["workers"] = [worker for worker in status["workers"] if worker["id"] in chosen]
     status["healthy"] = not new and all(worker["fine"] for worker in status["workers"])

@@ -124,7 +124,7 @@ def test_a_worker_that_the_daemon_does_not_know_yet_is_not_called_well(home: Hom
     status: dict[str, Any] = {"healthy": True, "supervisor": {"id": "TestHost"}, "services": [], "workers": []}
     narrow(status, "OrionMX", read_raw(home.config, {}))
     assert (status["healthy"], status["workers"]) == (False, [])
-    assert "doesn't know OrionMX yet" in status["supervisor"]["reason"]
+    assert "hasn't read OrionMX yet" in status["supervisor"]["reason"]
 
 
 def test_a_team_that_the_ledger_does_not_know_is_shown_as_configured(home: Home) -> None:

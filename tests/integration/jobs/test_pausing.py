@@ -118,7 +118,7 @@ def test_pause_watcher_already_paused(home: Home) -> None:
     again = carry_out(home, "pause", "again")
     assert (again["success"], again["details"]["already_paused"]) == (True, True)
     said = json.loads(flag)
-    assert f"already paused by {ME} - first since " in again["details"]["message"]
+    assert f"already paused by {ME} at " in again["details"]["message"]
     details = again["details"]
     assert (details["by"], details["at"], details["task_id"]) == (f"file:{ME}", said["at"], first["task_id"])
     assert (state(home) / "supervisor_pause_OrionMX.flag").read_text() == flag

@@ -72,7 +72,7 @@ def test_a_worker_that_does_not_run_is_missing_or_rests(host: HostContext, ledge
     host.pauses.set("OrionMX", Pause("cli:anna", "2026-02-05T14:30:15Z", "anna - hotfix"))
     document = seen(host).as_json()
     assert (document["paused"], document["fine"], document["pid"]) == (True, True, None)
-    assert document["reason"] == "paused by anna - hotfix since 2026-02-05 14:30 UTC"
+    assert document["reason"] == "paused by anna at 2026-02-05 14:30 UTC: hotfix"
     json.dumps(document)
 
 

@@ -195,8 +195,8 @@ def test_a_resume_is_told_to_the_drive_even_if_another_look_touched_the_copy_mea
     [
         (Pause(), "paused"),
         (Pause(by="cli:anna"), "paused by cli:anna"),
-        (BY_ANNA, "paused by anna - hotfix since 2026-02-05 14:30 UTC"),
-        (Pause(at="2026"), "paused since 2026"),
+        (BY_ANNA, "paused by anna at 2026-02-05 14:30 UTC: hotfix"),
+        (Pause(at="2026"), "paused at 2026"),
     ],
 )
 def test_a_pause_says_by_whom_and_since_when(pause: Pause, words: str) -> None:

@@ -118,7 +118,7 @@ def test_who_rests_because_a_person_wants_it_says_why(world: World) -> None:
     async def story() -> None:
         since = await up(world)
         world.parts.host.pauses.set("North", Pause("cli:bob", label="bob - wait"))
-        assert look(world)["North"].reason.startswith("paused by bob - wait")
+        assert look(world)["North"].reason.startswith("paused by bob: wait")
         assert said(world, "North", since) is BakeState.ENDED
         world.configure(North={**OFTEN, "enabled": False}, South={**AT_ONCE, "quarantined": True})
         world.parts.host.pauses.set("North", None)
