@@ -22,7 +22,6 @@ from supervisor_core.commands.labels import clean_label
 from supervisor_core.commands.parameters import Parameter, ParameterError, ParameterKind, read_word
 from supervisor_core.commands.targets import GrammarContext, resolve, unknown_target
 from supervisor_core.commands.words import Word, excerpt, quote
-from supervisor_core.common.errors import UsageError
 
 LONGEST_ERROR = 300  # characters under a field
 
@@ -102,12 +101,15 @@ class _FormReader:
         """The command in the fields; None if one of them is wrong."""
         target = self._target()
         params: dict[str, Any] = {}
-        for parameter in (*self._definition.written, *self._definition.note_parameters):
+        for parameter in self._definition.written:
             said = _field_value(self._values, inputs.block_id_of(parameter))
             value = self._value(parameter, said) if said else None
             if value is not None:
                 params[parameter.name] = value
-        label = self._label()
+        label, note = "", ""
+        if self._definition.takes_label:
+            label, note = inputs.split_label(_field_value(self._values, inputs.LABEL))
+            params[NOTE.name] = note or None
         if self.errors:
             return None
         try:
@@ -115,7 +117,7 @@ class _FormReader:
         except ParameterError as error:
             self.errors[f"param:{error.key}"] = error.typed
             return None
-        return Command(self._definition.name, target=target, params=params, label=label)
+        return Command(self._definition.name, target=target, params=params, label=clean_label(label))
 
     def text(self, command: Command) -> str:
         """The text of the command; empty, with an error, if the text would mean something else."""
@@ -156,15 +158,6 @@ class _FormReader:
         except GrammarError as error:
             words = f"{excerpt(said)} isn't valid: {parameter.description}."
             self.errors[inputs.block_id_of(parameter)] = words if parameter.kind in _BARE else error.message
-            return None
-
-    def _label(self) -> str | None:
-        if not self._definition.takes_label:
-            return None
-        try:
-            return clean_label(_field_value(self._values, inputs.LABEL))
-        except UsageError as error:
-            self.errors[inputs.LABEL] = error.message
             return None
 
     def _blamed(self, error: GrammarError) -> str:

@@ -9,15 +9,18 @@ from bot.views.blocks import Json, option, plain_text
 from bot.views.text import fit
 from supervisor_core.code.change_plan import Commit, short
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, TargetRule
+from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.labels import MAX_LABEL, MAX_NOTE
+from supervisor_core.commands.labels import MAX_NOTE, validate_label
 from supervisor_core.commands.parameters import Parameter, ParameterKind
 from supervisor_core.commands.targets import ALL, HOST, PATTERN, TEAM, GrammarContext, resolve
 from supervisor_core.common.text import capitalize
 from supervisor_core.common.times import format_span
 
 TARGET, LABEL, WHERE = "target", "label", "where"
+NOTE_MARK = " -- "
+"""Between a label and a note, as in a typed command."""
+
 VALUE = "value"
 """The `action_id` of every field; its `block_id` says which it is."""
 
@@ -139,20 +142,21 @@ def parameter(one: Parameter, filled: Command | None) -> Json:
 
 
 def label(filled: Command | None) -> Json:
-    """The label."""
-    element: Json = {"type": "plain_text_input", "max_length": MAX_LABEL}
-    if filled and filled.label:
-        element["initial_value"] = filled.label
-    hint = "Letters A-Z, digits, spaces, hyphens and underscores. Part of the audit trail."
+    """One field for the label and the note, which `split_label` tells apart."""
+    element: Json = {"type": "plain_text_input", "max_length": MAX_NOTE}
+    if filled and (filled.label or filled.note):
+        note = f"{NOTE_MARK}{filled.note}" if filled.note else ""
+        element["initial_value"] = f"{filled.label or ''}{note}".strip()[:MAX_NOTE]
+    hint = (
+        "Letters, digits, spaces, - and _ make a label; any other text is kept as a note. Both are in the audit trail."
+    )
     return _input(LABEL, "Label", element, hint, optional=True)
 
 
-def note(filled: Command | None) -> Json:
-    """The note."""
-    element: Json = {"type": "plain_text_input", "max_length": MAX_NOTE}
-    if filled and filled.note:
-        element["initial_value"] = filled.note
-    return _input(block_id_of(NOTE), "Note", element, f"Any text, up to {MAX_NOTE} characters.", optional=True)
+def split_label(text: str) -> tuple[str, str]:
+    """The label and the note in the text of that field: `hotfix -- see #4711` has both."""
+    label, _, note = f" {text}".partition(NOTE_MARK)
+    return (label.strip(), note) if validate_label(label)[0] else ("", text)
 
 
 def input_place(*, informs: bool, chosen: str = "") -> Json:

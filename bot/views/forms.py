@@ -17,7 +17,6 @@ from bot.views.form_fields import (
     commit_menu,
     input_place,
     label,
-    note,
     number_in,
     parameter,
     target,
@@ -176,7 +175,7 @@ def command_form(
     if live:
         blocks += shown.blocks or [small_print(_preview_hint(definition))]
     if definition.takes_label:
-        blocks += [label(filled), note(filled)]
+        blocks.append(label(filled))
     where = input_place(informs=definition.handler is None, chosen=chosen)
     blocks.append(small_print(_place(channel, thread)) if channel else where)
     if definition.risk is not Risk.READS:
