@@ -6,13 +6,14 @@ import argparse
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from supervisor_core.common.times import clock_time, from_text
+from supervisor_core.common.times import clock_time, format_span, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
-from supervisor_core.workers.heartbeats.files import heartbeat_path
+from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE, heartbeat_file, heartbeat_path
 
 ANSWER_SECONDS = 8.0
 """The daemon allows five for reading the file, which may be on a slow drive."""
@@ -77,17 +78,21 @@ def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
 
 
 def _without_heartbeats(config: SupervisorConfig) -> Iterator[str]:
-    """A note about workers that haven't written a heartbeat yet, and whose configuration doesn't mention heartbeats."""
-    setting, folder = "heartbeat_max_age_seconds", config.folder("state")
-    silent = [
-        worker
+    """A note about workers that are expected to write heartbeats and haven't written one yet."""
+    silent = {
+        worker.id: worker.heartbeat_max_age_seconds
         for worker in config.workers.values()
-        if setting not in worker.model_fields_set and not heartbeat_path(folder, worker.id).exists()
-    ]
-    if silent:
-        names = list_names(tuple(worker.id for worker in silent))
-        advice = f"For a worker that never writes one, set {setting}: 0."
-        yield f"Note: no heartbeat yet from {names}. {advice}"
+        if (file := heartbeat_file(config, worker)) and not Path(file).exists()
+    }
+    if not silent:
+        return
+    name = next(iter(silent)) if len(silent) == 1 else "NAME"
+    each = "It" if len(silent) == 1 else "Each"
+    yield f"Note: no heartbeat yet from {list_names(tuple(silent))}. {each} must replace this file at least every"
+    yield f"{format_span(min(silent.values()))}, with the current time as utc:"
+    yield f"  {heartbeat_path(config.folder('state'), name)}"
+    yield f"  {HEARTBEAT_EXAMPLE}"
+    yield "For a worker that never writes one, set heartbeat_max_age_seconds: 0."
 
 
 def _remarks(config: SupervisorConfig) -> Iterator[str]:

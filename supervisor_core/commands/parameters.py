@@ -18,7 +18,6 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.common.times import (
     EXPECTED,
-    MINUTE,
     format_duration,
     nearest_duration,
     parse_duration,
@@ -389,6 +388,7 @@ def _read_duration(parameter: Parameter, text: str) -> int:
     if nearest is not None:
         nearest = max(parameter.low, min(parameter.high, nearest))
     raise GrammarError(
-        f"{excerpt(text)} isn't a duration. Try 90s, 30m, 2h or 1w. If it starts a reason, put the reason in double quotes.",
+        f"{excerpt(text)} isn't a duration. Try 90s, 30m, 2h or 1w. "
+        "If it starts a reason, put the reason in double quotes.",
         instead=None if nearest is None else parameter.spelled(nearest),
     )

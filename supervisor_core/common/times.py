@@ -100,7 +100,7 @@ def nearest_duration(text: str) -> int | None:
 
 
 def parse_since(text: str) -> str | None:
-    """Return a duration back from now, `today`, `yesterday` or an ISO date as canonical text; None for anything else."""
+    """Return a duration back from now, a day name or an ISO date as canonical text; None for anything else."""
     seconds = parse_duration(text)
     if seconds is not None:
         return format_duration(seconds) if 0 < seconds <= LONGEST else None

@@ -255,7 +255,9 @@ def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> Super
     """The configuration that was read, checked; `ConfigError` with a line for everything that is wrong."""
     given = dict(os.environ if environ is None else environ)
     try:
-        config = SupervisorConfig.model_validate(raw.data, context=_context(raw, given))
+        # A key that begins with x- is only there for its YAML anchor.
+        data = {key: value for key, value in raw.data.items() if not key.startswith("x-")}
+        config = SupervisorConfig.model_validate(data, context=_context(raw, given))
         found: list[Problem] = []
     except ValidationError as error:
         config, found = None, problems_of(error, raw)

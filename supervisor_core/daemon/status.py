@@ -39,6 +39,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import Next, RestartReason, automatic_starts
@@ -99,6 +100,7 @@ def worker_documents(
     muted = _muted(parts.ledger, now)
     for seen in looked:
         document = seen.as_json()
+        document["heartbeat_file"] = heartbeat_file(parts.host.config, seen.worker)
         hush = muted.get(seen.worker.id) or muted.get(EVERYTHING.id)
         if hush is not None:
             document |= {"muted_until": to_text(hush.ends_at), "muted_for": str(hush.kind)}

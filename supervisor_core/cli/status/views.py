@@ -49,6 +49,10 @@ class StatusText:
             )
         elif status["supervisor"]["state"] != "standby":
             blocks.append("No workers are configured. Add one under `workers` in the configuration.")
+        if services is False and len(status["workers"]) == 1 and status["workers"][0].get("heartbeat_file"):
+            from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE
+
+            blocks.append(f"Heartbeat file: {status['workers'][0]['heartbeat_file']}\nIts content: {HEARTBEAT_EXAMPLE}")
         running = status["supervisor"]["state"] == "running"
         unwell = running and any(_is_unwell(each) for each in status["services"])
         if services or (services is None and unwell):
@@ -132,7 +136,7 @@ class StatusText:
     def _why(self, entry: dict[str, Any]) -> str:
         """The reason, the next start, and the last error; nothing for a worker or service that simply runs."""
         today = f"{self._now:%Y-%m-%d} "  # a time of today needs no date
-        parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(f"since {today}", "since ")]
+        parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(today, "")]
         restarts = entry.get("restarts_last_hour")
         counted = entry["state"] == "quarantined" or "this hour)" in "".join(parts)  # the reason counts them
         if restarts and not counted:

@@ -18,6 +18,7 @@ from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.worker import Search
 
@@ -60,6 +61,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
     state, holder, said = standing
     host = open_doors(config)
     looked = observe_workers(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
+    documents = [{**seen.as_json(), "heartbeat_file": heartbeat_file(config, seen.worker)} for seen in looked]
     return {
         "healthy": False,
         "supervisor": {
@@ -73,7 +75,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
         ],
-        "workers": with_usage([seen.as_json() for seen in looked], versions(host, list(config.workers.values()))),
+        "workers": with_usage(documents, versions(host, list(config.workers.values()))),
     }
 
 

@@ -55,6 +55,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, WorkerState
+from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import DRIVE_SECONDS
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import read_history
@@ -241,6 +242,7 @@ def facts_of(
         since=around.since.get(worker_id),
         alerts=around.alerts.get(worker_id, ()),
         log=str(written_to(config, seen.worker)),
+        heartbeat_file=heartbeat_file(config, seen.worker),
     )
 
 

@@ -168,6 +168,8 @@ class WorkerFacts:
     """The end of what it wrote, without secrets."""
     log: str = ""
     """The path of its log."""
+    heartbeat_file: str | None = None
+    """The file that it must replace regularly; None if no heartbeat is expected from it."""
     unknown: tuple[str, ...] = ()
     """The facts that are unavailable, with the reason."""
 

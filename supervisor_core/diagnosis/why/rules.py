@@ -316,8 +316,9 @@ RULES = (
         Cause.SILENT,
         lambda s: s.facts.health is Health.MISSING,
         "{name} is running (pid {seen.pid}), but has sent no heartbeat since it started[ at {seen.started_at}]",
-        "[If it writes no heartbeats, set `workers.{name}.heartbeat_max_age_seconds` to 0. If it writes them "
-        "elsewhere, correct `nas.folders.state`. Otherwise it{?never_beat}][It{?!never_beat}] may hang while starting. "
+        "[It must replace `{heartbeat_file}` at least every {limit} with `{heartbeat_example}` and the current time. ]"
+        "[If it writes no heartbeats, set `workers.{name}.heartbeat_max_age_seconds` to 0. Otherwise it{?never_beat}]"
+        "[It{?!never_beat}] may hang while starting. "
         f"{ALIVE}",
         RESTART,
         ("unwell_since",),

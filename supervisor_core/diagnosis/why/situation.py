@@ -17,6 +17,7 @@ from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weigh
 from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts
 from supervisor_core.host.logging import excerpts
 from supervisor_core.workers.health import Health, progressed_at
+from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE
 from supervisor_core.workers.restarts.policy import WorkerRun, run_in_words, was_killed
 from supervisor_core.workers.status import brief
 
@@ -37,6 +38,7 @@ class Situation:
     """The facts of one worker, read for its rules."""
 
     monitoring_resume = CommandText("monitoring resume")
+    heartbeat_example = HEARTBEAT_EXAMPLE
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts

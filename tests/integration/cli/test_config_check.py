@@ -60,11 +60,16 @@ def test_it_hints_at_heartbeats_until_one_is_there_or_the_setting_is(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hint = "For a worker that never writes one, set heartbeat_max_age_seconds: 0."
-    assert f"Note: no heartbeat yet from a, off. {hint}" in check(path, capsys)
     beats = load_supervisor_config(path).folder("state")
+    text = check(path, capsys)
+    assert "Note: no heartbeat yet from a, off." in text
+    assert f"{beats}/watcher_heartbeat_NAME.json" in text
+    assert '{"status": "running", "utc": "' in text
+    assert hint in text
     beats.mkdir(parents=True)
     (beats / "watcher_heartbeat_a.json").write_text("{}")
-    assert "no heartbeat yet from off." in check(path, capsys)
+    assert "no heartbeat yet from off. It must" in (text := check(path, capsys))
+    assert f"{beats}/watcher_heartbeat_off.json" in text
     path.write_text(ONE.replace("enabled: false", "heartbeat_max_age_seconds: 0"))
     assert "no heartbeat" not in check(path, capsys)
 

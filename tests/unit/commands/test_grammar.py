@@ -82,7 +82,7 @@ GOOD = [
     ("update --reset", _command("update", reset=True)),
     ("update --RESET VegaMX new parser", _command("update", "VegaMX", "new parser", reset=True)),
     ("update VegaMX —reset new", _command("update", "VegaMX", "new", reset=True)),
-    ("update –reset", _command("update", reset=True)),  # noqa: RUF001 (what phones make of it)
+    ("update –reset", _command("update", reset=True)),
     ("update new --reset", _command("update", label="new --reset", reset=False)),
     ('update "--reset"', _command("update", label="--reset", reset=False)),
     ("update_code_deps", _command("update-deps", reset=False)),

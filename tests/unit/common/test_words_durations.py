@@ -16,7 +16,17 @@ NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30m", 1800), ("2h", 7200), ("2H", 7200), ("1d12h", 129600), ("1w", 604800), ("90m", 5400), ("0m", 0), ("90s", 90), ("1m30s", 90)],
+    [
+        ("30m", 1800),
+        ("2h", 7200),
+        ("2H", 7200),
+        ("1d12h", 129600),
+        ("1w", 604800),
+        ("90m", 5400),
+        ("0m", 0),
+        ("90s", 90),
+        ("1m30s", 90),
+    ],
 )
 def test_a_duration_is_numbers_with_units(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds

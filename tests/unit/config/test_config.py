@@ -365,3 +365,14 @@ def test_it_can_be_dumped_without_its_secrets(tmp_path: Path) -> None:
     dumped = load(tmp_path, TestSecrets.TEXT).model_dump()
     assert dumped["workers"]["W"]["command"] == ("x",)
     assert "hunter2" not in str(dumped)
+
+
+def test_a_top_level_key_for_yaml_anchors_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "x-fetcher: &fetcher {command: [sleep, '1'], team: data}\n"
+        "workers: {east: {<<: *fetcher}, west: {<<: *fetcher}}\n"
+        "teams: {data: {}}\n"
+    )
+    config = load_supervisor_config(path, environ={})
+    assert [worker.command for worker in config.workers.values()] == [("sleep", "1")] * 2
