@@ -37,8 +37,8 @@ def running(**facts: Any) -> WorkerFacts:
     usual = Observation(WorkerState.RUNNING, pid=4711, started_at=ago(3 * 86400), heartbeat=beat)
     seen = usual._replace(**facts.pop("seen", {}))
     made = WorkerFacts("OrionMX", NOW, WorkerState.RUNNING, Health.HEALTHY, "running, heartbeat 2 s ago", True, seen)
-    beat = "/nas/00_STATE/watcher_heartbeat_OrionMX.json"
-    return replace(made, log="/nas/05_LOGS/workers/OrionMX.log", drive="/nas", heartbeat_file=beat, **facts)
+    file = "/nas/00_STATE/watcher_heartbeat_OrionMX.json"
+    return replace(made, log="/nas/05_LOGS/workers/OrionMX.log", drive="/nas", heartbeat_file=file, **facts)
 
 
 def unwell(health: Health, reason: str, **facts: Any) -> WorkerFacts:
