@@ -27,6 +27,7 @@ from supervisor_core.jobs.handler_checks import (
     stuck,
 )
 from supervisor_core.jobs.model import Job
+from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.context import HostContext
@@ -105,6 +106,26 @@ def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, cha
     return _outcome(job, site, made, turns)
 
 
+def start_stopped(host: HostContext, job: Job, site: Checkout, made: CodeResult) -> Outcome:
+    """The outcome of a change that had nothing to do: workers that should run and don't are started."""
+    stopped = [
+        worker
+        for worker in site.workers
+        if not _why_at_rest(host, worker)
+        and host.quarantines.read(worker.id) is None
+        and find_stopped(host.processes, worker).presence is Presence.STOPPED
+    ]
+    if not stopped:
+        return Outcome.done(message=made.message, **made.details)
+    why = stop_reason(job)
+    return _outcome(
+        job,
+        site,
+        made,
+        _each([WorkerRestart(worker, None) for worker in stopped], lambda turn: start_again(host, turn, why)),
+    )
+
+
 def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[WorkerRestart]) -> Outcome:
     """The outcome if a worker couldn't be stopped: the code isn't changed, and the others run again."""
     details = {"workers": _told(turns), "label": job.label}
@@ -154,7 +175,7 @@ def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
     """Make the change, unless the code has changed while its workers stopped."""
     before = ""
     try:
-        check_unmoved(site, plan.head.hash, plan.changes, (*plan.files, *plan.on_the_way))
+        check_unmoved(site, plan)
         before = plan.head.hash
         return change.apply()
     except SupervisorError as error:

@@ -97,6 +97,11 @@ def new_paths(changes: Iterable[FileChange]) -> list[str]:
     return [change.path for change in changes if change.kind in "ARC" and not change.submodule]
 
 
+def touched_paths(changes: Iterable[FileChange]) -> set[str]:
+    """The paths whose files are written or removed."""
+    return {path for change in changes for path in (change.path, change.was) if path}
+
+
 def short(commit: str) -> str:
     """The short form of a hash."""
     return commit[:SHORT]
@@ -175,6 +180,8 @@ class CodePlan:
     """Local commits that are dropped."""
     changes: tuple[str, ...] = ()
     """Files whose uncommitted changes are discarded."""
+    drops_changes: bool = False
+    """True if all uncommitted changes are to be discarded, as `update --reset` does."""
     files: tuple[FileChange, ...] = ()
     on_the_way: tuple[FileChange, ...] = ()
     """The changes of each revert. Nothing may lie in the places of these new files either."""
@@ -207,6 +214,11 @@ class CodePlan:
     def is_tried(self) -> bool:
         """True if a dry run is useful, because the change may fail."""
         return self.merges or bool(self.commits and self.command == "rollback")
+
+    @property
+    def trial_paths(self) -> set[str]:
+        """The files that a temporary worktree needs for this plan."""
+        return {change.path for change in (*self.files, *self.on_the_way)}
 
     def facts(self) -> dict[str, Any]:
         """The facts that an approval of this plan relies on."""

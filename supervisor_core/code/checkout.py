@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.code.change_plan import FileChange, list_names, new_paths, short
+from supervisor_core.code.change_plan import CodePlan, FileChange, list_names, new_paths, short, touched_paths
 from supervisor_core.code.git.history import find_blocking_files, resolve_commit, top_of, tree_of
 from supervisor_core.code.git.runner import CodeState, Git
 from supervisor_core.commands.command import Outcome
@@ -72,7 +72,7 @@ def commit_environment(config: SupervisorConfig) -> dict[str, str]:
     return {f"GIT_{role}_NAME": name for role in roles} | {f"GIT_{role}_EMAIL": email for role in roles}
 
 
-def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeState:
+def check_changeable(site: Checkout) -> CodeState:
     """Read the state of the checkout. Raise `CodeRefused` if it can't be changed."""
     code, top = site.code, site.top
     state = site.git.state()
@@ -100,17 +100,24 @@ def check_changeable(site: Checkout, *, drops_changes: bool = False) -> CodeStat
             f"{top} has unresolved conflicts: {list_names(state.unmerged, NAMED)}.",
             remedy=f"Resolve them, or discard uncommitted changes: git -C {top} reset --hard",
         )
-    if state.in_submodules:
+    return state
+
+
+def check_unedited(site: Checkout, state: CodeState, files: Sequence[FileChange], *, drops_changes: bool) -> None:
+    """Raise `CodeRefused` if a file that the change touches was edited. Edits of other files stay, so they're fine."""
+    touched = touched_paths(files)
+    inside = [path for path in state.in_submodules if drops_changes or path in touched]
+    if inside:
         raise CodeRefused(
-            f"{top} has uncommitted changes in a submodule: {list_names(state.in_submodules, NAMED)}.",
+            f"{site.top} has uncommitted changes in a submodule: {list_names(inside, NAMED)}.",
             remedy="Commit or stash them there first. The supervisor can't back them up.",
         )
-    if state.changes and not drops_changes:
+    edited = [path for path in state.changes if path in touched]
+    if edited and not drops_changes:
         raise CodeRefused(
-            f"{top} has uncommitted changes: {list_names(state.changes, NAMED)}.",
+            f"{site.top} has uncommitted changes: {list_names(edited, NAMED)}.",
             remedy="Commit or stash them first.",
         )
-    return state
 
 
 def check_free(site: Checkout, changes: Sequence[FileChange]) -> None:
@@ -127,22 +134,26 @@ def _sharing(config: SupervisorConfig, top: Path) -> tuple[WorkerSettings, ...]:
     return tuple(sorted(sharing, key=lambda worker: worker.id))
 
 
-def check_unmoved(site: Checkout, head: str, changes: Sequence[str], files: Sequence[FileChange]) -> None:
-    """Raise `CodeRefused` if the checkout has changed since the plan.
+def check_unmoved(site: Checkout, plan: CodePlan) -> None:
+    """Raise `CodeRefused` if the checkout has changed since the plan, except in files that the plan leaves alone.
 
     Called after the workers have stopped, because a worker may write into its own folder as it exits.
     """
-    state = check_changeable(site, drops_changes=bool(changes))
+    state, files, head = check_changeable(site), (*plan.files, *plan.on_the_way), plan.head.hash
     if state.head != head:
         raise CodeRefused(
             f"{site.top} got a new commit in the meantime. Nothing was changed.", remedy="Send the command again."
         )
-    if new := sorted(set(state.changes) - set(changes)):
+    endangered = set(state.changes) - set(plan.changes)
+    if not plan.drops_changes:
+        endangered &= touched_paths(files)
+    if new := sorted(endangered):
         raise CodeRefused(
             f"Files in {site.top} changed while its workers stopped: {list_names(new, NAMED)}. The update or rollback "
             "wasn't started.",
             remedy="Check those files first. Uncommitted changes would be lost.",
         )
+    check_unedited(site, state, files, drops_changes=plan.drops_changes)
     check_free(site, files)
 
 

@@ -28,6 +28,7 @@ from supervisor_core.code.checkout import (
     change_to_undo,
     check_changeable,
     check_free,
+    check_unedited,
     has_nothing_on_top,
 )
 from supervisor_core.code.git.changes import fetch, try_merge, try_revert
@@ -79,10 +80,10 @@ def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[s
 def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool) -> CodePlan:
     """Fetch from the remote, and compare."""
     git, code = site.git, site.code
-    check_changeable(site, drops_changes=reset)
+    check_changeable(site)
     with host.unlocked():
         newest = fetch(git, code.remote, code.branch)
-    state = check_changeable(site, drops_changes=reset)
+    state = check_changeable(site)
     own_count = count_commits(git, f"{newest}..{state.head}")
     coming = count_commits(git, f"{state.head}..{newest}")
     own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []
@@ -97,6 +98,7 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
     goes = coming or (reset and (own_count or state.changes))
     before = state.head if reset else base
     files = count_lines(git, before, newest, files_between(git, before, newest)) if goes else []
+    check_unedited(site, state, files, drops_changes=reset)
     check_free(site, files)
     notes = []
     if own and coming and not reset:
@@ -113,6 +115,7 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
         kept=() if reset else tuple(own),
         dropped=tuple(own) if reset else (),
         changes=state.changes if reset else (),
+        drops_changes=reset,
         files=tuple(files),
         notes=tuple(notes),
     )
@@ -131,6 +134,7 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
     oldest = before[-1].hash
     files = count_lines(git, state.head, oldest, files_between(git, state.head, oldest))
     on_the_way = [change for commit in reverted for change in files_between(git, commit.hash, commit.parents[0])]
+    check_unedited(site, state, (*files, *on_the_way), drops_changes=False)
     check_free(site, on_the_way)
     return CodePlan(
         command="rollback",
@@ -155,6 +159,7 @@ def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePla
     if not has_nothing_on_top(site, change, state.head):
         raise _something_on_top(site, change, state.head)
     files = count_lines(git, state.head, change.before, files_between(git, state.head, change.before))
+    check_unedited(site, state, files, drops_changes=False)
     check_free(site, files)
     same = tree_of(git, state.head) == tree_of(git, change.before)
     made = commits(git, f"{change.before}..{state.head}", most=LISTED_COMMITS)
@@ -263,16 +268,15 @@ def try_plan(host: HostContext, site: Checkout, plan: CodePlan) -> TrialResult:
     """Do a dry run of a plan with reverts or a merge."""
     if not plan.is_tried:
         return TrialResult()
-    paths = {change.path for change in (*plan.files, *plan.on_the_way)}
     try:
-        with temporary_worktree(site.git, host.config.state_dir, plan.head.hash, paths) as there:
+        with temporary_worktree(site.git, host.config.state_dir, plan.head.hash, plan.trial_paths) as there:
             if plan.merges:
                 try_merge(there, plan.target, MESSAGE)
             else:
                 for commit in plan.commits:
                     try_revert(there, commit)
     except (TrialError, GitLateError) as error:
-        return TrialResult(problem=str(error))
+        return TrialResult(problem=f"The dry run couldn't be done. {error}")
     except SupervisorError as error:
         return TrialResult(conflict=str(error))
     except OSError as error:

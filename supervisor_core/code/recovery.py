@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from supervisor_core.code.change import WorkerRestart, start_again
-from supervisor_core.code.change_plan import LISTED_COMMITS, commits_json, list_names, new_paths, short
+from supervisor_core.code.change_plan import LISTED_COMMITS, commits_json, list_names, new_paths, short, touched_paths
 from supervisor_core.code.checkout import Checkout, checkout_of
 from supervisor_core.code.checkout_lock import checkout_shared
-from supervisor_core.code.git.changes import OPERATION_SECONDS, kept_changes, kept_commit
+from supervisor_core.code.git.changes import OPERATION_SECONDS, kept_changes, kept_commit, restore_command
 from supervisor_core.code.git.history import commits, files_between, find_blocking_files, is_ancestor, resolve_commit
 from supervisor_core.code.git.runner import CodeState, GitError, is_git_running
 from supervisor_core.code.packages.environments import describe_packages
@@ -112,29 +112,38 @@ def _moved(site: Checkout, job: Job, before: str, state: CodeState) -> str:
 
 
 def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
-    """What is half done in the checkout, and what to do about it; empty where it is clean."""
+    """The half-written files of the checkout, and the command that restores them; empty if it's clean.
+
+    Files that the change doesn't touch have edits by people, who may need them. New files that were written before git
+    knew them would be in the way of the next attempt: nothing lay in their places when this one began.
+    """
     if state.lock is None and not state.under_way and not state.changes:
         return ""
-    top, back = site.top, _back(site, job, before, state)
+    top, at = site.top, f"git -C {shlex.quote(str(site.top))}"
+    target = _went_to(site, job, before) if before else ""
+    there = resolve_commit(site.git, target) if target else ""
+    files = files_between(site.git, state.head, there) if there else []
+    touched = touched_paths(files)
+    half = [path for path in state.changes if path in touched]
+    edits = [path for path in state.changes if path not in touched]
+    left = find_blocking_files(site.git, new_paths(files))
+    if half or left:
+        written = [change for change in files if {change.path, change.was} & {*half, *left}]
+        command = restore_command(site.git, state.head, written)
+    elif edits and not there:  # half of a merge, perhaps; a stash keeps both
+        command = f"{at} stash"
+    else:
+        command = f"{at} reset --keep {state.head}"
+    kept = f" Edits of other files stay: {list_names(edits, NAMED_FILES)}." if edits and there else ""
     if state.lock is not None:
-        return f"Git was killed in {top}. If no git process is running there, delete {state.lock}, then run: {back}"
+        return f"Git was killed in {top}.{kept} If no git process is running there, delete {state.lock}, then run: {command}"
     if state.under_way:
-        return f"A {state.under_way} is in progress in {top}. To abort it: {back}"
-    return f"{top} has uncommitted changes: {list_names(state.changes, NAMED_FILES)}. To discard them: {back}"
-
-
-def _back(site: Checkout, job: Job, before: str, state: CodeState) -> str:
-    """The command after which the checkout is what is committed in it.
-
-    New files that were written, and git was cut off before it knew them, would be in the way of the next attempt.
-    Nothing lay in their places when this one began; as part of the commit that they came from they go again.
-    """
-    reset = f"git -C {shlex.quote(str(site.top))} reset --hard"
-    went_to = _went_to(site, job, before) if before else ""
-    there = resolve_commit(site.git, went_to) if went_to else ""
-    if there and find_blocking_files(site.git, new_paths(files_between(site.git, state.head, there))):
-        return f"{reset} {there} && {reset} {state.head}"
-    return f"{reset} {state.head}"
+        word = state.under_way.split(" ", maxsplit=1)[0]
+        return f"A {state.under_way} is in progress in {top}.{kept} To abort it: {at} {word} --abort"
+    if half or left or not there:
+        names = list_names([*half, *left] or edits, NAMED_FILES)
+        return f"{top} has uncommitted changes: {names}.{kept} To put them aside: {command}"
+    return f"{top} has uncommitted changes: {list_names(edits, NAMED_FILES)}."
 
 
 def _went_to(site: Checkout, job: Job, before: str) -> str:
@@ -222,7 +231,7 @@ def _in_words(found: FoundWorker) -> str:
 def _what_next(job: Job, left: InterruptedCode) -> str:
     """Whether asking again as it stands would do what was asked for."""
     if job.handler == "rollback_code" and left.details.get("commits"):
-        back = f"git -C {left.details['checkout']['folder']} reset --hard {left.details['before']}"
+        back = f"git -C {left.details['checkout']['folder']} reset --keep {left.details['before']}"
         return (
             "Don't send it again as it is: it would revert its own commits, and an undo counts as a commit too. "
             f"To start over, pause the workers of that checkout, then run: {back}"

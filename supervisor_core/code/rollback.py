@@ -13,12 +13,12 @@ from supervisor_core.code.change_plan import (
     commits_json,
     count,
     describe_move,
-    new_paths,
     revert_message,
 )
 from supervisor_core.code.checkout import Checkout, checkout_of, sibling_outcome
-from supervisor_core.code.git.changes import keep_commit, push, revert
+from supervisor_core.code.git.changes import fast_forward, keep_commit, push, revert
 from supervisor_core.code.git.history import resolve_commit
+from supervisor_core.code.git.worktree import CHANGES, temporary_worktree
 from supervisor_core.code.planning import checked_plan
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import SupervisorError
@@ -64,18 +64,27 @@ class Rollback:
     plan: CodePlan
 
     def apply(self) -> CodeResult:
-        """Revert each; stop at the first that fails."""
-        git, job, plan = self.site.git, self.job, self.plan
+        """Revert each beside the checkout, up to the first that fails; then move to the last commit at once."""
+        git, job, plan, state_dir = self.site.git, self.job, self.plan, self.host.config.state_dir
         keep_commit(git, job.task_id, plan.head.hash)
         done: list[Commit] = []
-        after, new = plan.head.hash, new_paths((*plan.files, *plan.on_the_way))
-        for number, commit in enumerate(plan.commits, 1):
-            self.host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
-            try:
-                after = revert(git, after, commit, revert_message(commit, job.audit_label, job.task_id), new)
-            except SupervisorError as error:
-                return self._failed(done, commit, error)
-            done.append(commit)
+        after, commit = plan.head.hash, plan.commits[0]
+        failure: SupervisorError | None = None
+        try:
+            with temporary_worktree(git, state_dir, plan.head.hash, plan.trial_paths, CHANGES) as there:
+                for number, commit in enumerate(plan.commits, 1):
+                    self.host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
+                    after = revert(there, commit, revert_message(commit, job.audit_label, job.task_id))
+                    done.append(commit)
+        except SupervisorError as error:
+            failure = error
+        try:
+            if done:
+                fast_forward(git, plan.head.hash, after)
+        except SupervisorError as error:
+            return self._failed([], plan.commits[0], error)
+        if failure is not None:
+            return self._failed(done, commit, failure)
         what = f"Rolled back {self.site.names} by {count(len(done), 'commit')}"
         if plan.skipped:
             what += f", skipping {', '.join(map(str, plan.skipped))} without changes"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supervisor_core.code.change import CodeResult, change_code
+from supervisor_core.code.change import CodeResult, change_code, start_stopped
 from supervisor_core.code.change_plan import (
     LISTED_FILES,
     CodePlan,
@@ -20,9 +20,18 @@ from supervisor_core.code.change_plan import (
     short,
 )
 from supervisor_core.code.checkout import Checkout, CodeRefused, checkout_of, sibling_outcome
-from supervisor_core.code.git.changes import fast_forward, keep_changes, keep_commit, merge, reset, restore_changes
+from supervisor_core.code.git.changes import (
+    fast_forward,
+    keep_changes,
+    keep_commit,
+    move_back,
+    reset,
+    restore_changes,
+    try_merge,
+)
 from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.code.git.runner import GitError
+from supervisor_core.code.git.worktree import CHANGES, temporary_worktree
 from supervisor_core.code.packages.environments import NAMED, PythonEnvironment, environments_of, record_snapshots
 from supervisor_core.code.planning import checked_plan, try_plan
 from supervisor_core.commands.command import Outcome
@@ -40,7 +49,7 @@ def update_code(host: HostContext, job: Job) -> Outcome:
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:
-        return _up_to_date(job, site, plan)
+        return _up_to_date(host, job, site, plan)
     return change_code(host, job, site, plan, Update(host, job, site, plan))
 
 
@@ -51,16 +60,17 @@ def update_code_deps(host: HostContext, job: Job) -> Outcome:
         return earlier
     plan = _looked_at(host, job, site)
     if plan.does_nothing:  # and no worker of it has requirements
-        return _up_to_date(job, site, plan)
+        return _up_to_date(host, job, site, plan)
     host.progress("checking the installed packages")
     with environments_of(host, site) as environments:
         return change_code(host, job, site, plan, WithPackages(Update(host, job, site, plan), environments))
 
 
-def _up_to_date(job: Job, site: Checkout, plan: CodePlan) -> Outcome:
+def _up_to_date(host: HostContext, job: Job, site: Checkout, plan: CodePlan) -> Outcome:
+    """Nothing to change: a worker that should run and doesn't is started, the others are left alone."""
     beside = f"; {_own(plan, site)}" if plan.kept else ""
-    words = f"Already up to date at {plan.head}{beside}"
-    return Outcome.done(message=words, **_details(plan, plan.head.hash, job))
+    message = f"Already up to date at {plan.head}{beside}"
+    return start_stopped(host, job, site, CodeResult(_details(plan, plan.head.hash, job), message))
 
 
 def _looked_at(host: HostContext, job: Job, site: Checkout) -> CodePlan:
@@ -100,7 +110,7 @@ class Update:
                 self._kept["changes"] = keep_changes(git, job.task_id)
             self._reset()
         elif plan.kept:
-            merge(git, plan.head.hash, plan.target, _message(self.site, plan, job))
+            fast_forward(git, plan.head.hash, self._merge())
         else:
             fast_forward(git, plan.head.hash, plan.target)
         after = resolve_commit(git, "HEAD")
@@ -111,6 +121,13 @@ class Update:
         )
         words = f"{describe_move(what, plan.head.hash, after)}{self._beside()}"
         return CodeResult({**_details(plan, after, job), "kept_as": dict(self._kept)}, words)
+
+    def _merge(self) -> str:
+        """Merge beside the checkout. A conflict or a failure touches nothing."""
+        git, plan, state_dir = self.site.git, self.plan, self.host.config.state_dir
+        with temporary_worktree(git, state_dir, plan.head.hash, plan.trial_paths, CHANGES) as there:
+            try_merge(there, plan.target, _message(self.site, plan, self.job))
+            return resolve_commit(there, "HEAD")
 
     def _reset(self) -> None:
         try:
@@ -135,7 +152,7 @@ class Update:
         """Restore the previous code; `why` becomes the error."""
         git, head = self.site.git, self.plan.head.hash
         given_up = resolve_commit(git, "HEAD")
-        reset(git, given_up, head)
+        move_back(git, given_up, head)
         self._restore()
         details = {**_details(self.plan, head, self.job), "tried": given_up}
         said = f"Restored the code of {self.site.names} to {short(head)}"

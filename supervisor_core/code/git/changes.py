@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shlex
 import time
+from collections.abc import Collection, Iterable, Sequence
 
-from supervisor_core.code.change_plan import Commit, list_names, new_paths, short
+from supervisor_core.code.change_plan import Commit, FileChange, list_names, new_paths, short, touched_paths
 from supervisor_core.code.git.history import (
     files_between,
     find_blocking_files,
@@ -52,6 +54,13 @@ AT_ONCE = re.compile(rf"{LOCKED}[^\n]*(?:File exists|but expected|reference alre
 LOCK_FILE = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 LOCK_WAITS = (0.1, 0.3, 1.0, 2.0)
 """The seconds before each retry. A fetch locks a ref for some milliseconds."""
+
+REFUSALS = ("would be overwritten", "not uptodate", "Cannot merge")
+"""Git's words if it refuses a move because of an uncommitted change, before it writes anything."""
+
+_FROM_INPUT = ("--pathspec-from-file=-", "--pathspec-file-nul")
+LISTED_IN_COMMAND = 50
+"""The most files of a command that is printed for people."""
 
 SUBMODULE = re.compile(r"submodule path '([^'\n]+)'")
 """Git's mention of a submodule, among the words of its remote."""
@@ -136,25 +145,39 @@ def fetch(git: Git, remote: str, branch: str) -> str:
 
 
 def fast_forward(git: Git, head: str, commit: str) -> None:
-    """Fast-forward from the head to a commit. If that isn't possible, nothing changes."""
-    attempt = _Attempt.to(git, head, commit)
+    """Fast-forward from the head to a commit. If that isn't possible, the checkout is as before.
+
+    Uncommitted changes of other files stay, staged or not. With one of a file that differs, git refuses.
+    """
+    files = files_between(git, head, commit)
+    in_place = frozenset(find_blocking_files(git, new_paths(files)))
     ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
-        attempt.take_back()
+        _restore_files(git, head, files, in_place, ran)
         raise GitError(f"Fast-forwarding to {short(commit)} failed: {_why(ran)}")
-    attempt.bring_submodules_along()
+    submodules = _submodules(git, files)
+    if submodules is not None and not submodules.ok:
+        move_back(git, commit, head)
+        raise _submodule_failed(submodules)
 
 
-def merge(git: Git, head: str, commit: str, message: str) -> None:
-    """Merge a commit into the head. On a conflict, nothing changes."""
-    attempt = _Attempt.to(git, head, commit)
-    try:
-        try_merge(git, commit, message)
-    except GitError:
-        _operation(git, "merge", "--abort")
-        attempt.take_back()
-        raise
-    attempt.bring_submodules_along()
+def move_back(git: Git, commit: str, before: str) -> None:
+    """Restore the files and the branch from a commit to the one before. Uncommitted changes stay.
+
+    One that was made meanwhile in a file to restore is an error: the code then stays at `commit`.
+    """
+    files = files_between(git, commit, before)
+    in_place = frozenset(find_blocking_files(git, new_paths(files)))
+    _operation(git, "update-index", "-q", "--refresh")
+    ran = _operation(git, "read-tree", "-m", "-u", commit, before)
+    if not ran.ok:
+        _restore_files(git, commit, files, in_place, ran)
+        raise GitError(
+            f"{git.folder} stays at {short(commit)}: {_why(ran)}",
+            remedy=f"Save uncommitted changes, then run: git -C {shlex.quote(str(git.folder))} reset --keep {before}",
+        )
+    _must(git, "update-ref", "HEAD", before, commit)
+    _submodules(git, files)  # those of before are here already; where they can't be had, the status says so
 
 
 def try_merge(git: Git, commit: str, message: str) -> None:
@@ -167,32 +190,26 @@ def try_merge(git: Git, commit: str, message: str) -> None:
 
 
 def reset(git: Git, head: str, commit: str) -> None:
-    """Reset the branch and all files from the head to a commit. Uncommitted changes are gone in any case."""
-    attempt = _Attempt.to(git, head, commit)
+    """Reset the branch and all files from the head to a commit, and drop all uncommitted changes: keep them first."""
+    files = files_between(git, head, commit)
+    in_place = frozenset(find_blocking_files(git, new_paths(files)))
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
-        attempt.take_back()
+        _restore_files(git, head, files, in_place, ran)
         raise GitError(f"Resetting to {short(commit)} failed: {_why(ran)}")
-    attempt.bring_submodules_along()
+    submodules = _submodules(git)
+    if submodules is not None and not submodules.ok:
+        move_back(git, commit, head)
+        raise _submodule_failed(submodules)
 
 
-def revert(git: Git, head: str, commit: Commit, message: str, new: list[str]) -> str:
-    """Revert a commit on top of the head, and return the new commit. If that fails, the checkout is as before.
-
-    `new` are the paths that the revert may create. Nothing may lie there.
-    """
-    attempt = _Attempt(git, head, new, frozenset())
-    try:
-        try_revert(git, commit)
-    except GitError:
-        _operation(git, "revert", "--abort")
-        attempt.take_back()
-        raise
+def revert(git: Git, commit: Commit, message: str) -> str:
+    """Revert a commit on top of the head of a temporary worktree. Returns the new commit."""
+    try_revert(git, commit)
     # The commit is complete without this message, which is for people and for the undo.
     worded = _operation(git, "commit", "--quiet", "--amend", "--only", "--no-verify", "--allow-empty", "-m", message)
     if not worded.ok:
         log.warning("the revert of %s keeps git's default message: %s", commit.hash, git_message(worded))
-    attempt.bring_submodules_along()
     return resolve_commit(git, "HEAD")
 
 
@@ -239,58 +256,59 @@ def tidy(git: Git) -> None:
         log.warning("git gc in %s failed: %s", git.folder, why)
 
 
-class _Attempt:
-    """A move to another commit, and the way back if it fails partway.
+def _restore_files(
+    git: Git, before: str, files: Sequence[FileChange], in_place: Collection[str], ran: ProgramResult
+) -> None:
+    """Restore exactly these files to the commit that is still the head, after git failed partway.
 
-    Only for a checkout without uncommitted changes. Files that lay in the places of new ones are left alone.
+    All others stay as they are, with their edits. `in_place` are files that lay in the places of new ones. If git
+    refused before it wrote anything, nothing is done. If the restoring fails, a `GitError` says how to do it.
     """
-
-    def __init__(self, git: Git, before: str, new: list[str], lay: frozenset[str]) -> None:
-        self._git = git
-        self._before = before
-        self._new = new
-        self._lay = lay
-
-    @classmethod
-    def to(cls, git: Git, before: str, commit: str) -> _Attempt:
-        """A move from this head to a commit, whose files are compared first."""
-        new = new_paths(files_between(git, before, commit))
-        return cls(git, before, new, frozenset(find_blocking_files(git, new)))
-
-    def take_back(self) -> None:
-        """Restore the checkout exactly as it was. If that fails, a `GitError` says how to do it."""
-        git, before = self._git, self._before
-        left = [path for path in find_blocking_files(git, self._new) if path not in self._lay]
-        if not left and resolve_commit(git, "HEAD") == before and _is_clean(git):
-            return
-        _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
-        ran = _operation(git, "reset", "--quiet", "--hard", before)
-        _submodules(git, "--force")  # those of before are here already; where they can't be had, the status says so
-        if not ran.ok or not _is_clean(git):
-            raise GitError(
-                f"{git.folder} is in an unknown state: restoring {short(before)} failed: {_why(ran)}",
-                remedy=f"Once the cause is fixed, run: {_by_hand(git, before)}",
-            )
-
-    def bring_submodules_along(self) -> None:
-        """Update the submodules to the new commit; if that fails, restore everything."""
-        ran = _submodules(self._git)
-        if ran is not None and not ran.ok:
-            self.take_back()
-            which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
-            who = f"The submodule {list_names(which, NAMED_FILES)}" if which else "A submodule"
-            raise GitError(f"{who} couldn't be updated: {_why(ran)}", remedy="Check the submodule's remote.")
+    if any(words in ran.errors for words in REFUSALS):
+        return
+    left = [path for path in find_blocking_files(git, new_paths(files)) if path not in in_place]
+    if not left and resolve_commit(git, "HEAD") == before and not _edited(git, files):
+        return
+    _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
+    literal = git.at(git.folder, GIT_LITERAL_PATHSPECS="1")
+    old = sorted({change.was or change.path for change in files if change.kind not in "AC" and not change.submodule})
+    restored = (
+        _operation(literal, "checkout", "--quiet", before, *_FROM_INPUT, given=_zero_terminated(old)) if old else None
+    )
+    gone = [*new_paths(files), *(change.path for change in files if change.kind == "A" and change.submodule)]
+    if gone:
+        _operation(git, "update-index", "--force-remove", "-z", "--stdin", given=_zero_terminated(gone))
+    if resolve_commit(git, "HEAD") != before:
+        _operation(git, "update-ref", "HEAD", before)
+    _submodules(git, files)
+    if (restored is not None and not restored.ok) or _edited(git, files):
+        why = _why(restored) if restored is not None and not restored.ok else "some files still differ."
+        raise GitError(
+            f"{git.folder} is in an unknown state: restoring {short(before)} failed: {why}",
+            remedy=f"Once the cause is fixed, run: {restore_command(git, before, files)}",
+        )
 
 
-def _by_hand(git: Git, commit: str) -> str:
-    there = f"git -C {shlex.quote(str(git.folder))}"
-    submodules = f" && {there} submodule update --recursive" if has_submodules(git) else ""
-    return f"{there} reset --hard {commit}{submodules}"
+def restore_command(git: Git, commit: str, files: Sequence[FileChange]) -> str:
+    """The shell command that restores these files to the commit before their change, and no others."""
+    at = f"git -C {shlex.quote(str(git.folder))}"
+    new = new_paths(files)
+    old = sorted({change.was or change.path for change in files if change.kind not in "AC"})
+    if len(new) + len(old) > LISTED_IN_COMMAND:
+        return f"{at} stash && {at} reset --keep {commit}"
+    parts = [f"rm -f -- {' '.join(shlex.quote(str(git.folder / path)) for path in new)}"] if new else []
+    parts += [f"{at} rm --quiet --cached --ignore-unmatch -- {' '.join(map(shlex.quote, new))}"] if new else []
+    parts += [f"{at} checkout --quiet {commit} -- {' '.join(map(shlex.quote, old))}"] if old else []
+    return " && ".join(parts)
 
 
-def _is_clean(git: Git) -> bool:
-    ran = git.run("status", "--porcelain", "--untracked-files=no", timeout=OPERATION_SECONDS)
-    return ran.ok and not ran.output.strip()
+def _edited(git: Git, files: Sequence[FileChange]) -> set[str]:
+    """Those of these files that differ from the head."""
+    return set(git.state(OPERATION_SECONDS).changes) & touched_paths(files)
+
+
+def _zero_terminated(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _remove(git: Git, paths: list[str]) -> None:
@@ -301,15 +319,22 @@ def _remove(git: Git, paths: list[str]) -> None:
             log.warning("%s is left from a failed attempt and can't be removed: %s", git.folder / path, error)
 
 
-def _submodules(git: Git, *how: str) -> ProgramResult | None:
-    """Move the initialized submodules to the commits that the checkout names; None if there are none.
+def _submodules(git: Git, files: Sequence[FileChange] | None = None) -> ProgramResult | None:
+    """Move the submodules among these files, or all that are initialized, to the commits that the checkout names.
 
-    Forward moves aren't forced: a file that a submodule doesn't know must not be overwritten.
+    None if there are none. It isn't forced: a file that a submodule doesn't know must not be overwritten.
     """
-    if not has_submodules(git):
+    paths = None if files is None else sorted(change.path for change in files if change.submodule)
+    if paths == [] or not has_submodules(git):
         return None
-    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout", *how]
-    return _operation(_with_own_ssh(git), *words)
+    words = ["submodule", "--quiet", "update", "--init", "--recursive", "--checkout"]
+    return _operation(_with_own_ssh(git), *words, *(["--", *paths] if paths else []))
+
+
+def _submodule_failed(ran: ProgramResult) -> GitError:
+    which = sorted(set(SUBMODULE.findall(without_credentials(ran.errors))))
+    who = f"The submodule {list_names(which, NAMED_FILES)}" if which else "A submodule"
+    return GitError(f"{who} couldn't be updated: {_why(ran)}", remedy="Check the submodule's remote.")
 
 
 def _in_conflict(git: Git) -> list[str]:
@@ -392,10 +417,10 @@ def _patiently(git: Git, *words: str) -> ProgramResult:
     return ran
 
 
-def _operation(git: Git, *words: str, seconds: float | None = None) -> ProgramResult:
+def _operation(git: Git, *words: str, seconds: float | None = None, given: bytes = b"") -> ProgramResult:
     """Run an operation. All changes go through here."""
     crashpoints.reach(f"git.{words[0]}:before")
-    ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds)
+    ran = git.run(*words, timeout=OPERATION_SECONDS if seconds is None else seconds, given=given)
     said = printable(without_credentials(f"{ran.output}{ran.errors}".strip())[-LONGEST_LOG:])
     level = logging.DEBUG if git.is_trial else logging.INFO if ran.ok else logging.WARNING
     how = "timed out" if ran.timed_out else f"exited with {ran.exit_code}"

@@ -1,4 +1,4 @@
-"""A temporary worktree, in which a code change is tried before workers are stopped."""
+"""A temporary worktree, in which reverts and merges are tried, and then made before the checkout moves to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.host.programs import ProgramResult
 
-FOLDER = "trials"
+TRIALS, CHANGES = "trials", "changes"
+"""The folders of dry runs and of real changes, which don't wait for each other."""
+
+PURPOSE = "a dry run or a code change"
 MOST_PATHS = 500
 """The most paths of a sparse worktree. Git compares each file with each path, so with more, a full one is faster."""
 
@@ -37,18 +40,20 @@ log = logging.getLogger(__name__)
 
 
 class TrialError(GitError):
-    """The dry run couldn't run, which says nothing about the change."""
+    """There's no temporary worktree, which says nothing about the change."""
 
 
 @contextlib.contextmanager
-def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection[str]) -> Iterator[Git]:
+def temporary_worktree(
+    git: Git, state_dir: Path, commit: str, paths: Collection[str], purpose: str = TRIALS
+) -> Iterator[Git]:
     """A temporary worktree with these files of a commit, removed afterwards. The checkout itself isn't touched.
 
     It shares the checkout's objects and configuration, so filters and merge drivers are the same. Git knows the other
     files but doesn't write them, which would take most of the time in a large checkout. LFS files aren't fetched, and
     submodules are left out.
     """
-    folder = state_dir / FOLDER
+    folder = state_dir / purpose
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     patient = git.unhurried()  # whatever the deadline, nothing is left behind
     with _alone(folder, git.seconds_left(LOCK_SECONDS)):
@@ -69,7 +74,7 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
                     "".join(map(_pattern, (*ALWAYS, *paths))), encoding="utf-8", errors="surrogateescape"
                 )
                 there = git.at(place, GIT_LFS_SKIP_SMUDGE="1", **SPARSE)
-            there.is_trial = True
+            there.is_trial = purpose == TRIALS
             _must(there.run("read-tree", "-m", "-u", "HEAD", timeout=SECONDS))
             yield there
         finally:
@@ -77,25 +82,24 @@ def temporary_worktree(git: Git, state_dir: Path, commit: str, paths: Collection
 
 
 def remove_stale_trials(git: Git, state_dir: Path) -> None:
-    """Remove what killed programs left here, unless a dry run is in progress."""
-    folder = state_dir / FOLDER
-    if not folder.is_dir():
-        return
-    with contextlib.suppress(LockedError), FileLock(folder / "lock", "a dry run").acquire():
-        _clear(git, folder)
+    """Remove what killed programs left here, unless a dry run or a change is in progress."""
+    for folder in (state_dir / TRIALS, state_dir / CHANGES):
+        if folder.is_dir():
+            with contextlib.suppress(LockedError), FileLock(folder / "lock", PURPOSE).acquire():
+                _clear(git, folder)
 
 
 def _must(ran: ProgramResult) -> None:
     if not ran.ok:
         why = f"timed out after {SECONDS:g} s." if ran.timed_out else git_message(ran)
-        raise TrialError(f"The dry run couldn't be done: {why}")
+        raise TrialError(f"A temporary worktree couldn't be made: {why}")
 
 
 def _alone(folder: Path, seconds: float) -> FileLock:
     try:
-        return FileLock(folder / "lock", "a dry run").acquire(timeout=seconds)
+        return FileLock(folder / "lock", PURPOSE).acquire(timeout=seconds)
     except LockedError as error:
-        raise TrialError(f"The dry run couldn't be done, because another one is running: {error}") from None
+        raise TrialError(f"Another command uses the temporary worktree: {error}") from None
 
 
 def _pattern(path: str) -> str:
