@@ -14,7 +14,7 @@ from supervisor_core.cli.table import AMBER, GREEN, RED, folded_table, terminal_
 from supervisor_core.code import change_plan as code
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.labels import affected_in_words
+from supervisor_core.commands.labels import affected_in_words, clean_label
 from supervisor_core.commands.targets import resolve
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
@@ -74,6 +74,7 @@ def _command(config: SupervisorConfig, options: argparse.Namespace) -> Command:
     params = {
         "by": (options.issuer or "").removeprefix("@") or None,
         "command": options.command,
+        "label": clean_label(options.label),
         "since": since_option(options.since),
         "limit": options.limit,
     }

@@ -93,6 +93,7 @@ def audit(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--issuer", metavar="WHO", help="only rows of this person: cli:anna, U0OPER or a display name")
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
+    parser.add_argument("--label", metavar="TEXT", help="only commands with exactly this label")
     parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")
     parser.add_argument("--shared", action="store_true", help="read the shared database: the trails of all hosts")
     parser.add_argument("--limit", type=rows, default=ROWS, metavar="N", help=f"at most N rows (default: {ROWS})")

@@ -136,7 +136,8 @@ def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
         command = f"{at} reset --keep {state.head}"
     kept = f" Edits of other files stay: {list_names(edits, NAMED_FILES)}." if edits and there else ""
     if state.lock is not None:
-        return f"Git was killed in {top}.{kept} If no git process is running there, delete {state.lock}, then run: {command}"
+        lock = f"If no git process is running there, delete {state.lock}, then run: {command}"
+        return f"Git was killed in {top}.{kept} {lock}"
     if state.under_way:
         word = state.under_way.split(" ", maxsplit=1)[0]
         return f"A {state.under_way} is in progress in {top}.{kept} To abort it: {at} {word} --abort"

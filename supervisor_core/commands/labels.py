@@ -11,11 +11,14 @@ from supervisor_core.common.errors import UsageError
 
 MAX_LABEL = 100
 MAX_NOTE = 500  # characters
-MAX_ISSUER = 40
+MAX_NAME = 300  # characters of a name that are read
+MAX_ISSUER = 50
+MAX_AUDIT_LABEL = MAX_ISSUER + 3 + MAX_LABEL
 SEPARATOR = " - "
 
 _LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
+_NOT_IN_AN_ISSUER = re.compile(r"[^A-Za-z0-9 _.'()-]")
 _BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])[^A-Za-z0-9 _-](?=[A-Za-z0-9])")
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 _NOT_IN_NOTES = ("Cc", "Cs", "Zl", "Zp", "Zs")
@@ -76,19 +79,30 @@ def clean_note(text: str) -> str:
 
 
 def audit_label(name: str, user_id: str, label: str | None) -> str:
-    """The requester, then the label: `operator - hotfix`. The label is cut to fit."""
-    issuer = _plain_name(name) or _plain_name(_ID_PREFIX.sub("", user_id)) or "unknown"
-    if not label:
-        return issuer
-    return f"{issuer}{SEPARATOR}{label}"[:MAX_LABEL].rstrip(" ")
+    """The requester, then the label as it was given: `operator - hotfix`. At most `MAX_AUDIT_LABEL` characters."""
+    issuer = ascii_name(name) or ascii_name(_ID_PREFIX.sub("", user_id)) or "unknown"
+    return f"{issuer}{SEPARATOR}{label}" if label else issuer
 
 
-def _plain_name(name: str) -> str:
-    """A name without anything that reads as the separator or breaks a line of the log."""
-    text = " ".join(_NOT_IN_A_NAME.sub("", name).split())
+def ascii_name(name: str) -> str:
+    """A name in ASCII letters: `Zoë Łuczak` is `Zoe Luczak`, and other scripts are transliterated.
+
+    Symbols and whatever reads as the separator or as markup become a space. Empty if nothing is left.
+    """
+    if not name.isascii():
+        import unicodedata
+
+        from anyascii import anyascii  # seldom needed
+
+        composed = unicodedata.normalize("NFKC", name[:MAX_NAME])
+        name = "".join(
+            anyascii(character) if unicodedata.category(character)[0] in "LMNP" else " " for character in composed
+        )
+    text = " ".join(_NOT_IN_AN_ISSUER.sub(" ", name).split())
     while SEPARATOR in text:
         text = text.replace(SEPARATOR, " ")
-    return text[:MAX_ISSUER].strip(" -")
+    text = text[:MAX_ISSUER].strip(" -")
+    return text if any(character.isalnum() for character in text) else ""
 
 
 class Role(StrEnum):

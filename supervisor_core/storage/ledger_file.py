@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEDGER_FILE = "ledger.db"
 
-VERSION = "0020"
+VERSION = "0021"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
 READER_SECONDS = 2.0

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from supervisor_core.commands.catalog import by_handler, find
-from supervisor_core.commands.labels import Affected
+from supervisor_core.commands.labels import Affected, ascii_name
 from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit.cells import LARGEST_ID, details_of
 from supervisor_core.storage.audit.trail import DECIDING, TELLING
@@ -149,11 +149,11 @@ def find_actors(connection: Connection, who: str) -> list[str]:
     of_slack = [actor for actor in named if actor.rpartition("/")[2] == who and "/" in actor]
     if of_slack:
         return of_slack
-    lowered = who.lower()
+    lowered = ascii_name(who).lower()
     return [
         actor
         for actor, label in named.items()
-        if who in (actor, actor.rpartition(":")[2]) or label.partition(" - ")[0].lower() == lowered
+        if who in (actor, actor.rpartition(":")[2]) or (lowered and label.partition(" - ")[0].lower() == lowered)
     ]
 
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.labels import SEPARATOR
 from supervisor_core.common.times import since_moment, to_text
 from supervisor_core.storage.audit.cells import Row, as_stored, format_row
 from supervisor_core.storage.audit.names import (
@@ -65,6 +66,8 @@ class AuditFilter:
     action: str | None = None
     command: str = ""
     """The name of a command if all of its rows are wanted, not only its executions."""
+    label: str = ""
+    """The label as it was given."""
     since: datetime | None = None
     limit: int = 50
     targets: tuple[str, ...] = ()
@@ -88,6 +91,7 @@ def audit_filter(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFi
         issuer=command.params.get("by"),
         action=action,
         command=command_name,
+        label=str(command.params.get("label") or ""),
         since=since_moment(str(since), now, zone) if since else None,
         limit=int(command.params["limit"]),
         targets=(*command.workers, command.target) if command.target else (),
@@ -152,7 +156,7 @@ def _affecting_rows(
     if not workers:
         return []
     these = [audit_workers.c.created_at >= oldest] if oldest else []
-    these += _conditions(wanted, _filters(wanted, about=False))
+    these += [*_conditions(wanted, _filters(wanted, about=False)), *_labeled(wanted)]
     return _indexed_rows(connection, workers, wanted, these, beside, newer=newer)
 
 
@@ -184,6 +188,7 @@ def _matching_rows(
     walked = _narrowest(connection, wanted, narrow, when)
     others = _conditions(wanted, [each for each in narrow if each[0] is not walked])
     others += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
+    others += _labeled(wanted)
     query = select(audit_log).where(and_(True, *others, *when)).order_by(*_order(newer=newer)).limit(wanted.limit)
     if walked is audit_log.c.action and wanted.command:
         executed = _rows(connection, query.where(walked == wanted.action))
@@ -200,6 +205,16 @@ def _matching_rows(
         if complete:
             return rows
     return _by_value(connection, query, walked, values, wanted.limit, newer=newer)
+
+
+def _labeled(wanted: AuditFilter) -> list[ColumnElement[bool]]:
+    """The condition that the row has exactly this label, after the issuer's name, which has no separator in it."""
+    if not wanted.label:
+        return []
+    column, ending = audit_log.c.label, f"{SEPARATOR}{wanted.label}"
+    start = func.length(column) - len(ending)
+    name = func.substr(column, 1, start)
+    return [start > 0, func.substr(column, start + 1) == ending, name.not_like(f"%{SEPARATOR}%")]
 
 
 def _since(wanted: AuditFilter) -> tuple[ColumnElement[bool], ...]:

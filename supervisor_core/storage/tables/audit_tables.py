@@ -6,8 +6,8 @@ from sqlalchemy import Index, String
 
 from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
 from supervisor_core.storage.tables.definition import (
+    AUDIT_LABEL,
     COMMAND_ID,
-    LABEL,
     PERSON_ID,
     STATE,
     SUPERVISOR_ID,
@@ -32,7 +32,7 @@ audit_log = table(
         "The kind of target: `worker`, `workers`, `alert`, `schedule`, `configuration` or `supervisor`.",
     ),
     required("target_id", String(64), "The id of the target; for several workers, the target as it was typed."),
-    optional("label", String(LABEL), "The requester's name and the label: `anna - hotfix`."),
+    optional("label", String(AUDIT_LABEL), "The requester's name and the label: `anna - hotfix`."),
     required("created_at", StoredMoment, "The time of the row."),
     required("details_json", LongText, "Parameters, source, error, duration and result."),
     optional("task_id", String(COMMAND_ID), "The command id; the same in all rows of one command."),

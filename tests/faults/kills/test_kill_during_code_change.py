@@ -89,7 +89,15 @@ FORWARD = Road("forward", "update_code", ("git.fetch", STOP, KEEP, "git.merge", 
 MERGE = Road(
     "merge",
     "update_code",
-    ("git.fetch", "git.merge", STOP, KEEP, "git.merge", START),  # the first merge is a trial in another worktree
+    (
+        "git.fetch",
+        "git.merge",
+        STOP,
+        KEEP,
+        "git.merge",
+        "git.merge",
+        START,
+    ),  # the first is a trial, the last moves there
     _comes_in_beside_own_commits,
 )
 RESET = Road(
@@ -102,7 +110,7 @@ RESET = Road(
 ROLLBACK = Road(
     "rollback",
     "rollback_code",
-    (STOP, KEEP, "git.revert", "git.commit", "git.revert", "git.commit", START),
+    (STOP, KEEP, "git.revert", "git.commit", "git.revert", "git.commit", "git.merge", START),
     params={"commits_back": 2},
 )
 UNDO = Road(
@@ -337,14 +345,15 @@ def recovering(home: CodeHome) -> bool:
     return False
 
 
-@pytest.mark.parametrize("handler", ["update_code", "rollback_code"])
+@pytest.mark.parametrize("edited", [False, True])
 def test_a_checkout_that_was_left_half_changed_is_named_with_a_way_out_that_works(
-    home: CodeHome, tmp_path: Path, handler: str
+    home: CodeHome, tmp_path: Path, edited: bool
 ) -> None:
+    handler = "update_code"
     slowly_comes_in(home)
-    if handler == "rollback_code":  # bringing m.slow back is what hangs
-        home.clones.checkout.git("pull", "--quiet", "--ff-only")
-        home.clones.checkout.commit({"m.slow": None, "data/more.txt": None, "watcher.py": watcher(5)})
+    if edited:
+        home.clones.checkout.write({"data/new.txt": OWN_CHANGE})
+    status = home.clones.checkout.status()
     before = home.clones.checkout.head
     slow = Slow(home, tmp_path)
     hanging(home, slow, handler)
@@ -355,11 +364,13 @@ def test_a_checkout_that_was_left_half_changed_is_named_with_a_way_out_that_work
     checkout = result["details"]["checkout"]
     assert not checkout["clean"]
     assert checkout["lock"] == str(home.top / ".git" / "index.lock")
-    (lock, commands) = re.findall(r"delete (\S+), then run: (git -C .*?) Check the worker", result["error"])[0]
+    (lock, commands) = re.findall(r"delete (\S+), then run: (.*?) Check the worker", result["error"])[0]
     Path(lock).unlink()
     subprocess.run(commands, shell=True, check=True, stdout=subprocess.DEVNULL)
-    assert home.clones.checkout.status() == ""
+    assert home.clones.checkout.status() == status
     assert home.clones.checkout.head == before
+    if edited:
+        assert (home.top / "data" / "new.txt").read_text() == OWN_CHANGE
     home.order(handler, "again")
     assert home.came(handler, "again")["success"], "nothing is in its way"
     assert home.runs_what_is_on_disk()

@@ -164,7 +164,7 @@ def test_each_command_that_changes_code_is_followed_by_a_watch_and_one_that_chan
 
 
 def test_a_command_that_failed_is_not_followed_by_a_watch(place: Place) -> None:
-    (place.code.checkout.folder / "watcher.py").write_text("print('mine')\n")
+    (place.code.checkout.folder / "src/util.py").write_text("print('mine')\n")
     done = place.host.do("rollback North 1")
     assert not done.outcome.success
     place.chore.work(datetime.now().astimezone())

@@ -144,7 +144,7 @@ def test_people_read_it_and_learn_how_to_do_exactly_that(home: Home, code: Clone
     state = home.json("send", "rollback 1", "--preview")["state"]
     assert shown.stdout.splitlines()[-1].endswith(f"--if-state {state}")
     assert "Ada Lovelace: Change 5" in shown.stdout
-    code.checkout.write({"watcher.py": "print('by hand')\n"})
+    code.checkout.write({"src/util.py": "print('by hand')\n"})
     refused = home.supervisor("send", "rollback 1", "--preview")
     assert (refused.returncode, "--if-state" in refused.stdout) == (1, False)
     assert "Refused" in refused.stdout

@@ -178,8 +178,8 @@ def test_what_another_checkout_has_behind_it_is_not_undone_here(tmp_path: Path, 
 
 def test_changes_in_the_checkout_are_not_thrown_away_for_it(place: CodeHost, code: Clones) -> None:
     place.did("rollback 1")
-    code.checkout.write({"watcher.py": "print('by hand')\n"})
-    assert_refused(place, code, "undo", "has uncommitted changes: watcher.py")
+    code.checkout.write({"src/util.py": "print('by hand')\n"})
+    assert_refused(place, code, "undo", "has uncommitted changes: src/util.py")
 
 
 def pushing(tmp_path: Path, code: Clones) -> CodeHost:

@@ -83,7 +83,23 @@ def test_a_name_can_not_forge_the_separator() -> None:
     assert audit_label("ann - approved by bob", "cli:ann", "x") == "ann approved by bob - x"
 
 
-def test_what_is_cut_to_fit_is_the_label_and_never_the_issuer() -> None:
-    said = audit_label("n" * 60, "cli:n", "y" * 100)
-    assert len(said) == 100
-    assert said.startswith("n" * 40 + " - y")
+def test_a_long_name_is_cut_and_the_label_never_is() -> None:
+    assert audit_label("n" * 60, "cli:n", "y" * 100) == f"{'n' * 50} - {'y' * 100}"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("Zoë Łuczak", "Zoe Luczak"),
+        ("Jose\u0301 Ørsted", "Jose Orsted"),
+        ("Иван Петров", "Ivan Petrov"),
+        ("Γιώργος", "Giorgos"),
+        ("O\u2019Brien 🙂", "O'Brien"),
+        ("Anna (ops)", "Anna (ops)"),
+        ("王小明", "WangXiaoMing"),
+        ("---", "U0OPER"),
+        ("\u202e", "U0OPER"),
+    ],
+)
+def test_a_name_is_written_in_ascii_letters(name: str, plain: str) -> None:
+    assert audit_label(name, "slack:T1/U0OPER", "x") == f"{plain} - x"

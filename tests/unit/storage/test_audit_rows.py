@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.commands.command import Command, Issuer, Outcome
-from supervisor_core.commands.labels import MAX_ISSUER, MAX_LABEL, SEPARATOR, audit_label, validate_label
+from supervisor_core.commands.labels import MAX_AUDIT_LABEL, MAX_ISSUER, SEPARATOR, audit_label, validate_label
 from supervisor_core.common.errors import UsageError
 from supervisor_core.jobs.model import TAIL, Job, JobState, new_task_id
 from supervisor_core.storage.audit.chain import GENESIS, HASHED_FIELDS, row_hash
@@ -32,11 +32,11 @@ def test_an_audit_label_is_short_plain_and_says_where_the_issuer_ends(name: str,
     assert validate_label(label)[0]
     said = audit_label(name, user, label)
     issuer, separator, rest = said.partition(SEPARATOR)
-    assert 1 <= len(said) <= MAX_LABEL
+    assert 1 <= len(said) <= MAX_AUDIT_LABEL
     assert said.isascii()
     assert not any(unicodedata.category(character).startswith("C") for character in said)
     assert 1 <= len(issuer) <= MAX_ISSUER
-    assert (label or "").startswith(rest.rstrip(" ")), "what follows the first separator is the label"
+    assert rest == (label or ""), "what follows the first separator is the label"
     if not (label or "").strip():
         assert not separator.strip() or rest == ""
 
