@@ -387,7 +387,7 @@ def test_long_or_odd_text_does_not_keep_a_row_out_of_the_trail(ledger: Ledger, f
     odd = AuditEntry("a" * 500, "A" * 500, "t" * 500, label="l" * 500, task_id="t", details={"x": "\ud800\0"})
     ledger.audit(odd)
     (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
-    assert [len(row[name]) for name in ("actor", "action", "target_id", "label")] == [128, 64, 64, 100]
+    assert [len(row[name]) for name in ("actor", "action", "target_id", "label")] == [128, 64, 64, 160]
     assert verified(ledger, folder) == (1, [])
 
 

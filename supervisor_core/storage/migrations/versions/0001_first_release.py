@@ -80,7 +80,7 @@ _table(
     sa.Column("action", sa.String(64), nullable=False),
     sa.Column("target_type", sa.String(64), nullable=False),
     sa.Column("target_id", sa.String(64), nullable=False),
-    sa.Column("label", sa.String(100)),
+    sa.Column("label", sa.String(160)),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("details_json", LongText, nullable=False),
     sa.Column("task_id", sa.String(128)),
