@@ -20,10 +20,16 @@ ConfigPath = str | Path | None
 
 
 class ConfigDocument(dict[str, Any]):
-    """A configuration as a plain dictionary, with secrets masked, that remembers where it came from."""
+    """A configuration or a section of it as a dictionary, with secrets masked, that remembers where it came from."""
 
-    def __init__(self, config: SupervisorConfig) -> None:
-        super().__init__(config.model_dump(mode="json"))
+    def __init__(self, config: SupervisorConfig, document: Mapping[str, Any] | None = None) -> None:
+        if document is None:
+            sections = config.model_dump(mode="json")
+            document = {
+                name: ConfigDocument(config, section) if isinstance(section, Mapping) else section
+                for name, section in sections.items()
+            }
+        super().__init__(document)
         self.config = config
 
 
@@ -62,7 +68,9 @@ class NasManager:
 
 
 class Database:
-    """The ledger of a configuration from `load_supervisor_config`; with anything else, of the default one.
+    """The database of a configuration from `load_supervisor_config`, or of its section `database`.
+
+    With anything else, it's that of the default configuration.
 
     It's open only while a function uses it, so there is nothing to close.
     """

@@ -32,16 +32,31 @@ from supervisor_core.workers.heartbeats import files, writer
 WORKER = "OrionMX"
 """The default worker of these functions."""
 
+CONFIG = "config.dev.yaml"
+TIMED_OUT, NOT_RUN = 124, 127
+
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one pass with the options `--worker-id` and `--config`; returns its exit code."""
-    return cli.main(["once", *(sys.argv[1:] if args is None else args)])
+    """Run one pass; returns 0, or 1 if something failed or is unhealthy.
+
+    `--worker-id` is `OrionMX` if it's left out, and `--config` is `config.dev.yaml` if there is one here.
+    """
+    options = list(sys.argv[1:] if args is None else args)
+    given = {option.partition("=")[0] for option in options}
+    if not given & {"--worker-id", "-h", "--help"}:
+        options += ["--worker-id", WORKER]
+    if "--config" not in given and not os.environ.get("SUPERVISOR_CONFIG") and Path(CONFIG).exists():
+        options += ["--config", CONFIG]
+    try:
+        return 0 if cli.main(["once", *options]) == 0 else 1
+    except SystemExit as stop:
+        return 0 if stop.code in (0, None) else 1
 
 
-def check_control_flags(inbox_path: Path, nas: object, worker_id: str, db: object) -> list[str]:
+def check_control_flags(inbox_path: str | Path, nas: object, worker_id: str, db: object) -> list[str]:
     """Take the worker's flags and run what waits for it by priority; returns the actions taken."""
     host, findings = host_of(nas), Findings()
-    if Path(inbox_path) != host.inbox.folder:
+    if os.path.realpath(inbox_path) != os.path.realpath(host.inbox.folder):
         raise ValueError(f"{inbox_path} isn't the inbox of this configuration: {host.inbox.folder}")
     with pass_ownership(host.config.state_dir, worker_id), ledger_of(db, host.config) as ledger:
         host.drive.call(host.inbox.prepare)
@@ -84,9 +99,9 @@ def is_watcher_paused(nas: object, worker_id: str) -> bool:
     return host.drive.call(pauses.is_watcher_paused, host.config.folder("state"), worker_id)
 
 
-def read_heartbeat_file(path: Path) -> dict[str, Any]:
+def read_heartbeat_file(path: str | Path) -> dict[str, Any]:
     """The content of a heartbeat file; empty if it's missing or can't be read."""
-    return files.read_heartbeat_file(path) or {}
+    return files.read_heartbeat_file(Path(path).absolute()) or {}
 
 
 def read_watcher_heartbeat(nas: object, worker_id: str) -> dict[str, Any]:
@@ -95,17 +110,23 @@ def read_watcher_heartbeat(nas: object, worker_id: str) -> dict[str, Any]:
     return host.drive.call(files.read_watcher_heartbeat, host.config.folder("state"), worker_id) or {}
 
 
-def get_heartbeat_age_seconds(heartbeat_file: Path) -> float:
+def get_heartbeat_age_seconds(heartbeat_file: str | Path) -> float:
     """The age of the file; infinite if it's missing."""
-    age = files.get_heartbeat_age_seconds(heartbeat_file)
+    age = files.get_heartbeat_age_seconds(Path(heartbeat_file).absolute())
     return math.inf if age is None else age
 
 
-def run_command(cmd: Sequence[str], cwd: Path | None = None, timeout_seconds: float = 30) -> dict[str, Any]:
-    """Run a program, never through a shell; returns `returncode` (None after the timeout), `stdout` and `stderr`."""
-    done = programs.run_command(cmd, cwd=cwd, timeout=timeout_seconds)
+def run_command(cmd: Sequence[str], cwd: str | Path | None = None, timeout_seconds: float = 30) -> dict[str, Any]:
+    """Run a program, never through a shell; returns `returncode`, `stdout` and `stderr`.
+
+    As in a shell, the code is 124 after the timeout, and 127 if the program can't be run.
+    """
+    try:
+        done = programs.run_command(cmd, cwd=Path(cwd) if cwd else None, timeout=timeout_seconds)
+    except (SupervisorError, OSError) as error:
+        return {"returncode": NOT_RUN, "stdout": "", "stderr": str(error)}
     return {
-        "returncode": None if done.timed_out else done.exit_code,
+        "returncode": TIMED_OUT if done.timed_out else done.exit_code,
         "stdout": done.output,
         "stderr": done.errors,
     }

@@ -5,7 +5,7 @@ Whether a supervisor can work here: the drive, its folders, and what must be wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -150,7 +150,7 @@ def flag_trust(config: SupervisorConfig) -> Trust | None:
 
 
 FOLDERS = ("inbox", "outbox", "logs", "state")
-"""The folders that the supervisor uses itself; the others are for its workers."""
+"""The folders that the supervisor itself writes to; the others are for its workers."""
 
 
 class EnvironmentReport(TypedDict):
@@ -176,13 +176,13 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
         issues.append(str(error))
     door = drive or open_drive(config)
     try:
-        issues += door.call(_folders, door, {name: config.folder(name) for name in FOLDERS})
+        issues += door.call(_folders, door, config.folders)
     except (DriveUnavailable, OSError) as error:
         issues.append(str(error))
     return {"valid": not issues, "issues": issues}
 
 
-def _folders(drive: Drive, folders: dict[str, Path]) -> list[str]:
+def _folders(drive: Drive, folders: Mapping[str, Path]) -> list[str]:
     """All of them, in one call to the drive, and only where it is ours: a mount point without it stays empty."""
     drive.confirm()
     return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", drive.root, folder)]
@@ -194,7 +194,8 @@ def _usable(key: str, root: Path, folder: Path) -> Iterator[str]:
     except OSError as error:
         yield f"The folder {folder} ({key}) can't be created: {error.strerror}."
         return
-    yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
+    if key.rpartition(".")[2] in FOLDERS:
+        yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
 
 
 def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iterator[str]:

@@ -58,7 +58,7 @@ def facts(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def summary(worker_id: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """The report in a sentence or two, as a card shows it."""
     said = [_process(worker_id, parts["process"]), _health(parts["heartbeat"]), _database(parts["database"])]
-    said += [_disk(parts["disk"]), _code(parts["git"])]
+    said += [_folders(parts["folders"]), _disk(parts["disk"]), _code(parts["git"])]
     unknown = [name.replace("_", " ") for name, part in parts.items() if not part["ok"]]
     text = "; ".join(each for each in said if each)
     return f"{text}. Unknown: {', '.join(unknown)}" if unknown else text
@@ -85,6 +85,13 @@ def _database(part: Mapping[str, Any]) -> str:
     if not part["ok"]:
         return ""
     return "the database responds" if part["connected"] else f"the database can't be reached: {part['message']}"
+
+
+def _folders(part: Mapping[str, Any]) -> str:
+    if not part["ok"] or not part["missing"]:
+        return ""
+    names = ", ".join(str(part[name]["path"]) for name in part["missing"])
+    return f"{part['missing_count']} folder{'s are' if part['missing_count'] > 1 else ' is'} missing or unreadable: {names}"
 
 
 def _disk(part: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,9 @@ LONGEST_DETAILS = 4000  # characters of one row's details
 NAMED = 50  # children, flags, jobs: more of them are counted
 
 COUNTED = 10_000
+MOST_FILES = 1000
+"""The most files of the inbox that are named; they are counted up to `COUNTED`."""
+
 COUNT_SECONDS = 2.0
 """Of a folder so much is counted, and for so long: a call that takes longer would be held for a drive that hangs."""
 
@@ -151,7 +155,9 @@ def _database(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, An
 def _folders(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The drive's folders, in one call for all of them."""
     host.drive.check()
-    return {"root": str(host.drive.root), **host.drive.call(_look_at_folders, host.drive.root, host.config.folders)}
+    found = host.drive.call(_look_at_folders, host.drive.root, host.config.folders)
+    missing = [name for name, folder in found.items() if not folder["readable"]]
+    return {"root": host.drive.root, "missing": missing, "missing_count": len(missing), **found}
 
 
 def _look_at_folders(root: Path, folders: Mapping[str, Path]) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def _look_at_folders(root: Path, folders: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _folder(root: Path, folder: Path, deadline: float) -> dict[str, Any]:
-    told: dict[str, Any] = {"path": str(folder), "exists": False, "readable": False, "writable": False}
+    told: dict[str, Any] = {"path": folder, "exists": False, "readable": False, "writable": False}
     try:
         told["exists"] = drive_files.exists(root, folder)
         with drive_files.open_folder(root, folder) as opened:
@@ -188,12 +194,10 @@ def _counts(folder: OpenFolder, deadline: float) -> dict[str, Any]:
 
 def _disk(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The disk of the state folder, and that of the drive; one that can't be asked leaves the other known."""
-    told: dict[str, Any] = {
-        "state_dir": {"path": str(host.config.state_dir), **disk_space(host.config.state_dir)._asdict()}
-    }
+    told: dict[str, Any] = {"state_dir": {"path": host.config.state_dir, **disk_space(host.config.state_dir)._asdict()}}
     try:
         host.drive.check()
-        told["drive"] = {"path": str(host.drive.root), **host.drive.call(disk_space, host.drive.root)._asdict()}
+        told["drive"] = {"path": host.drive.root, **host.drive.call(disk_space, host.drive.root)._asdict()}
     except Exception as error:  # noqa: BLE001 (whatever the drive does, the local disk is told)
         told["drive"] = failed(str(error))
     return told
@@ -204,11 +208,11 @@ def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[st
     source = source_of(host.config, worker)
     end = read_source(host.drive, source)
     tail = last_lines(end, LOG_LINES, masking)
-    return {"path": str(source.path), "size_bytes": tail.size_bytes, "lines": tail.lines}
+    return {"path": source.path, "size_bytes": tail.size_bytes, "lines": tail.lines}
 
 
 def _pending_flags(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
-    """The waiting flags for this worker, and the number of others."""
+    """All files that wait in the inbox, and what is known of this worker's flags."""
     host.drive.check()
     return host.drive.call(
         _look_at_flags, host.drive.root, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id
@@ -225,7 +229,19 @@ def _look_at_flags(
         claimed = [flag.name for flag in leftovers()]
     except FileNotFoundError:
         claimed = []
-    return {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}
+    known = {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}
+    files = sorted(_files_in(root, folder))
+    return {**known, "file_count": len(files), "files": files[:MOST_FILES]}
+
+
+def _files_in(root: Path, folder: Path) -> list[str]:
+    """The names of all files in a folder of the drive, up to `COUNTED`."""
+    try:
+        with drive_files.open_folder(root, folder) as opened:
+            entries = islice(opened.entries(), COUNTED)
+            return [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
 
 
 def _age(root: Path, path: Path) -> dict[str, Any]:
@@ -287,7 +303,7 @@ def _version(name: str) -> str | None:
 
 def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
     """The state of the worker's checkout. A worker without one is no failure."""
-    told = {"path": str(worker.code.path), "version": git_version()}
+    told = {"path": worker.code.path, "version": git_version()}
     try:
         git, code = Git(worker.code.path), worker.code
         state, distance = git.state(), git.distance(code.remote, code.branch)

@@ -41,24 +41,32 @@ class Masking:
         return storable(_SLACK_TOKEN.sub(MASK, _IN_ADDRESS.sub(rf"\1{MASK}@", text)))
 
     def ours(self, value: Any) -> Any:  # noqa: ANN401 (any content of a report)
-        """A value that we made: its keys and numbers are never masked."""
-        return self._walk(value, str, lambda number: number)
+        """A value that we made: its keys, numbers and `Path`s (folders of the configuration) aren't masked."""
+        return self._walk(value, str, lambda number: number, path=lambda path: storable(str(path)))
 
     def foreign(self, value: Any) -> Any:  # noqa: ANN401 (any JSON)
         """A value that others made, in which anything may be a secret."""
         return self._walk(value, self.text, lambda number: MASK if str(number) in self._spellings else number)
 
-    def _walk(self, value: Any, key: Callable[[str], str], number: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    def _walk(
+        self,
+        value: Any,  # noqa: ANN401
+        key: Callable[[str], str],
+        number: Callable[[Any], Any],
+        path: Callable[[PurePath], str] | None = None,
+    ) -> Any:  # noqa: ANN401
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int | float):
             return number(value) if math.isfinite(value) else str(value)
         if isinstance(value, Mapping):
-            return {key(str(name)): self._walk(item, key, number) for name, item in value.items()}
+            return {key(str(name)): self._walk(item, key, number, path) for name, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
-            return [self._walk(item, key, number) for item in value]
+            return [self._walk(item, key, number, path) for item in value]
         if isinstance(value, datetime):
             return to_text(value)
+        if isinstance(value, PurePath) and path is not None:
+            return path(value)
         return self.text(str(value) if isinstance(value, str | PurePath) else repr(value))
 
 

@@ -229,3 +229,21 @@ def diagnosed(home: Home) -> tuple[dict[str, Any], dict[str, Any]]:
     assert result is not None
     assert result["success"] is True
     return the_report(result), result["details"]
+
+
+def test_a_report_names_all_folders_and_all_files_that_wait(tmp_path: Path) -> None:
+    worker = {"command": demo_command(), "env": {"ARCHIVE": str(tmp_path / "home"), "STATE": "00_STATE"}}
+    with a_home(tmp_path / "home", {"OrionMX": worker}, nas={"root": "nas", "layout": "cornerstone"}) as home:
+        inbox = home.nas / "Worker_Inbox"
+        inbox.mkdir()
+        names = ["job_1.json", "supervisor_pause_Other.flag", "notes.txt"]
+        for name in names:
+            (inbox / name).write_text("{}")
+        missing = home.nas / "03_REFERENCE"
+        missing.symlink_to(tmp_path / "nowhere")
+        report = the_report_of_a_pass(home)
+        assert report["folders"]["state"]["path"] == str(home.nas / "00_STATE")
+        assert report["folders"]["root"] == str(home.nas)
+        assert report["disk"]["state_dir"]["path"] == str(home.state_dir)
+        assert set(names) <= set(report["pending_flags"]["files"])
+        assert (report["folders"]["missing"], report["folders"]["missing_count"]) == (["reference"], 1)

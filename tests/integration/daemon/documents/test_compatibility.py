@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -272,3 +274,78 @@ def test_a_command_is_run(tmp_path: Path) -> None:
 
 def test_the_environment_is_validated(nas: HostContext) -> None:
     assert compatibility.validate_supervisor_environment(nas, WORKER) == {"valid": True, "issues": []}
+
+
+def test_paths_may_be_relative_or_text(
+    nas: HostContext, db: Ledger, config_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(config_path.parent / "nas")
+    state = Path("00_STATE")
+    state.mkdir()
+    path = state / f"watcher_heartbeat_{WORKER}.json"
+    path.write_text('{"status": "healthy"}')
+    for given in (path, str(path), str(path.absolute())):
+        assert compatibility.read_heartbeat_file(given) == {"status": "healthy"}
+        assert 0 <= compatibility.get_heartbeat_age_seconds(given) < 60
+    nas.inbox.folder.mkdir()
+    for given in ("Worker_Inbox", Path("Worker_Inbox"), str(nas.inbox.folder)):
+        assert compatibility.check_control_flags(given, nas, WORKER, db) == []
+
+
+def test_a_command_always_returns_a_dictionary(tmp_path: Path) -> None:
+    missing = compatibility.run_command(["no-such-program"], str(tmp_path))
+    assert (missing["returncode"], missing["stdout"], "no-such-program" in missing["stderr"]) == (127, "", True)
+    assert compatibility.run_command([sys.executable, "-V"], tmp_path / "no folder")["returncode"] != 0
+    assert (
+        compatibility.run_command([sys.executable, "-c", "import time; time.sleep(9)"], None, 0.2)["returncode"] == 124
+    )
+
+
+def test_the_database_of_a_configuration_is_its_own(
+    config_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the current folder has another configuration."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "nas").mkdir(parents=True)
+    (elsewhere / "config.yaml").write_text(config_path.read_text().replace("TestHost", "OtherHost"))
+    monkeypatch.chdir(elsewhere)
+    config = compatibility.load_supervisor_config(config_path)
+    compatibility.report_supervisor_heartbeat_to_database(compatibility.Database(config["database"]), WORKER, True)
+    assert not (elsewhere / "var").exists()
+    query = "SELECT worker_id FROM workers_t"
+    with opened_ledger(load_supervisor_config(config_path)) as ledger:
+        assert ledger.read(lambda connection: connection.exec_driver_sql(query).scalars().all()) == [
+            f"supervisor_{WORKER}"
+        ]
+
+
+LAUNCHER = Path(__file__).parents[4] / "supervisor.py"
+
+
+def launched(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the script of the document in this folder."""
+    environ = {name: value for name, value in os.environ.items() if name != "SUPERVISOR_CONFIG"}
+    words = [sys.executable, str(LAUNCHER), *options]
+    return subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_script_at_the_top_runs_a_pass_and_exits_with_0_or_1(config_path: Path) -> None:
+    folder = config_path.parent
+    dev = config_path.rename(folder / "config.dev.yaml")
+    assert launched(folder, "--worker-id", WORKER, "--config", "config.dev.yaml").returncode == 1, "it doesn't run"
+    assert {path.name for path in (folder / "nas").iterdir() if path.name[:1] == "0"} == {
+        "00_STATE",
+        "01_RAW",
+        "02_WORK",
+        "03_REFERENCE",
+        "04_PUBLISH",
+        "05_LOGS",
+    }
+    assert compatibility.start_watcher(WORKER, dev)
+    assert launched(folder).returncode == 0, "OrionMX and config.dev.yaml are the defaults"
+    assert compatibility.stop_watcher_gracefully(WORKER, 5, dev)
+    for wrong in (["--worker-id", "Nobody"], ["--nonsense"], ["--config", "none.yaml"]):
+        done = launched(folder, *wrong)
+        assert (done.returncode, done.stderr.strip() != "") == (1, True), done.stderr
+    assert launched(folder, "--help").returncode == 0
+    dev.rename(config_path)
