@@ -129,7 +129,9 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
         case ApprovalState.PENDING:
             until = clock_time(approval.expires_at, datetime.now(UTC))
             votes_now = count_of(approval, votes)
-            return f"Pending: {approval.again} has {votes_now} and expires at {until} ({approval.approval_id})."
+            return (
+                f"Pending: {approval.again} has {votes_now} approvals and expires at {until} ({approval.approval_id})."
+            )
         case ApprovalState.APPROVED:
             return f"Approved: {approval.again} is about to run. {reason}".rstrip()
         case ApprovalState.FAILED if not approval.was_filed:

@@ -196,6 +196,13 @@ class CodePlan:
     """Further sentences for people."""
 
     @property
+    def own_reverts(self) -> tuple[Commit, ...]:
+        """Reverts by the supervisor that a rollback would itself revert, so that what they removed comes back."""
+        if self.command != "rollback":
+            return ()
+        return tuple(commit for commit in self.commits if commit.takes_back and commit.task_id)
+
+    @property
     def leaves_code(self) -> bool:
         """True if the code doesn't change."""
         return not (self.commits or self.dropped or self.changes or self.undone_task_id)
@@ -233,6 +240,7 @@ class CodePlan:
             "commits": commits_json(self.commits),
             "commit_count": self.commit_count,
             "skipped": commits_json(self.skipped),
+            "own_reverts": commits_json(self.own_reverts),
             "kept": commits_json(self.kept),
             "dropped": commits_json(self.dropped),
             "changes": list(self.changes[:LISTED_FILES]),
@@ -242,6 +250,13 @@ class CodePlan:
             "installs": list(self.installs),
             "notes": list(self.notes),
         }
+
+
+def describe_own_reverts(number: int) -> str:
+    """The warning that a rollback would revert earlier rollbacks."""
+    if number == 1:
+        return "Reverts an earlier rollback: the commit that it removed comes back."
+    return f"Reverts {number} commits of earlier rollbacks: what they removed comes back."
 
 
 def commits_json(commits: Sequence[Commit]) -> list[dict[str, Any]]:

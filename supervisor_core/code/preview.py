@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, short
+from supervisor_core.code.change_plan import CHANGES, CodePlan, Commit, FileChange, count, describe_own_reverts, short
 from supervisor_core.code.checkout import Checkout, checkout_of
 from supervisor_core.code.git.history import commits, resolve_commit
 from supervisor_core.code.git.hosting import commit_page_of
@@ -156,6 +156,8 @@ def _restarts(workers: Sequence[WorkerNow]) -> str:
 
 def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
     yield f"  now at {_line(plan.head, now)}"
+    if plan.own_reverts:
+        yield from ("", describe_own_reverts(len(plan.own_reverts)))
     for shown, number, title in (
         (plan.commits, plan.commit_count, f"{VERBS.get(plan.command, 'Adds')} {count(plan.commit_count, 'commit')}:"),
         (plan.skipped, len(plan.skipped), f"Skips {count(len(plan.skipped), 'commit')} without changes:"),

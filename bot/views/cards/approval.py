@@ -170,22 +170,31 @@ def _facts(details: ApprovalDetails) -> dict[str, str]:
     if approval.state is ApprovalState.PENDING:
         agreed = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.APPROVE]
         who = ", ".join(first_lines(agreed, NAMED, "and {} more"))
-        facts["Votes"] = ": ".join(filter(None, [count_of(approval, details.votes), who]))
+        facts["Approvals"] = ": ".join(filter(None, [count_of(approval, details.votes), who]))
         facts["Expires"] = ago(approval.expires_at)
     return facts
 
 
 def batches_text(command: Command) -> str:
-    """The batches of a rolling change: `1 worker, then 5 at a time: 11 batches`; empty for any other command."""
+    """The batches of a rolling change: `11 batches of up to 5 after a first one of 1`; empty for any other command."""
     terms, batches = rolling_terms(command.params), command.batches
     if terms is None or not batches:
         return ""
     first, most = len(batches[0]), max(map(len, batches))
-    then = f", then up to {most:,} at a time: {len(batches):,} batches" if len(batches) > 1 else ""
+    sizes = set(map(len, batches))
+    text = f"{_batches(len(batches))} of {most:,}"
+    if sizes != {most}:
+        rest = len(batches) - (first < most)
+        text = f"{_batches(rest)} of up to {most:,}" + (f" after a first one of {first:,}" if first < most else "")
     limits = [f"each healthy for {format_span(terms.healthy.total_seconds())}"] if terms.healthy else []
     accepts_all = terms.max_failures >= len(command.workers)
-    limits += ["failures don't halt it" if accepts_all else f"halts after {count(terms.max_failures + 1, 'failure')}"]
-    return f"{count(first, 'worker')}{then}, {', '.join(limits)}"
+    stop = f"after {terms.max_failures + 1} failures" if terms.max_failures else "at the first failure"
+    limits += ["failures don't stop it" if accepts_all else f"stops {stop}"]
+    return "; ".join([text, *limits])
+
+
+def _batches(number: int) -> str:
+    return "1 batch" if number == 1 else f"{number:,} batches"
 
 
 def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]:
@@ -284,8 +293,13 @@ def buttons(approval: Approval, *, decides: bool) -> list[Json]:
     return [_cancel(approval, said)] if approval.state in OPEN else []
 
 
+def _starts(approval: Approval) -> str:
+    needed = approval.terms.votes_needed
+    return "Your approval starts it." if needed == 1 else f"It starts when {needed} people have approved it."
+
+
 def _approve(approval: Approval, said: str) -> Json:
-    text = f"{fit(summary(approval.previews), CONFIRMED)} It starts as soon as enough people approve."
+    text = f"{fit(summary(approval.previews), CONFIRMED)} {_starts(approval)}"
     return {
         **_button(approval, "approve", "Approve", f"Approve {said}", "primary"),
         "confirm": confirm(f"Approve {said}?", text, "Approve"),

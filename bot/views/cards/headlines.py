@@ -65,7 +65,9 @@ def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
     if (by := _undone_by(jobs, about)) is not None:
         return f"{sign} {title}, undone by {mention(by.issuer)}"
     if len(jobs) == 1 and (resumed := about.resumed.get(jobs[0].worker_id)) is not None:
-        return f"{sign} {title}, resumed by {mention(resumed.issuer)}"
+        if jobs[0].handler == "pause":
+            title = f"*{inert(place_of(jobs[0]), LINE)} was paused*"
+        return f"{sign} {title}; {mention(resumed.issuer)} resumed it"
     return f"{sign} {title}{_fact(jobs, now)}"
 
 

@@ -60,6 +60,8 @@ LOOKS = {
 }
 """The sign and color of a rolling change. A finished one looks like any other command."""
 
+NOTHING = "nothing to do"
+
 
 def is_many(jobs: Sequence[Job], about: CardContext) -> bool:
     """True for a command whose workers are counted rather than listed."""
@@ -206,7 +208,8 @@ def _results(done: Sequence[Job]) -> Iterator[str]:
     """`47 the same: …, 3 different:` and each of the different ones."""
     groups = _alike(done, _result)
     if len(groups) == 1 and len(done) > 1:
-        yield f"• all the same: {groups[0][0]}"
+        result = groups[0][0]
+        yield f"• All {len(done):,}{':' if result == NOTHING else ''} {result}"
     elif len(groups) > 1:
         said, same = groups[0]
         yield f"• {len(same):,} the same: {said}"
@@ -226,13 +229,13 @@ def _alike(jobs: Iterable[Job], key: Callable[[Job], str]) -> list[tuple[str, li
 
 def _result(job: Job) -> str:
     if changed_nothing(job):
-        return "nothing to do"
+        return NOTHING
     if not changed_code(job):
         return short_words(job)
     details = details_of(job)
     page = details.get("commit_page")
     if job.handler in COMMITTING:
-        return f"{short_words(job)}, was at {commit_ref(details.get('before'), page)}"
+        return f"{short_words(job)} from {commit_ref(details.get('before'), page)}"
     return f"{short_words(job)}, {commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}"
 
 

@@ -20,7 +20,7 @@ from bot.views.cards.changes import (
     sizes,
 )
 from bot.views.text import FEW, fit, in_span, inert, named_or_counted, shorten
-from supervisor_core.code.change_plan import count
+from supervisor_core.code.change_plan import count, describe_own_reverts
 from supervisor_core.common.text import canonical_json, capitalize, sentence
 from supervisor_core.intake.approvals.observed_state import does_nothing
 
@@ -94,6 +94,9 @@ def preview_blocks(previews: Sequence[Document]) -> list[Json]:
     code = [each for each in previews if each.get("checkout")]
     problems = [line for each in previews for line in _problems(each)]
     problems += [line for each in previews for line in _busy(each["workers"])]
+    problems += [
+        f":warning: {describe_own_reverts(len(each['own_reverts']))}" for each in code if each.get("own_reverts")
+    ]
     blocks = [section("\n".join(problems[: ON_A_CARD.workers]))] if problems else []
     alone, groups = len(code) == 1, alike(code)
     for group in groups[: ON_A_CARD.checkouts]:

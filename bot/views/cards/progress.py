@@ -172,4 +172,4 @@ def _watch_line(bake: Bake, now: datetime, said: str) -> str:
             at = f" at {when(bake.decided_at, now)}" if bake.decided_at else ""
             return f":seedling: {who}: recovered{at}. Before: {why}"
         case BakeState.OVERTAKEN | BakeState.ENDED:
-            return f":double_vertical_bar: {who}: no longer watched: {why}"
+            return f":double_vertical_bar: {who}: stopped watching: {why}"

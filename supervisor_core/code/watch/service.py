@@ -220,7 +220,12 @@ class BakingChore:
     def _deal_with(self, job: Job, change: BakedChange, length: timedelta, now: datetime) -> None:
         for bake in self._ledger.read(watched_now):
             if overtakes(change, bake):
-                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{job.command} {job.task_id} changed the code again")
+                who = job.issuer.name or job.issuer.id
+                undone = job.handler == "undo_code" and (job.outcome.details if job.outcome else {}).get(
+                    "undone_task_id"
+                )
+                did = "undid this change" if undone == bake.task_id else f"changed the code again ({job.command})"
+                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{who} {did}")
                 if self._ledger.step(move(bake, verdict, now), now):
                     self._tell(bake, verdict)
         bakes = self._bakes(change, change.at + length) if change.at + length > now else []

@@ -91,7 +91,8 @@ def _folders(part: Mapping[str, Any]) -> str:
     if not part["ok"] or not part["missing"]:
         return ""
     names = ", ".join(str(part[name]["path"]) for name in part["missing"])
-    return f"{part['missing_count']} folder{'s are' if part['missing_count'] > 1 else ' is'} missing or unreadable: {names}"
+    are = "s are" if part["missing_count"] > 1 else " is"
+    return f"{part['missing_count']} folder{are} missing or unreadable: {names}"
 
 
 def _disk(part: Mapping[str, Any]) -> str:

@@ -17,7 +17,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command, Issuer, person_of
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.labels import audit_label
@@ -236,9 +235,9 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
 
 
 def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
-    """`1 of 2 votes`."""
+    """`1 of 2`."""
     agreed = sum(1 for vote in votes if vote.choice is Choice.APPROVE)
-    return f"{agreed} of {count(approval.terms.votes_needed, 'vote')}"
+    return f"{agreed} of {approval.terms.votes_needed}"
 
 
 def to_go_on(approval: Approval) -> MarkedText:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bot.views.cards.preview import preview_blocks
 from supervisor_core.code.git.runner import Git
 from supervisor_core.code.planning import _commit, _notes
-from supervisor_core.code.preview import find_commit, recent_commits
+from supervisor_core.code.preview import find_commit, preview_text, recent_commits
+from tests.support.code.code_homes import a_code_host
 from tests.support.code.code_hosts import a_code_place
 from tests.support.code.repositories import Clones, origin_and_checkout
 
@@ -70,3 +74,15 @@ def test_several_checkouts_have_no_commits_in_common(tmp_path: Path) -> None:
         assert recent_commits(place.host, ["OrionMX", "South"], 10) == []
         assert find_commit(place.host, ["OrionMX", "South"], here.head, 10) is None
         assert len(recent_commits(place.host, ["South"], 10)) == 4
+
+
+def test_a_rollback_of_an_earlier_rollback_says_so_before_it_is_requested(tmp_path: Path) -> None:
+    with a_code_host(tmp_path / "host", origin_and_checkout(tmp_path / "code").checkout.folder) as place:
+        assert "comes back" not in "\n".join(preview_text(place.preview("rollback 1"), datetime.now(UTC)))
+        done = place.did("rollback 1")
+        seen = place.preview("rollback 2")
+        first = "\n".join(preview_text(seen, datetime.now(UTC))[:4])
+        assert "Reverts an earlier rollback" in first
+        document = seen.as_json()
+        assert [commit["hash"] for commit in document["own_reverts"]] == [done.details["after"]]
+        assert "Reverts an earlier rollback" in json.dumps(preview_blocks([document]))

@@ -95,7 +95,7 @@ async def ask_for_a_rollback(page: Page, label: str, shot: Shot = no_picture) ->
     card = message(page, label)
     await card.get_by_text("Approval needed").wait_for()
     await card.get_by_text("Reverts").wait_for()
-    await card.get_by_text("0 of 1 vote").wait_for()
+    await card.get_by_text("0 of 1").wait_for()
     await shot("approval.png")
     await press(page, card, "Approve", "Approve rollback 1 of OrionMX?")
     await message(page, "You requested it").wait_for()

@@ -141,7 +141,7 @@ def test_a_rollback_is_the_same_on_each_host_although_its_commit_has_another_id(
         job(f"web-{number}/fetcher", "undo_code", outcome=Outcome.done(**{**HEADS, "after": f"{number:040}"}))
         for number in range(1, 11)
     ]
-    assert "• all the same: undone, was at `13a071e`" in shown(command_card(undone, NOW))
+    assert " undone from `13a071e`" in shown(command_card(undone, NOW))
 
 
 def test_a_rollback_of_many_names_their_number_and_not_each() -> None:

@@ -196,7 +196,7 @@ def test_a_worker_that_rests_has_resume_until_somebody_has_resumed_it(paused: Jo
     by = job(handler="resume", issuer=ANNA, outcome=Outcome.done())
     done = command_card([paused], NOW, CardContext(resumed={"OrionMX": by}))
     assert buttons_of(done) == {}
-    assert "resumed by anna (cli)" in done["text"]
+    assert "; anna (cli) resumed it" in done["text"]
     assert "stays paused" not in json.dumps(done)
 
 
