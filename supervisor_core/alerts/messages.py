@@ -49,9 +49,12 @@ def week(place: Place, host: str, workers: Collection[str], since: datetime, unt
     return Message(WEEK, f"{until:%Y-%m-%d}", {**place, **said})
 
 
-def config_applied(place: Place, change: ConfigChange, end: str, affected: Mapping[str, str]) -> Message:
+def config_applied(
+    place: Place, change: ConfigChange, end: str, affected: Mapping[str, str], workers: Mapping[str, str]
+) -> Message:
     """One for each configuration."""
-    return Message(CONFIG, change.config_id, {**place, **change.as_json(), "end": end, "affected": dict(affected)})
+    said = {"end": end, "affected": dict(affected), "workers": dict(workers)}
+    return Message(CONFIG, change.config_id, {**place, **change.as_json(), **said})
 
 
 def config_refused(place: Place, config_id: str, host: str, owner: str, path: str, version: int, error: str) -> Message:

@@ -25,6 +25,8 @@ class WorkerProgress(StrEnum):
     """Paused or quarantined; the worker gets the configuration at its next start."""
     HELD = "held"
     """It keeps running with its older settings, because another worker failed with the new ones."""
+    KEPT = "kept"
+    """It keeps running with its older settings, because it can't start with the new ones."""
     FAILED = "failed"
 
 
@@ -58,6 +60,8 @@ class ConfigChange:
     """The changed settings by name: `mailer: command, env.TOKEN`."""
     moves: Mapping[str, str] = field(default_factory=dict)
     """The workers that it restarts, starts or stops, each with its role once that is done."""
+    pids: Mapping[str, int] = field(default_factory=dict)
+    """Those of these workers that ran when it began. One that still runs then wasn't touched."""
     told: str = ""
     """The end that is on record already; a halted one may still come to another."""
 
@@ -67,27 +71,30 @@ class ConfigChange:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ConfigChange:
-        known = {name: document[name] for name in cls.__dataclass_fields__}
-        return cls(**{**known, "changes": tuple(known["changes"]), "moves": dict(known["moves"])})
+        known = {name: document[name] for name in cls.__dataclass_fields__ if name != "pids"}
+        pids = dict(document.get("pids") or {})
+        return cls(**{**known, "changes": tuple(known["changes"]), "moves": dict(known["moves"]), "pids": pids})
 
 
 def end_of(progress: Mapping[str, WorkerProgress]) -> ChangeResult | None:
     """The result, from the progress of its workers; None while one of them is pending."""
     there = set(progress.values())
-    if WorkerProgress.FAILED in there and WorkerProgress.HELD in there:
+    failed = bool(there & {WorkerProgress.FAILED, WorkerProgress.KEPT})
+    if failed and WorkerProgress.HELD in there:
         return ChangeResult.HALTED
     if WorkerProgress.PENDING in there or WorkerProgress.HELD in there:
         return None
-    return ChangeResult.FAILED if WorkerProgress.FAILED in there else ChangeResult.APPLIED
+    return ChangeResult.FAILED if failed else ChangeResult.APPLIED
 
 
-def roles(change: ConfigChange, progress: Mapping[str, WorkerProgress]) -> dict[str, str]:
-    """The role of each worker whose change is finished."""
+def roles(change: ConfigChange, progress: Mapping[str, WorkerProgress], pids: Mapping[str, int]) -> dict[str, str]:
+    """The role of each worker that the change has touched: its process is another one than when the change began."""
     found = {}
     for worker_id, role in change.moves.items():
+        pid, before = pids.get(worker_id), change.pids.get(worker_id)
         match progress.get(worker_id, WorkerProgress.PENDING):
-            case WorkerProgress.DONE:
-                found[worker_id] = str(role)
+            case WorkerProgress.DONE if pid != before:
+                found[worker_id] = str(Role.STARTED if before is None else role)
             case WorkerProgress.FAILED:
                 found[worker_id] = str(Role.FAILED)
             case _:

@@ -208,7 +208,7 @@ class DaemonServices:
 
     @cached_property
     def config_record(self) -> ConfigRecord:
-        return ConfigRecord(self.context, self.reconciler.progress, self.ordered)
+        return ConfigRecord(self.context, self.reconciler, self.ordered)
 
     @cached_property
     def monitoring(self) -> MonitoringSwitch:

@@ -33,7 +33,8 @@ def _refused(said: Mapping[str, Any]) -> Content:
 
 def _applied(said: Mapping[str, Any]) -> Content:
     end, affected = ChangeResult(said["end"]), {str(name): str(role) for name, role in said["affected"].items()}
-    failed = _with(affected, Role.FAILED)
+    results = {str(name): str(result) for name, result in (said.get("workers") or {}).items()}
+    failed = sorted({*_with(affected, Role.FAILED), *(name for name, result in results.items() if result == "kept")})
     moved = [
         f"{_listed(names)} {verb}"
         for role, verb in ((Role.RESTARTED, "restarted"), (Role.STARTED, "started"), (Role.STOPPED, "stopped"))
@@ -52,8 +53,8 @@ def _applied(said: Mapping[str, Any]) -> Content:
         ),
     }[end]
     lines = first_lines([f"• {_data(each)}" for each in said["changes"]], SHOWN, "• and {} more")
-    held = sorted(set(said["moves"]) - affected.keys())
-    if end is ChangeResult.HALTED and held:
+    held = sorted(name for name, result in results.items() if result in ("held", "kept"))
+    if end in (ChangeResult.HALTED, ChangeResult.FAILED) and held:
         lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
     if failed:
         lines.append("Fix the configuration. It's applied as soon as the file changes.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -41,12 +41,17 @@ from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import masked
 
+if TYPE_CHECKING:
+    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+
 CONFIG_CHANGE_FILE = "config_change.json"
 SETTINGS = "config_settings.json"
 """Digests of the settings that the last daemon began with, by name: those take effect with a start alone."""
 
 AWAY = "changed while the supervisor wasn't running"
 MOST_ERRORS = 4000  # characters
+LOOK_SECONDS = 1.0
+"""The interval of the looks at workers that were just started."""
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +59,13 @@ log = logging.getLogger(__name__)
 class ConfigRecord:
     """For the daemon. On the event loop; what blocks is done in one thread, in its order."""
 
-    def __init__(
-        self,
-        parts: DaemonContext,
-        progress: Callable[[Collection[str]], Mapping[str, WorkerProgress]],
-        writing: Blocking,
-    ) -> None:
+    def __init__(self, parts: DaemonContext, reconciler: Reconciler, writing: Blocking) -> None:
         self._parts = parts
-        self._progress = progress
+        self._reconciler = reconciler
         self._writing = writing
         self._change: ConfigChange | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._first = True
         """True until a second version is applied."""
 
@@ -96,10 +97,18 @@ class ConfigRecord:
         """This version is in force; what it changes about the workers begins."""
         changes, moves, before = _named(version.diff), _moves(version.diff), self._change
         if before is not None:
-            progress = self._progress(before.moves)
+            progress = self._reconciler.progress(before.moves)
             if not before.told:
                 self._end(before, ChangeResult.SUPERSEDED, progress)
-            left = {each: role for each, role in before.moves.items() if progress[each] is not WorkerProgress.DONE}
+            # A stop or restart of an earlier version that hasn't begun is carried out under this one.
+            waiting, pids = (WorkerProgress.PENDING, WorkerProgress.HELD), self._reconciler.pids(before.moves)
+            left = {
+                worker_id: role
+                for worker_id, role in before.moves.items()
+                if progress[worker_id] in waiting
+                and worker_id in pids
+                and pids[worker_id] == before.pids.get(worker_id)
+            }
             left = {each: role for each, role in left.items() if each in version.config.workers and each not in moves}
             changes += tuple(each for each in before.changes if each.partition(": ")[0] in left and each not in changes)
             moves = left | moves
@@ -127,21 +136,29 @@ class ConfigRecord:
             if restarting and self._first:  # of an edit that nobody saw
                 self._begin((AWAY,), dict.fromkeys(sorted(restarting), str(Role.RESTARTED)), 1)
             return
-        progress = self._progress(self._change.moves)
+        progress = self._reconciler.progress(self._change.moves)
         end = end_of(progress)
         if end is not None and end != self._change.told:
             self._end(self._change, end, progress)
+        elif end is None and self._timer is None:  # a new process counts once it has run for a while
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self.follow()
 
     async def shut_down(self) -> None:
         """Close what is still open."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._change is not None and not self._change.told:
             self._end(self._change, ChangeResult.INTERRUPTED)
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def _begin(self, changes: tuple[str, ...], moves: Mapping[str, str], version: int) -> None:
-        path, now = self._parts.host.config.path, to_text(datetime.now(UTC))
-        self._change = change = ConfigChange(_new_id(), version, "", str(path), now, changes, moves)
+        path, now, pids = self._parts.host.config.path, to_text(datetime.now(UTC)), self._reconciler.pids(moves)
+        self._change = change = ConfigChange(_new_id(), version, "", str(path), now, changes, moves, pids)
 
         def work() -> None:
             write_json(self._path, replace(change, owner=ConfigFiles(path).owner()).as_json())
@@ -153,8 +170,11 @@ class ConfigRecord:
     def _end(
         self, change: ConfigChange, end: ChangeResult, progress: Mapping[str, WorkerProgress] | None = None
     ) -> None:
-        progress = self._progress(change.moves) if progress is None else progress
-        affected, left = roles(change, progress), {each: str(how) for each, how in progress.items()}
+        progress = self._reconciler.progress(change.moves) if progress is None else progress
+        affected, left = (
+            roles(change, progress, self._reconciler.pids(change.moves)),
+            {each: str(how) for each, how in progress.items()},
+        )
         over = end not in (ChangeResult.HALTED, ChangeResult.FAILED)
         self._change = None if over else replace(change, told=str(end))
         names = [f"{each} {Role(role).words}" for each, role in affected.items()]
@@ -181,7 +201,7 @@ class ConfigRecord:
         details = {**told.as_json(), "ended": str(end), "workers": dict(left)}
         entry = self._entry(told.owner, APPLIED, outcome, told.config_id, details, affected)
         place = self._place
-        messages = [tidings.config_applied(place, told, str(end), affected)] if place else []
+        messages = [tidings.config_applied(place, told, str(end), affected, left)] if place else []
         self._record(entry, messages)
         return told
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.common.events import EventType
 from supervisor_core.config.changes import WorkerProgress
@@ -18,7 +18,7 @@ from supervisor_core.processes.finding import Presence
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.planning import Action, ActionKind, Why, plan
-from supervisor_core.workers.restarts.policy import exit_in_words
+from supervisor_core.workers.restarts.policy import RestartReason, exit_in_words
 from supervisor_core.workers.status import (
     ActualState,
     DesiredState,
@@ -33,6 +33,9 @@ APPLIED = frozenset({Why.AS_WANTED, Why.NOT_ENABLED, Why.ENDED})
 
 LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
 """Reasons to keep a worker running with an older configuration."""
+
+PROVEN_AFTER = timedelta(seconds=10)
+"""A worker must have run for so long with a new configuration before that counts as applied."""
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,8 @@ class ManagedWorker:
 
     def note_plan(self, action: Action, version: int) -> None:
         """Take over the newest plan, executed or held back."""
+        if action.why is Why.AS_WANTED:
+            self.actor.operations.error = None  # a mistake in the configuration that was corrected
         self.why, self._planned_version = action.why, version
 
     def act(self, action: Action, version: int, now: datetime) -> None:
@@ -142,15 +147,20 @@ class ManagedWorker:
     def progress(self, version: int, *, halted: bool) -> WorkerProgress:
         """Return its progress with this version. `halted`: a worker before it fails with that version."""
         actor = self.actor
-        if self._reconciliation.desired_version >= version:
-            return WorkerProgress.DONE
         if actor.unsettled or actor.moving is not None or self._planned_version < version:
             return WorkerProgress.PENDING
         if self.why in LEFT_ALONE:
             return WorkerProgress.LEFT
-        down = actor.lifecycle.seen is not WorkerState.RUNNING
-        if down and (actor.operations.error or actor.decision is not None or actor.lifecycle.quarantined):
-            return WorkerProgress.FAILED
+        if actor.lifecycle.seen is not WorkerState.RUNNING:
+            ended_well = actor.decision is not None and actor.decision.reason is RestartReason.ENDED_WELL
+            if not ended_well and (actor.operations.error or actor.decision is not None or actor.lifecycle.quarantined):
+                return WorkerProgress.FAILED
+        elif self.why is Why.CHANGED and actor.operations.error:
+            return WorkerProgress.KEPT
+        if self._reconciliation.desired_version >= version:
+            started_at = self.status.observation.started_at if self.status else None
+            young = started_at is not None and datetime.now(UTC) - started_at < PROVEN_AFTER
+            return WorkerProgress.PENDING if young and actor.pid is not None else WorkerProgress.DONE
         return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
 
 
@@ -247,6 +257,11 @@ class ManagedWorkers(dict[str, ManagedWorker]):
             each: self[each].progress(version, halted=halted) if each in self else WorkerProgress.DONE
             for each in worker_ids
         }
+
+    def pids(self, worker_ids: Collection[str]) -> dict[str, int]:
+        """The processes of these workers, of those that run."""
+        found = {each: self[each].actor.pid for each in worker_ids if each in self}
+        return {each: pid for each, pid in found.items() if pid is not None}
 
     def problems(self) -> list[str]:
         """The troubles that keep actors from their work."""

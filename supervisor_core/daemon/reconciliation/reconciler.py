@@ -166,6 +166,10 @@ class Reconciler(Service):
         """The progress of these workers with the newest configuration."""
         return self.managed.progress(worker_ids, self._version, halted=bool(self._rollout.waits_for))
 
+    def pids(self, worker_ids: Collection[str]) -> dict[str, int]:
+        """The processes of these workers, of those that run."""
+        return self.managed.pids(worker_ids)
+
     def look_again(self) -> None:
         """Observe unhealthy workers again now: the drive doesn't always report their recovery."""
         for worker_id, fine in self.managed.healthy().items():

@@ -9,6 +9,8 @@ import pytest
 
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.configuration.record import CONFIG_CHANGE_FILE, ConfigRecord
+from supervisor_core.daemon.configuration.service import ConfigService
+from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.forwarded_rows import opened
@@ -30,6 +32,7 @@ def test_a_damaged_file_keeps_no_daemon_from_its_start(tmp_path: Path, content: 
     host = FakeHost(tmp_path).host
     (host.config.state_dir / CONFIG_CHANGE_FILE).write_text(content)
     with opened(host.config.state_dir) as ledger:
-        record = ConfigRecord(DaemonContext(host, ledger), lambda _: {}, Blocking(1))
+        parts, blocking = DaemonContext(host, ledger), Blocking(1)
+        record = ConfigRecord(parts, Reconciler(ConfigService(host.config, blocking), None, parts), blocking)
         asyncio.run(record.resume())
         record.follow()
