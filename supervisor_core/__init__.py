@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from supervisor_core.code.undo import undo_code
     from supervisor_core.code.update import update_code, update_code_deps
     from supervisor_core.commands.labels import validate_label
-    from supervisor_core.common.events import Event, EventBus
+    from supervisor_core.common.events import Event, EventBus, SystemEvent
     from supervisor_core.config.load import load_supervisor_config
     from supervisor_core.daemon.configuration.service import ConfigService
     from supervisor_core.daemon.environment import validate_supervisor_environment
@@ -54,6 +54,7 @@ _HOMES = {
     "Supervisor": "daemon.single_pass.supervisor",
     "SupervisorAgent": "daemon.services.agent",
     "SupervisorStatus": "storage.supervisors",
+    "SystemEvent": "common.events",
     "TeamManager": "workers.teams.manager",
     "WorkerAdapter": "workers.adapter",
     "WorkerState": "workers.health",
@@ -97,6 +98,7 @@ __all__ = [
     "Supervisor",
     "SupervisorAgent",
     "SupervisorStatus",
+    "SystemEvent",
     "TeamManager",
     "WorkerAdapter",
     "WorkerState",

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -102,6 +102,19 @@ class Event:
             "at": to_text(self.at),
             "payload": _thaw(self.payload),
         }
+
+
+class SystemEvent(Event):
+    """An `Event` of now, from the parts by which other buses know it."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, event_type: str, entity_type: str, entity_id: str, payload: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(EventType(event_type), entity_id, datetime.now(UTC), payload or {})
+        if entity_type != self.entity_type:
+            raise ValueError(f"{event_type} is an event of a {self.entity_type}, not of a {entity_type}")
 
 
 def _freeze(value: object, where: str) -> object:

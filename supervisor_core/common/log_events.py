@@ -93,6 +93,12 @@ class LogEvent(Enum):
     WORKER_EXITED = "worker.exited", "WARNING", "A worker ended on its own.", "pid", "exit_code"
     WORKER_FOUND = "worker.found", "INFO", "The daemon started and found the worker running.", "pid"
     WORKER_HUNG = "worker.hung", "WARNING", "A worker hangs and will be restarted.", "reason"
+    WORKER_KILLED = (
+        "worker.killed",
+        "WARNING",
+        "A worker didn't stop in time, or left processes, and was killed.",
+        "pids",
+    )
     WORKER_QUARANTINED = "worker.quarantined", "ERROR", "A worker is no longer restarted.", "reason"
     WORKER_RECOVERED = "worker.recovered", "INFO", "A worker is healthy again.", "reason"
     WORKER_REMOVED = "worker.removed", "INFO", "A worker was removed with the configuration."

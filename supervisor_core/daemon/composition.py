@@ -191,7 +191,7 @@ class DaemonServices:
         return Reconciler(
             self.configuration,
             self.adapter,
-            self.context,
+            context=self.context,
             blocking=self.blocking,
             finished=self._finish_job,
             next_turn=self.wake_workers,

@@ -25,6 +25,7 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
+from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker
 from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
@@ -129,7 +130,7 @@ def worker_documents(
             document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
-        document["last_error"] = actor.operations.error
+        document["last_error"] = actor.operations.error or _crash(reconciler.managed[seen.worker.id])
         documents.append(document)
     return documents
 
@@ -168,6 +169,14 @@ def _will_be_started(seen: WorkerStatus) -> bool:
     """True if the first plan of a starting daemon will start the worker."""
     rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
     return seen.observation.state is WorkerState.STOPPED and not rests
+
+
+def _crash(managed: ManagedWorker) -> str | None:
+    """The crash from which the worker hasn't come back; None if it runs, was stopped, or ended well."""
+    decision = managed.actor.decision
+    if decision is None or decision.reason is RestartReason.ENDED_WELL:
+        return None
+    return managed.exit_text or decision.lasting_words
 
 
 def _waiting(actor: WorkerActor) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError
+from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.process_facts import identity as processes_identity
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
@@ -261,6 +262,11 @@ class HostProcesses:
                     stop_signal=number,
                     timeout=timeout,
                 )
+            if report.killed:
+                pids = [process.pid for process in report.killed]
+                about = LogEvent.WORKER_KILLED.extra(worker_id=worker_id, pids=pids)
+                names = ", ".join(map(str, pids))
+                log.warning("%s: killed pid %s, which didn't stop within %g s", worker_id, names, timeout, extra=about)
             if report.stopped:
                 forget_record(self._state_dir, worker_id)
             elif record is not None:

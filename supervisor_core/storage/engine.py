@@ -17,6 +17,7 @@ from sqlalchemy import (
     Dialect,
     Engine,
     Integer,
+    NullPool,
     String,
     Text,
     TypeDecorator,
@@ -48,17 +49,22 @@ def ledger_engine(path: Path) -> Engine:
     return engine
 
 
-def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
-    """The database that the fleet reads, of any of the three kinds."""
+def shared_engine(url: str, query_timeout_seconds: float = 10, *, pooled: bool = True) -> Engine:
+    """The database that the fleet reads, of any of the three kinds.
+
+    Without a pool, no connection stays open after its transaction, so nobody has to dispose the engine.
+    """
     parsed = make_url(url)
+    in_memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
+    pool: dict[str, Any] = {} if pooled or in_memory else {"poolclass": NullPool}
     if parsed.get_backend_name() == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds}, hide_parameters=True)
+        engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds}, hide_parameters=True, **pool)
         _pin_sqlite(engine)
         return engine
     if parsed.get_backend_name() == "postgresql":
         options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
         arguments: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "options": options}
-        engine = create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+        engine = create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True, **pool)
         event.listen(engine, "connect", _read_any_moment)
         return engine
     arguments = {
@@ -68,7 +74,7 @@ def shared_engine(url: str, query_timeout_seconds: float = 10) -> Engine:
         "charset": "utf8mb4",
         "init_command": "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     }
-    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True)
+    return create_engine(parsed, connect_args=arguments, pool_pre_ping=True, hide_parameters=True, **pool)
 
 
 def server_ledger_engines(url: str, query_timeout_seconds: float) -> tuple[Engine, Engine]:

@@ -357,7 +357,7 @@ class SessionTransactions:
 def transactions(database: Database) -> Transactions:
     """The transactions of any database. A ledger is returned as it is."""
     if isinstance(database, str):
-        return EngineTransactions(shared_engine(database))
+        return EngineTransactions(shared_engine(database, pooled=False))
     if isinstance(database, Engine):
         return EngineTransactions(database)
     if isinstance(database, DatabaseService):

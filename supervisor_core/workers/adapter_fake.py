@@ -42,7 +42,9 @@ class FakeWorkerAdapter:
         self.processes = FakeProcesses()
         self.actions: list[Action] = []
         """Every start, stop and remove, in the order in which they began."""
-        self._config = config
+        self.config = config
+        """The configuration that its workers are started with, by which a changed setting is noticed. The reconciler
+        sets it where it's missing."""
         self._known = KnownWorkers()
         self._lock = threading.Lock()
         self._watched: dict[ProcessIdentity, str] = {}
@@ -210,7 +212,7 @@ class FakeWorkerAdapter:
 
     def _launch(self, worker: WorkerSettings) -> ProcessIdentity:
         """Call it with the lock held."""
-        config = self._config() if self._config else None
+        config = self.config() if self.config else None
         spec = LaunchSpec(
             worker_id=worker.id,
             command=config.command_for(worker) if config else worker.command,

@@ -190,6 +190,50 @@ class WorkerSnapshot:
     desired: DesiredState
     actual: ActualState
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
+    config: WorkerSettings | None = None
+    """Its settings."""
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.config.id if self.config else ""
+
+    @property
+    def connection_info(self) -> dict[str, Any]:
+        """Its process: `pid`, `started_at`, `state`, `health` and `reason`."""
+        actual = self.actual
+        return {
+            "pid": actual.pid,
+            "started_at": actual.started_at,
+            "state": str(actual.state),
+            "health": str(actual.health),
+            "reason": actual.reason,
+        }
+
+    @property
+    def last_seen(self) -> datetime | None:
+        """The time of its newest observation."""
+        return self.actual.last_seen
+
+    @property
+    def tool_count(self) -> int:
+        """Always 0: a worker is a process without tools."""
+        return 0
+
+    @property
+    def desired_version(self) -> int:
+        """The version of the configuration that was applied to it."""
+        return self.reconciliation.desired_version
+
+    @property
+    def last_reconcile(self) -> datetime | None:
+        """The time of its newest round."""
+        return self.reconciliation.last_at
+
+    @property
+    def reconcile_count(self) -> int:
+        """The number of its rounds."""
+        return self.reconciliation.count
 
     @property
     def enabled(self) -> bool:
@@ -227,6 +271,11 @@ class Snapshot:
         _in_utc(self, "taken_at")
         # A copy of our own: a view of somebody else's dictionary would change with it.
         object.__setattr__(self, "workers", MappingProxyType(dict(sorted(self.workers.items()))))
+
+    @property
+    def servers(self) -> Mapping[str, WorkerSnapshot]:
+        """The workers."""
+        return self.workers
 
     def changed(self, workers: Mapping[str, WorkerSnapshot], taken_at: datetime) -> Snapshot:
         """The next snapshot with all these workers; this one if nothing differs."""

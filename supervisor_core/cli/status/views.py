@@ -85,13 +85,14 @@ class StatusText:
         started = worker.get("started_at") if worker["pid"] else None
         return [
             self._since(started) if started else NOTHING,
+            self._since(worker["last_health_at"]) if worker.get("last_health_at") else NOTHING,
             (worker.get("commit") or NOTHING)[:COMMIT_CHARACTERS],
             in_megabytes(worker.get("memory_bytes")),
             percent_of(worker, self._now),
         ]
 
     def _table(self, head: tuple[str, ...], rows: list[list[str]]) -> str:
-        heads = [*head, "UPTIME", "COMMIT", "MEMORY", "CPU", "WHY"]
+        heads = [*head, "UPTIME", "CHECKED", "COMMIT", "MEMORY", "CPU", "WHY"]
         for column in (-3, -2):  # numbers are read from their right end
             size = max(len(row[column]) for row in [heads, *rows])
             for row in [heads, *rows]:
@@ -117,9 +118,9 @@ class StatusText:
         who = [member["agent_id"], member["role"]]
         if not member["active"]:
             when = f"left at {self._clock(member['left_at'])}" if member["left_at"] else ""
-            return ["left", *who, *[NOTHING] * 4, when]
+            return ["left", *who, *[NOTHING] * 5, when]
         if worker is None:
-            return [NOTHING, *who, *[NOTHING] * 4, "not a worker of this supervisor"]
+            return [NOTHING, *who, *[NOTHING] * 5, "not a worker of this supervisor"]
         state, _, *rest = self._worker(worker)
         return [state, *who, *rest]
 

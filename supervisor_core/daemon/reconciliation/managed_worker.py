@@ -63,6 +63,12 @@ class ManagedWorker:
         self._end = ended, datetime.now(UTC)
         self.actor.note_end(ended)
 
+    @property
+    def exit_text(self) -> str:
+        """The newest exit of its process: `exited (code 1)`; empty if its code is unknown."""
+        code = self._end[0].exit_code if self._end else None
+        return "" if code is None else exit_in_words(code)
+
     def shows_something(self) -> bool:
         """False if an observation would only show how far an activity is; the end of that asks for a new one."""
         self.skipped = self.skipped or self.actor.unsettled
@@ -142,7 +148,9 @@ class ManagedWorker:
         status = self.status
         if status is None:
             return None
-        return WorkerSnapshot(self.desired(config, status), self.actual(status), self._reconciliation)
+        return WorkerSnapshot(
+            self.desired(config, status), self.actual(status), self._reconciliation, self.actor.worker
+        )
 
     def progress(self, version: int, *, halted: bool) -> WorkerProgress:
         """Return its progress with this version. `halted`: a worker before it fails with that version."""

@@ -25,6 +25,7 @@ from supervisor_core.common.service_names import DISPATCHER
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.changes import WorkerProgress
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion, Rollout
 from supervisor_core.daemon.environment import OwnHost
@@ -35,6 +36,7 @@ from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, 
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
+from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from supervisor_core.workers.conditions.rules import changes_at
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
@@ -61,8 +63,9 @@ class Reconciler(Service):
         self,
         config_service: ConfigService,
         adapter: WorkerAdapter | None = None,
-        context: DaemonContext | None = None,
+        logger: logging.Logger = log,
         *,
+        context: DaemonContext | None = None,
         blocking: Blocking | None = None,
         finished: Callable[[Job], None] = lambda _: None,
         next_turn: Callable[[Collection[str]], None] | None = None,
@@ -77,7 +80,10 @@ class Reconciler(Service):
         if context is None:
             self._own = OwnHost(config_service.current.config, adapter)
             context, adapter = self._own.context, self._own.adapter
+            if isinstance(adapter, FakeWorkerAdapter) and adapter.config is None:
+                adapter.config = self._current_config
         self._parts = context
+        self._log = logger
         self._adapter = adapter or ProcessWorkerAdapter.of(context)
         self._blocking = blocking or Blocking()
         self._grouped = GroupCalls(context, self._blocking)
@@ -100,10 +106,15 @@ class Reconciler(Service):
         self._poked, self._looked = asyncio.Event(), asyncio.Event()
         self._rollout = Rollout()
         self._recovered, self._trouble = False, ""
+        self._announced = False
+        """True once the workers that were there from the start have had their event."""
         self.managed = ManagedWorkers()
         for worker in context.host.config.workers.values():
             self._add(worker)
         config_service.subscribe(self.configured)
+
+    def _current_config(self) -> SupervisorConfig:
+        return self._parts.host.config
 
     async def start(self) -> None:
         """Run in the background until `stop`. From now on the snapshot has all workers."""
@@ -250,7 +261,7 @@ class Reconciler(Service):
         self.observer.forget(worker_id)
         self._publish(EventType.WORKER_REMOVED, worker_id, {})
         about = LogEvent.WORKER_REMOVED.extra(worker_id=worker_id)
-        log.info("%s is removed: no longer in the configuration", worker_id, extra=about)
+        self._log.info("%s is removed: no longer in the configuration", worker_id, extra=about)
         worker = self._parts.host.config.workers.get(worker_id)
         if worker is not None:  # it was put back while it ended
             self._add(worker)
@@ -259,6 +270,10 @@ class Reconciler(Service):
 
     def _follow(self) -> None:
         """Have an actor, with its newest settings, for each worker that is configured."""
+        if not self._announced:
+            self._announced = True
+            for worker_id in self.managed:
+                self._publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
         for worker_id, worker in self._parts.host.config.workers.items():
             actor = self.actor(worker_id)
             if actor is None:
@@ -279,8 +294,8 @@ class Reconciler(Service):
                     self._hooks.finished(job)
                 if refused:
                     self.wake()  # it may be somebody's turn now
-        except Exception as error:
-            log.exception("a round of the reconciler failed")
+        except Exception as error:  # noqa: BLE001 (the edge: it's logged, and the next round comes)
+            self._log.exception("a round of the reconciler failed")
             self._trouble = f"the last round failed: {describe(error)}"
             self._publish_outcome(EventType.RECONCILE_FAILED, {}, self._trouble)
         else:
@@ -306,7 +321,7 @@ class Reconciler(Service):
             if action.why is Why.HUNG:
                 hangs = observed[worker_id].hangs
                 about = LogEvent.WORKER_HUNG.extra(worker_id=worker_id, reason=hangs)
-                log.warning("%s hangs: %s", worker_id, hangs, extra=about)
+                self._log.warning("%s hangs: %s", worker_id, hangs, extra=about)
             self.managed[worker_id].act(action, self._version, now)
         self._update_snapshot(observed)
         self._show(observed)

@@ -155,7 +155,7 @@ class SupervisorAgent:
         await self._to_the_end(self._spawn())
 
     async def start(self) -> None:
-        """Become active, or paused if an earlier run was paused and not resumed."""
+        """Become active, or paused if an earlier run was paused and not resumed. After `stop` it's a new life."""
         await self._to_the_end(self._move(SupervisorMove.START))
 
     async def stop(self) -> None:
@@ -219,6 +219,8 @@ class SupervisorAgent:
     async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
         reason = one_line(storable(reason), REASON)
         async with self._moving:
+            if move is SupervisorMove.START and self._status is SupervisorStatus.TERMINATED:
+                self._status, self._row = SupervisorStatus.SPAWNING, None  # a new life
             before = self._status
             to = next_status(before, move)
             if to is before:

@@ -72,10 +72,12 @@ class TeamManager:
         return self._database.read(lambda connection: teams.of_supervisor(connection, self.supervisor_id))
 
     def get_team_members(self, team_id: str) -> list[MemberRow]:
-        return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id))
+        """The members of the team and those who left it, each once; only the latter have a `left_at`."""
+        newest = {member.agent_id: member for member in self.get_team_history(team_id)}
+        return sorted(newest.values(), key=lambda member: (member.left_at is not None, member.agent_id))
 
     def get_team_history(self, team_id: str) -> list[MemberRow]:
-        """The present and past members of the team, with their times."""
+        """Every time of a member in the team, the oldest first."""
         return self._database.read(lambda connection: teams.members(connection, self.supervisor_id, team_id, left=True))
 
     def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:

@@ -1,4 +1,4 @@
-"""What is on record of a changed configuration is what became of the workers, and a corrected mistake leaves no trace."""
+"""The record of a changed configuration says what became of the workers, and a corrected mistake leaves no trace."""
 
 from __future__ import annotations
 

@@ -33,6 +33,6 @@ def test_a_damaged_file_keeps_no_daemon_from_its_start(tmp_path: Path, content: 
     (host.config.state_dir / CONFIG_CHANGE_FILE).write_text(content)
     with opened(host.config.state_dir) as ledger:
         parts, blocking = DaemonContext(host, ledger), Blocking(1)
-        record = ConfigRecord(parts, Reconciler(ConfigService(host.config, blocking), None, parts), blocking)
+        record = ConfigRecord(parts, Reconciler(ConfigService(host.config, blocking), context=parts), blocking)
         asyncio.run(record.resume())
         record.follow()

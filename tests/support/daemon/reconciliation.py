@@ -154,7 +154,7 @@ class World:
         return Reconciler(
             self.configuration,
             self.adapter,
-            self.parts,
+            context=self.parts,
             blocking=blocking or AtOnce(),
             finished=self.finished.append,
             resting=lambda: self.rests(),  # noqa: PLW0108 (who replaces it later is asked)

@@ -87,7 +87,10 @@ class Scene:
     def members(self) -> dict[str, list[str]]:
         """Of each team, as the ledger has it."""
         teams = TeamManager(self.ledger, HOST)
-        return {each.name: [m.agent_id for m in teams.get_team_members(each.team_id)] for each in teams.get_teams()}
+        return {
+            each.name: [m.agent_id for m in teams.get_team_members(each.team_id) if m.active]
+            for each in teams.get_teams()
+        }
 
 
 @pytest.fixture

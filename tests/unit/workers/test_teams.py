@@ -47,7 +47,7 @@ def manager(ledger: Ledger) -> TeamManager:
 
 
 def agents(manager: TeamManager, team_id: str) -> list[str]:
-    return [member.agent_id for member in manager.get_team_members(team_id)]
+    return [member.agent_id for member in manager.get_team_members(team_id) if member.left_at is None]
 
 
 def names(manager: TeamManager) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -167,3 +168,35 @@ def test_without_an_adapter_workers_are_processes_that_outlive_the_program(tmp_p
     finally:
         assert adapter.stop("North").stopped
         adapter.close()
+
+
+def test_the_words_of_the_document_do(tmp_path: Path) -> None:
+    """Its constructor with a logger, the mock adapter, the events of the first workers, and the names of a state."""
+
+    async def story() -> None:
+        config_service = ConfigService(configured(tmp_path, {"North": {}, "South": {"enabled": False}}))
+        adapter = FakeWorkerAdapter()
+        reconciler = Reconciler(config_service, adapter, logging.getLogger("mine"))
+        events = reconciler.subscribe(["worker.added"])
+        await reconciler.start()
+        added = [await asyncio.wait_for(anext(events), 5) for _ in range(2)]
+        assert {(event.type, event.entity_id) for event in added} == {
+            ("worker.added", "North"),
+            ("worker.added", "South"),
+        }
+        await until(lambda: reconciler.current_snapshot().servers["North"].connected)
+        config_service.apply(configured(tmp_path, {"North": {"command": [*SLEEP, "again"]}, "South": {}}))
+        await until(lambda: adapter.done("North") == ["start", "stop", "start"], "the changed command restarts it")
+        await until(lambda: reconciler.current_snapshot().servers["North"].desired_version == 2)
+        state = reconciler.current_snapshot().servers["North"]
+        assert (state.name, state.enabled, state.quarantined, state.connected) == ("North", True, False, True)
+        assert state.config is not None
+        assert state.config.command[-1] == "again"
+        assert state.connection_info["pid"]
+        assert state.last_seen is not None
+        assert state.last_reconcile is not None
+        assert (state.tool_count, state.desired_version) == (0, 2)
+        assert state.reconcile_count >= 2
+        await reconciler.stop()
+
+    asyncio.run(story())

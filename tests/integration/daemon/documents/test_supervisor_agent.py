@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine, StaticPool, create_engine, event
 from sqlalchemy.orm import Session, sessionmaker
 
-from supervisor_core import EventBus, SupervisorAgent, TeamManager
+from supervisor_core import EventBus, SupervisorAgent, SystemEvent, TeamManager
 from supervisor_core.common.errors import UsageError
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
@@ -88,7 +88,13 @@ def test_the_life_of_the_document(db: DatabaseService, database_url: str) -> Non
         team = agent.team_manager.create_team("archive", objective="keep it flowing", agent_ids=["W1", "W2"])
         agent.team_manager.remove_agent_from_team(team.id, "W2")
         assert [each.id for each in agent.team_manager.get_teams()] == [team.id]
-        assert [(m.agent_id, m.left_at) for m in agent.team_manager.get_team_members(team.id)] == [("W1", None)]
+        members = {member.agent_id: member for member in agent.team_manager.get_team_members(team.id)}
+        left_at = members["W2"].left_at
+        assert left_at is not None
+        assert sorted((m.agent_id, m.left_at) for m in members.values()) == [
+            ("W1", None),
+            ("W2", left_at),
+        ]
         assert await agent.get_team_status() == {
             "supervisor_id": str(supervisor_id),
             "status": "ACTIVE",
@@ -106,9 +112,13 @@ def test_the_life_of_the_document(db: DatabaseService, database_url: str) -> Non
         }
         await agent.stop()
         assert (agent.running, agent.status) == (False, "TERMINATED")
+        await agent.start()
+        assert (agent.running, agent.status) == (True, "ACTIVE")
+        await agent.stop()
 
     asyncio.run(story())
     kinds = ["supervisor.started", "supervisor.paused", "supervisor.resumed", "supervisor.stopped"]
+    kinds += ["supervisor.started", "supervisor.stopped"]
     assert [each["event_type"] for each in event_bus.published] == kinds
     assert {(each["entity_type"], each["entity_id"]) for each in event_bus.published} == {
         ("supervisor", str(supervisor_id))
@@ -197,3 +207,20 @@ def test_a_write_that_fails_is_undone(db: DatabaseService) -> None:
     with pytest.raises(ValueError, match="W1"):
         manager.create_team("second", agent_ids=["W1"])
     assert [team.name for team in manager.get_teams()] == ["first"]
+
+
+def test_an_event_is_made_as_in_the_document() -> None:
+    event = SystemEvent(event_type="supervisor.paused", entity_type="supervisor", entity_id="s1", payload={"why": "x"})
+    bus = EventBus()
+    subscription = bus.subscribe()
+    bus.publish(event)
+    got = subscription.get(5)
+    assert got is not None
+    assert (got.event_type, got.entity_type, got.entity_id, got.payload["why"]) == (
+        "supervisor.paused",
+        "supervisor",
+        "s1",
+        "x",
+    )
+    with pytest.raises(ValueError, match="worker"):
+        SystemEvent("supervisor.paused", "worker", "s1", {})

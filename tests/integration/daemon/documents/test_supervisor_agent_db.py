@@ -274,5 +274,6 @@ def test_a_ledger_that_is_made_anew_has_the_same_teams_and_its_agents_can_join(
         forward(ledger, database_url)
     with shared(database_url) as engine:
         there = TeamManager(engine, HOST)
-        assert [member.agent_id for member in there.get_team_members(team.team_id)] == ["W1"]
+        members = {member.agent_id: member.left_at for member in there.get_team_members(team.team_id)}
+        assert (members["W1"], members["W2"] is None) == (None, False)
         assert there.get_team_status()["teams"][0]["member_count"] == 2, "the history of the lost one is kept"

@@ -258,7 +258,7 @@ def test_subscribers_hear_what_happens_in_its_order(world: World) -> None:
         await until(lambda: world.state("South") == "")
         told = [(str(event.type), event.subject) for event in waiting(heard)]
         of_south = [kind for kind, subject in told if subject == "South" and kind != "worker.state_changed"]
-        assert of_south == ["worker.started", "worker.updated", "worker.stopped", "worker.removed"]
+        assert of_south == ["worker.added", "worker.started", "worker.updated", "worker.stopped", "worker.removed"]
         of_west = [kind for kind, subject in told if subject == "West" and kind != "worker.state_changed"]
         assert of_west == ["worker.added", "worker.started"]
         assert world.reconciler.bus.lost == 0

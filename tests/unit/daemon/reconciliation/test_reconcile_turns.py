@@ -92,7 +92,7 @@ def test_whoever_sends_commands_to_other_hosts_hears_that_it_is_the_turn_of_one_
     Handlers(monkeypatch)
     told: list[str] = []
     world.reconciler = Reconciler(
-        world.configuration, world.adapter, world.parts, blocking=AtOnce(), next_turn=told.extend
+        world.configuration, world.adapter, context=world.parts, blocking=AtOnce(), next_turn=told.extend
     )
 
     async def story() -> None:
