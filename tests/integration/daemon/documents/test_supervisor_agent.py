@@ -224,3 +224,17 @@ def test_an_event_is_made_as_in_the_document() -> None:
     )
     with pytest.raises(ValueError, match="worker"):
         SystemEvent("supervisor.paused", "worker", "s1", {})
+
+
+def test_a_database_by_its_address_leaves_no_connection_open(tmp_path: Path) -> None:
+    async def story() -> SupervisorAgent:
+        agent = SupervisorAgent(uuid4(), f"sqlite:///{tmp_path}/supervisors.db", EventBus())
+        await agent.start()
+        agent.team_manager.create_team("archive", agent_ids=["W1"])
+        await agent.get_team_status()
+        await agent.stop()
+        return agent
+
+    agent = asyncio.run(story())
+    open_files = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir()]
+    assert not [path for path in open_files if path.startswith(str(tmp_path.resolve()))], agent
