@@ -59,5 +59,5 @@ def _seen(worker: WorkerSettings, state: CodeState) -> tuple[list[tuple[str, str
         else:
             remarks.append(said)
     if state.changes:
-        remarks.append(f"the code of {worker.id} has uncommitted changes, so it can't be updated or rolled back")
+        remarks.append(f"the code of {worker.id} has uncommitted changes: a change of the same files is refused")
     return troubles, remarks
