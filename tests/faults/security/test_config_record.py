@@ -104,7 +104,8 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     row = await recorded(home, 2)
     assert (row["outcome"], row["details"]["ended"]) == ("success", "applied")
     await settled(home)
-    await slack.channel("ops").shows("Configuration applied: fetcher, mailer and reporter restarted")
+    words = f"Configuration applied: {held[0]} and {held[1]} restarted; {name} started"
+    await slack.channel("ops").shows(words)
 
 
 async def test_a_configuration_cut_off_by_kill_9_is_on_record_once_with_its_end(
