@@ -46,6 +46,7 @@ HOME: Mapping[str, str] = {
     "retention.parts": "The finished parts of a deletion in progress.",
     "packages/COMMAND.json": "Installed packages before an `update-deps`.",
     "diagnostics/NAME": "Reports and outputs that were made while the drive was away.",
+    "changes/": "Temporary worktrees in which reverts and merges are made.",
     "trials/": "Temporary worktrees of previews.",
     "nats/nats-server.conf": "Configuration of the fleet's server, in the hub's state folder.",
     "nats/users.conf": "The keys that may connect to the fleet's server, with their rights.",

@@ -196,6 +196,7 @@ def reset(git: Git, head: str, commit: str) -> None:
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
         _restore_files(git, head, files, in_place, ran)
+        _operation(git, "reset", "--quiet", "--hard", head)  # so that what the caller has kept can be restored
         raise GitError(f"Resetting to {short(commit)} failed: {_why(ran)}")
     submodules = _submodules(git)
     if submodules is not None and not submodules.ok:
