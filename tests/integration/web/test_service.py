@@ -7,6 +7,7 @@ import http.client
 import os
 import resource
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -149,6 +150,20 @@ def test_the_usual_address_that_another_program_has_is_said_by_status_and_doctor
         shown = home.supervisor("status")
         assert shown.returncode == 0
         assert f"! {words}" in " ".join(shown.stdout.split())
+
+
+def test_the_metrics_and_the_page_survive_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
+    with a_served_home(tmp_path) as (home, port):
+        home.start_daemon()
+        with contextlib.closing(sqlite3.connect(home.state_dir / "ledger.db")) as connection:
+            connection.execute("DROP TABLE approvals_t")
+        status, text, _ = asked(port, "/metrics")
+        assert status == 200, text
+        assert "supervisor_ready 0.0\n" in text
+        assert 'supervisor_worker_up{team="",worker="OrionMX"} 1.0\n' in text
+        status, text, _ = asked(port, "/")
+        assert (status, "is damaged" in text) == (200, True)
+        assert asked(port, "/readyz")[0] == 503
 
 
 @contextmanager
