@@ -243,7 +243,7 @@ class WebService(Service):
         loop.remove_reader(self._listener)
 
     async def _accept_connections(self, listener: socket.socket) -> None:
-        """Hand connections to aiohttp. asyncio's own servers accept without a limit, and run hot without descriptors."""
+        """Hand connections to aiohttp. asyncio's own servers accept without limit, and run hot without descriptors."""
         from aiohttp import web
 
         from supervisor_core.web.routes import Routes
@@ -251,7 +251,7 @@ class WebService(Service):
         self._runner = web.AppRunner(Routes(self).application(), access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         loop, server = asyncio.get_running_loop(), self._runner.server
-        assert server is not None
+        assert server is not None  # noqa: S101 (it was set up)
         while True:
             try:
                 connection, _ = await loop.sock_accept(listener)

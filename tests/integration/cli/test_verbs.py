@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,7 +138,9 @@ def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: 
     for name in ("yaml", "evil"):
         (hostile / f"{name}.py").write_text(code)
     (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
-    (plugin / "entry_points.txt").write_text("[supervisor.chat]\nslack = evil:x\n[supervisor.commands]\nevil = evil:x\n")
+    (plugin / "entry_points.txt").write_text(
+        "[supervisor.chat]\nslack = evil:x\n[supervisor.commands]\nevil = evil:x\n"
+    )
     with a_home(tmp_path / "home", WORKERS) as home:
         home.more_environ["SLACK_BOT_TOKEN"], home.more_environ["SLACK_APP_TOKEN"] = "xoxb-1", "xapp-1"
         home.more_environ["SLACK_API_URL"] = "http://127.0.0.1:9/api/"
@@ -149,8 +150,8 @@ def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: 
         assert "Started: pid " in started.stdout, started.stderr
         assert not marker.exists(), marker.read_text()
         pids = [home.status()["supervisor"]["pid"], home.worker("North")["pid"]]
-        daemon, worker = (os.readlink(f"/proc/{pid}/cwd") for pid in pids)
-        assert (daemon, worker) == (str(home.state_dir), str(home.folder))
+        daemon, worker = (Path(f"/proc/{pid}/cwd").readlink() for pid in pids)
+        assert (daemon, worker) == (home.state_dir, home.folder)
         assert home.supervisor("daemon", "stop", "--workers").returncode == 0
 
 
