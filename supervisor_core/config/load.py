@@ -190,7 +190,7 @@ class SupervisorConfig(Settings):
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
         """The same configuration with other sections. What was worked out from the old ones isn't copied."""
         made = super().model_copy(update=update)
-        made._secrets, made._folders = None, None
+        made._secrets = made._folders = None  # noqa: SLF001 (its own)
         return made
 
     def with_workers(

@@ -45,6 +45,7 @@ from bot.views.text import (
     unescape,
 )
 from supervisor_core.code.change_plan import count
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.times import format_span
@@ -70,7 +71,7 @@ TITLE, WHY = 160, 600  # characters
 COMMAND = 100
 """Characters of a command that a title has room for, beside its workers."""
 
-PIECE = 550
+PIECE = 500
 """Characters of a long command in one block: it holds them also if each is escaped."""
 
 REASON = 500
@@ -176,10 +177,11 @@ def _title(command: Command) -> str:
 
 
 def full_command(command: Command) -> list[str]:
-    """The command with all its parameters in pieces, each a code block, where a title can't hold or show it as it is;
-    else empty."""
+    """An added command with all its parameters in pieces, each a code block, where a title can't hold or show it as it
+    is; else empty."""
     text = command_text(command)
-    if len(escape(text)) <= COMMAND and not set(text) & set("*_~`\n"):
+    fits = len(escape(text)) <= COMMAND and not set(text) & set("*_~`\n")
+    if fits or CATALOG.on_record(command.name).extension is None:
         return []
     pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
     return [f"```{in_code(piece, LONGEST)}```" for piece in pieces]

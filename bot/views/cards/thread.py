@@ -40,7 +40,7 @@ LONG = timedelta(seconds=60)
 is mentioned anyway."""
 
 WHY, ERROR, SUMMARY = 300, 2500, 2000  # characters
-PIECE, PIECES = 2900, 4
+PIECE, PIECES = 2600, 4
 """Characters of a block, and blocks; together less than a message holds."""
 
 LISTED_COMMITS, LISTED_FILES = 100, 200

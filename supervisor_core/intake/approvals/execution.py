@@ -18,7 +18,7 @@ from supervisor_core.commands.catalog import CATALOG, definition_objection
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right, Tier
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.errors import RefusedError, SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.text import sentence
 from supervisor_core.host.logging.log import command_context
@@ -118,8 +118,7 @@ class ApprovalExecution:
             if unverified.retryable:
                 self._later(approval, unverified.message, now)
             else:
-                words = f"{unverified.message} Nothing was done. Request it again once rights can be verified."
-                self._end(approval, votes, Move.CANCEL, words, now)
+                self._end(approval, votes, Move.CANCEL, f"{sentence(unverified.message)} Nothing was done.", now)
             return
         if why := definition_objection(approval.command.name, approval.command.params):
             self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
@@ -147,9 +146,9 @@ class ApprovalExecution:
             try:
                 why = self._rights(who.person, approval.command, right)
             except SupervisorError as error:
-                if unverified is None or not error.retryable:
-                    error.message = f"The rights of {name}, can't be verified: {error.message}"
-                    unverified = error
+                if not error.retryable:
+                    unverified = RefusedError(f"The rights of {name}, can't be verified: {error}")
+                unverified = unverified or error
                 continue
             if why:
                 return f"{name}, no longer has the right: {why}", None
