@@ -161,6 +161,7 @@ def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: 
         ("pause", ["North", "disk is full"], "pause North disk is full"),
         ("pause", ["North disk is full"], "pause North disk is full"),
         ("rollback", ["North", "3", "hot fix"], "rollback North 3 hot fix"),
+        ("pause", ["North", "--", "&lt;b&gt;"], "pause North -- &amp;lt;b&amp;gt;"),
         ("mute", ["North", "2h", '"a" b'], 'mute North 2h "a" b'),
         ("schedule", ["add", "look", "*/5 * * * *", "status all"], 'schedule add look "*/5 * * * *" status all'),
     ],
