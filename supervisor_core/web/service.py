@@ -38,6 +38,9 @@ MOST_CONNECTIONS = 200
 IDLE_SECONDS = 5.0
 """A connection without a request, or with half of one, is closed after this time, or twice that at the latest."""
 
+READING_SECONDS = 60.0
+"""The time that a slow client has to read a response."""
+
 ACCEPT_ERROR_SECONDS = 1.0
 """The pause after a connection can't be accepted."""
 
@@ -144,7 +147,9 @@ class WebService(Service):
                 accepting = asyncio.create_task(self._accept_connections(self._listener))
             while not stopping.is_set():
                 self.pulse.beat(within=BEAT_SECONDS)
-                await wait_until(None, stopping, IDLE_SECONDS if accepting else BEAT_SECONDS)
+                await wait_until(accepting, stopping, IDLE_SECONDS if accepting else BEAT_SECONDS)
+                if accepting and accepting.done():
+                    accepting.result()
                 self._close_idle_connections()
         finally:
             tasks = [task for task in (counting, accepting) if task]
@@ -274,7 +279,7 @@ class WebService(Service):
     def _close_idle_connections(self) -> None:
         now = asyncio.get_running_loop().time()
         for transport, since in list(self._idle.items()):
-            if now - since >= IDLE_SECONDS:
+            if now - since >= (READING_SECONDS if transport.get_write_buffer_size() else IDLE_SECONDS):
                 del self._idle[transport]
                 transport.abort()
 
