@@ -29,7 +29,7 @@ from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
 from supervisor_core.config.load import SupervisorConfig, example_worker
-from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown
+from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown, RightsUnverifiable
 from supervisor_core.intake.approvals.rules import Approval
 
 MAX_AGE = timedelta(minutes=5)
@@ -204,7 +204,7 @@ class ChatRights:
         try:
             return answer_future.result(ASK_SECONDS)
         except UnverifiedError as error:
-            raise RightsUnknown(f"{error}.") from error
+            raise (RightsUnverifiable if error.permanent else RightsUnknown)(f"{error}.") from error
         except (TimeoutError, CancelledError) as error:
             answer_future.cancel()
             raise RightsUnknown(

@@ -21,8 +21,9 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access.on_call import OnCallPeople, OnCallUsers
 from bot.access.rules import Person, Refusal, group_ids
+from bot.outbound.error_kinds import FORBIDDEN
 from bot.outbound.rate_limits import HeldError, Pace
-from bot.outbound.slack_errors import explain, failure_text, is_temporary, retry_after
+from bot.outbound.slack_errors import explain, failure_text, is_temporary, kind_of, retry_after
 from supervisor_core.alerts.oncall import is_source
 
 REMEMBERED_SECONDS = 60.0
@@ -48,11 +49,13 @@ AccessRule = Callable[[Person | None], Refusal | None]
 
 
 class UnverifiedError(Exception):
-    """Slack doesn't say who somebody is or which groups they are in; it needn't be asked again for `seconds`."""
+    """Slack doesn't say who somebody is or which groups they are in; it needn't be asked again for `seconds`.
+    `permanent`: our token or its scopes don't allow the question."""
 
-    def __init__(self, words: str, seconds: float = 0.0) -> None:
+    def __init__(self, words: str, seconds: float = 0.0, *, permanent: bool = False) -> None:
         super().__init__(words)
         self.seconds = seconds
+        self.permanent = permanent
 
 
 class NoRightsError(Exception):
@@ -82,7 +85,7 @@ class People:
     ) -> Person | None:
         """The person; with `fresh`, nothing remembered counts. `groups`: with their memberships in the configured user
         groups and channels, or in these; each costs a call."""
-        user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh))
+        user = await self._asked(user_id, lambda: self._user(user_id, fresh=fresh), fresh=fresh)
         if user is None:
             return None
         wanted = self._groups if groups is True else group_ids(groups or ()) & self._groups
@@ -108,7 +111,7 @@ class People:
             on_call = asyncio.gather(*(self._on_call.users(answer) for answer in answers if answer is not None))
             return await members, await on_call
 
-        found = await self._asked(person.id, look)
+        found = await self._asked(person.id, look, fresh=fresh)
         if found is None:
             return person
         members, on_call = found
@@ -118,9 +121,9 @@ class People:
         mine = frozenset(circle for circle, those in circles.items() if ids & those)
         return replace(person, groups=mine, on_call=tuple(each.as_json() for each in on_call))
 
-    async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    async def _asked(self, user_id: str, look: Callable[[], Awaitable[Answer]], *, fresh: bool) -> Answer | None:
         """The answer about a person; None if Slack doesn't know them, `UnverifiedError` if it doesn't answer within
-        `VERIFY_SECONDS`."""
+        `VERIFY_SECONDS`, or if a fresh answer is needed and we aren't allowed to ask."""
         deadline = time.monotonic() + VERIFY_SECONDS
         while True:
             try:
@@ -131,6 +134,8 @@ class People:
             except HeldError as error:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
+                if fresh and kind_of(error) in FORBIDDEN:
+                    raise UnverifiedError(f"Slack doesn't answer: {explain(error)}", permanent=True) from error
                 if not is_temporary(error):
                     log.error("Slack doesn't know %s: %s", user_id, explain(error))  # noqa: TRY400
                     return None
@@ -161,7 +166,7 @@ class People:
         try:
             members = await (self._in_group(circle) if group else self._in_channel(circle))
         except (SlackApiError, NoRightsError) as error:
-            if isinstance(error, SlackApiError) and is_temporary(error):
+            if isinstance(error, SlackApiError) and (is_temporary(error) or (fresh and kind_of(error) in FORBIDDEN)):
                 raise
             what = "user group" if group else "channel"
             why = explain(error) if isinstance(error, SlackApiError) else error

@@ -14,7 +14,6 @@ from bot.views.buttons import ON_ALERT, PAGE, SHARE, command_name
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import VOTE
 from bot.views.forms import form_context
-from bot.views.text import unescape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.storage.envelopes import StoredEnvelope
@@ -31,6 +30,7 @@ class Request:
     """One request, and how its sender can be answered."""
 
     text: str
+    """As Slack sends it, with `<`, `>` and `&` as entities: the grammar decodes them."""
     user: str
     team: str
     channel: str
@@ -111,7 +111,7 @@ def from_slash_command(received: StoredEnvelope) -> Request:
     """A slash command."""
     payload = received.payload
     return Request(
-        text=unescape(str(payload.get("text") or "")),
+        text=str(payload.get("text") or ""),
         user=str(payload["user_id"]),
         team=str(payload.get("team_id") or ""),
         channel=str(payload["channel_id"]),
@@ -145,7 +145,7 @@ def _from_message(received: StoredEnvelope, *, direct: bool) -> Request:
     event = received.payload["event"]
     return Request(
         said_at=_sent_at(event.get("ts")),
-        text=unescape(str(event.get("text") or "")),
+        text=str(event.get("text") or ""),
         user=str(event["user"]),
         team=str(event.get("team") or received.payload.get("team_id") or ""),
         channel=str(event["channel"]),

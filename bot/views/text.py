@@ -236,8 +236,9 @@ _AT_MOMENT = re.compile(r"\bat (<!date\^\d+\^\{date_short_pretty\})")
 
 def code_span(word: str) -> str:
     """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
-    before = "/supervisor " if isinstance(word, CommandText) else ""
-    return f"`{before}{escape(fit(_line(word), LONGEST_TYPED))}`"
+    if isinstance(word, CommandText):
+        return f"`/supervisor {escape(fit(_line(unescape(word)), LONGEST_TYPED))}`"
+    return f"`{escape(fit(_line(word), LONGEST_TYPED))}`"
 
 
 def error_text(error: SupervisorError) -> str:

@@ -55,9 +55,9 @@ def run_added(host: HostContext, job: Job) -> Outcome:
             "Send the command again and check the new preview."
         )
     masking, begun = masking_of(host.config), time.monotonic()
-    host.progress(f"running {masking.text(str(planned))}")
+    host.progress(f"running {planned.text(masking)}")
     ended = (_run_program if planned.argv else _run_function)(host, job, planned)
-    details: dict[str, Any] = {"ran": masking.text(str(planned)), "folder": str(planned.folder)}
+    details: dict[str, Any] = {"ran": planned.text(masking), "folder": str(planned.folder)}
     details |= {"runs": "host" if planned.extension.on_host else "worker", "origin": planned.extension.origin}
     details |= {"exit_code": ended.exit_code, "seconds": round(time.monotonic() - begun, 3)}
     if ended.message:
@@ -73,7 +73,7 @@ def longest_run(timeout: float) -> float:
     return timeout + ENDING_SECONDS
 
 
-def _run_program(_host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
+def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
     done = run_command(
         planned.argv,
         cwd=planned.folder,
@@ -82,7 +82,7 @@ def _run_program(_host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
         keep_bytes=MOST_BYTES,
     )
     error = describe_end(job.command, done, planned.extension.timeout)
-    if error and (said := last_lines(done.errors or done.output)):
+    if error and (said := last_lines(done.errors or done.output, masking_of(host.config))):
         error = f"{error}\n{said}"
     return _Ended(error, "", done.output, done.truncated, done.exit_code)
 

@@ -67,9 +67,9 @@ def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Prin
     return Printed(whole, shown, tuple(cells[: len(shown.splitlines())]))
 
 
-def last_lines(output: str) -> str:
-    """The last lines of an error, which say the most."""
-    lines = [line.rstrip() for line in printable(_STYLES.sub("", output)).splitlines() if line.strip()]
+def last_lines(output: str, masking: Masking) -> str:
+    """The last lines of an error, which say the most. Secrets are masked before a line is cut."""
+    lines = [line.rstrip() for line in _clean(output, masking).splitlines() if line.strip()]
     return "\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:])
 
 

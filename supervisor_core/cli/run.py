@@ -55,7 +55,7 @@ def _run_hub(config: SupervisorConfig, host: HostContext, words: Sequence[str]) 
     from supervisor_core.daemon.services.standby import Standby, record_takeover, stand_by_again
     from supervisor_core.workers.context import DaemonContext
 
-    program = [sys.executable, "-m", "supervisor_core.cli", "run", "--config", str(config.path), *words]
+    program = [sys.executable, "-P", "-m", "supervisor_core.cli", "run", "--config", str(config.path), *words]
     with hub_lease(config) as lease:
         code = asyncio.run(Standby(config, lease).wait())
         if code is not None:

@@ -12,7 +12,7 @@ from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.commands.definitions import CommandDefinition, TargetRule, Tier
 from supervisor_core.commands.manual import argument_rows
 from supervisor_core.commands.parameters import Parameter, ParameterKind
-from supervisor_core.commands.words import quote
+from supervisor_core.commands.words import escape_entities, quote
 from supervisor_core.common.errors import UsageError
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def _add_option(parser: argparse.ArgumentParser, option: Parameter) -> None:
         return
 
     def as_words(value: str) -> str:
-        written = quote(value) if " " in value and not value.startswith('"') else value
+        written = quote(value) if " " in value and not value.startswith('"') else escape_entities(value)
         return f"{option.option} {written}"
 
     parser.add_argument(option.option, metavar=option.word, action="append", type=as_words, dest="flags", help=about)
@@ -95,8 +95,9 @@ def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:
     """The arguments as one text. One with spaces is text, as in quotes; the first may be the whole rest."""
     if any(not word.strip() for word in words):
         raise UsageError(f"An argument of `supervisor {name}` is empty.", remedy="Is a variable not set?")
-    first, others = words[:1], [quote(word) if " " in word and '"' not in word else word for word in words[1:]]
-    return " ".join([name, *flags, *first, *others])
+    first, others = words[:1], words[1:]
+    quoted = [quote(word) if " " in word and '"' not in word else escape_entities(word) for word in others]
+    return " ".join([name, *flags, *map(escape_entities, first), *quoted])
 
 
 def _arguments(definitions: Sequence[CommandDefinition]) -> list[str]:

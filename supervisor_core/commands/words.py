@@ -35,6 +35,7 @@ _DASH = re.compile("\\A[\N{EM DASH}\N{EN DASH}](?=[^\\W\\d_])")
 _NOTE = re.compile("(?:--|[\N{EM DASH}\N{EN DASH}])(?:\\s+(?P<text>.*)|$)", re.DOTALL)
 _MENTION = re.compile(r"<@([A-Za-z0-9]+)(?:\|[^<>]*)?>")
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
+_ENTITY_START = re.compile(r"&(?=(?:amp|lt|gt);)")
 _TAKEN_FOR_SLACKS = re.compile(r"&(?=(?:amp|lt|gt);)|<(?=[@#!A-Za-z])")
 _BARE = re.compile(rf"[^\W_](?:[\w.,:;/+-]|(?<=\w)[{_CLOSES}](?=\w))*")
 
@@ -165,6 +166,11 @@ def quote(text: str) -> str:
 def escape(text: str) -> str:
     """The text with those characters as entities that would be taken for something of Slack's."""
     return _TAKEN_FOR_SLACKS.sub(lambda match: "&amp;" if match[0] == "&" else "&lt;", text)
+
+
+def escape_entities(text: str) -> str:
+    """A text that isn't from Slack, such as `&lt;` in a shell, so that it's read as it is."""
+    return _ENTITY_START.sub("&amp;", text)
 
 
 def bare_or_quoted(text: str) -> str:

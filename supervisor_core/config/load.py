@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from supervisor_core.commands.addresses import hosts_of
@@ -44,7 +44,7 @@ class SupervisorConfig(Settings):
     _text: str = PrivateAttr()
     _environ: Mapping[str, str] = PrivateAttr()
     _safe: Mapping[str, str] = PrivateAttr()
-    _secrets: frozenset[str] | None = PrivateAttr(default=None)  # looked for once: it takes long with many workers
+    _secrets: frozenset[str] | None = PrivateAttr(default=None)  # collected once: it takes long with many workers
     _network: Network = PrivateAttr()
     _folders: Mapping[str, Path] | None = PrivateAttr(default=None)  # worked out once: each look needs one
     _spec_hashes: dict[int, tuple[WorkerSettings, str]] = PrivateAttr(default_factory=dict)
@@ -186,6 +186,12 @@ class SupervisorConfig(Settings):
         if not (self.slack.enabled and self.slack.announce and self.slack.alert_channel):
             return None
         return {"channel": self.slack.alert_channel, "announced": True}
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """The same configuration with other sections. What was worked out from the old ones isn't copied."""
+        made = super().model_copy(update=update)
+        made._secrets = made._folders = None  # noqa: SLF001 (its own)
+        return made
 
     def with_workers(
         self, workers: Mapping[str, WorkerSettings], teams: Mapping[str, TeamSettings]

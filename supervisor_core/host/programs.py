@@ -172,8 +172,14 @@ class _Stream(threading.Thread):
     def text(self, undecodable: str) -> str:
         """The output. It doesn't wait for processes outside the group, which may keep the pipe open forever."""
         self.join(GONE_SECONDS)
-        middle = f"\n… {self._left_out} bytes left out …\n" if self._left_out else ""
-        return bytes(self._first).decode(errors=undecodable) + middle + bytes(self._last).decode(errors=undecodable)
+        first, last, left_out = bytes(self._first), bytes(self._last), self._left_out
+        if not left_out:
+            return (first + last).decode(errors=undecodable)
+        # Whole lines, where there are any: half a secret couldn't be masked.
+        first, last = first[: first.rfind(b"\n") + 1] or first, last[last.find(b"\n") + 1 :] or last
+        left_out += len(self._first) - len(first) + len(self._last) - len(last)
+        middle = f"\n… {left_out} bytes left out …\n"
+        return first.decode(errors=undecodable).rstrip("\n") + middle + last.decode(errors=undecodable)
 
 
 def _chunks(pipe: IO[bytes]) -> Iterable[bytes]:

@@ -16,6 +16,7 @@ from supervisor_core.common.text import one_line
 from supervisor_core.config.command_settings import fill_arguments
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.logging.masking import Masking
 
 LONGEST_WORDS = 500
 """Characters of a program with its arguments on a card; the audit trail has the parameters in full."""
@@ -32,10 +33,10 @@ class PlannedRun:
     folder: Path
     env: Mapping[str, str] = field(repr=False)
 
-    def __str__(self) -> str:
-        """The program as somebody would type it, or the function's plug-in."""
-        said = shlex.join(self.argv) if self.argv else f"{self.definition.name} of {self.extension.origin}"
-        return one_line(said, LONGEST_WORDS)
+    def text(self, masking: Masking) -> str:
+        """The program as somebody would type it, or the function's plug-in; masked before it's cut."""
+        typed = shlex.join(self.argv) if self.argv else f"{self.definition.name} of {self.extension.origin}"
+        return one_line(masking.text(typed), LONGEST_WORDS)
 
 
 def plan_run(config: SupervisorConfig, worker: WorkerSettings, name: str, params: Mapping[str, Any]) -> PlannedRun:
@@ -81,7 +82,8 @@ def would_run(config: SupervisorConfig, worker: WorkerSettings, command: Command
     except RefusedError as error:
         return {"ok": False, "refused": str(error)}
     facts = run_facts(planned, worker.id, command.params)
-    shown = {"would_run": str(planned), "folder": str(planned.folder), "origin": planned.extension.origin}
+    masking = Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
+    shown = {"would_run": planned.text(masking), "folder": str(planned.folder), "origin": planned.extension.origin}
     return {**shown, "facts": facts}
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import ConditionSpan, condition_spans, flips_of_kind
 from supervisor_core.alerts.rules import LIVE, Alert
+from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, ServiceReport, ServiceState
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
@@ -108,11 +110,12 @@ class FactCollector:
         now, problem = datetime.now(UTC), self._doors.problem()
         workers = await self._doors.look()
         known = LedgerFacts()
-        if self._ledger.trouble is None:
-            ids = [str(each["id"]) for each in workers]
-            known = await self._blocking(self._of_the_ledger, ids, now)
-        elif not problem:
-            problem = str(self._ledger.trouble)
+        try:
+            if self._ledger.trouble is not None:
+                raise self._ledger.trouble
+            known = await self._blocking(self._of_the_ledger, [str(worker["id"]) for worker in workers], now)
+        except (SupervisorError, SQLAlchemyError) as error:
+            problem = problem or describe(error)
         return WebFacts(self._host, now, workers, self._doors.reports(), problem, known)
 
     def _of_the_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:

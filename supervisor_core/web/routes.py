@@ -29,7 +29,8 @@ class Routes:
 
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._guarded(request, handler)
+            with self._service.request_on(request.transport):
+                return await self._guarded(request, handler)
 
         made = web.Application(middlewares=[guarded], client_max_size=MOST_BYTES)
         if self._incoming is not None:

@@ -13,8 +13,8 @@ import errno
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
 BACKLOG = 64
+MOST_CONNECTIONS = 200
+"""The most open connections. A further one takes the place of the oldest without a request."""
+
+IDLE_SECONDS = 5.0
+"""A connection without a request, or with half of one, is closed after this time, or twice that at the latest."""
+
+READING_SECONDS = 60.0
+"""The time that a slow client has to read a response."""
+
+ACCEPT_ERROR_SECONDS = 1.0
+"""The pause after a connection can't be accepted."""
+
 MOST_READERS = 100
 """The most open pages that follow changes. More are refused."""
 
@@ -95,6 +107,9 @@ class WebService(Service):
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
         self._asked = asyncio.Event()
+        self._idle: dict[asyncio.Transport, float] = {}
+        """The connections without a request, oldest first."""
+        self._busy: set[asyncio.Transport] = set()
         self._readers = 0
         self._known: tuple[float, WebFacts] | None = None
         self._gathering = asyncio.Lock()
@@ -124,20 +139,28 @@ class WebService(Service):
         """Serve until asked to stop."""
         self._asked.clear()
         subscription = self._bus.subscribe(types=EVENTS, name="metrics")
-        counting = asyncio.create_task(self._count(subscription))
+        counting, accepting = asyncio.create_task(self._count(subscription)), None
         try:
             self._listen()
-            await self._serve(stopping)
+            await self._wait_for_first_connection(stopping)
+            if self._listener is not None and not stopping.is_set():
+                accepting = asyncio.create_task(self._accept_connections(self._listener))
             while not stopping.is_set():
                 self.pulse.beat(within=BEAT_SECONDS)
-                await wait_until(None, stopping, BEAT_SECONDS)
+                await wait_until(accepting, stopping, IDLE_SECONDS if accepting else BEAT_SECONDS)
+                if accepting and accepting.done():
+                    accepting.result()
+                self._close_idle_connections()
         finally:
-            counting.cancel()
+            tasks = [task for task in (counting, accepting) if task]
+            for task in tasks:
+                task.cancel()
             subscription.close()
-            await asyncio.gather(counting, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def shut_down(self) -> None:
         """Close everything."""
+        self._idle.clear()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -215,24 +238,64 @@ class WebService(Service):
             return
         self._problem, self._notice, self._listener = "", "", listener
 
-    async def _serve(self, stopping: asyncio.Event) -> None:
-        """Wait for the first connection, and hand the listener to aiohttp."""
+    async def _wait_for_first_connection(self, stopping: asyncio.Event) -> None:
         if self._listener is None:
             return
         loop = asyncio.get_running_loop()
         loop.add_reader(self._listener, self._asked.set)
         self.pulse.rest()
-        stopped = await wait_until(self._asked, stopping)
+        await wait_until(self._asked, stopping)
         loop.remove_reader(self._listener)
-        if stopped:
-            return
+
+    async def _accept_connections(self, listener: socket.socket) -> None:
+        """Hand connections to aiohttp. asyncio's own servers accept without limit, and run hot without descriptors."""
         from aiohttp import web
 
         from supervisor_core.web.routes import Routes
 
         self._runner = web.AppRunner(Routes(self).application(), access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.SockSite(self._runner, self._listener).start()
+        loop, server = asyncio.get_running_loop(), self._runner.server
+        assert server is not None  # noqa: S101 (it was set up)
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("a connection to the status page can't be accepted: %s", error.strerror)
+                await asyncio.sleep(ACCEPT_ERROR_SECONDS)
+                continue
+            self._idle = {each: since for each, since in self._idle.items() if not each.is_closing()}
+            if len(self._idle) + len(self._busy) >= MOST_CONNECTIONS:
+                if not self._idle:
+                    connection.close()
+                    continue
+                oldest = next(iter(self._idle))
+                del self._idle[oldest]
+                oldest.abort()
+            with contextlib.suppress(OSError):  # it's gone again
+                transport, _ = await loop.connect_accepted_socket(server, connection)
+                self._idle[transport] = loop.time()
+
+    def _close_idle_connections(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for transport, since in list(self._idle.items()):
+            if now - since >= (READING_SECONDS if transport.get_write_buffer_size() else IDLE_SECONDS):
+                del self._idle[transport]
+                transport.abort()
+
+    @contextmanager
+    def request_on(self, transport: asyncio.Transport | None) -> Iterator[None]:
+        """Keep the connection of a request open while it's handled."""
+        if transport is None:  # it's gone
+            yield
+            return
+        self._idle.pop(transport, None)
+        self._busy.add(transport)
+        try:
+            yield
+        finally:
+            self._busy.discard(transport)
+            self._idle[transport] = asyncio.get_running_loop().time()
 
     async def _count(self, subscription: object) -> None:
         async for event in subscription:  # type: ignore[attr-defined]  # a subscription of the bus

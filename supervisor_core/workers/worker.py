@@ -19,7 +19,8 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
-from supervisor_core.host.logging.excerpts import LAST_OUTPUT
+from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines
+from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.linux import since_boot
 from supervisor_core.host.web import MASK
@@ -263,11 +264,8 @@ def _start_order(worker: WorkerSettings, trial: str, by: str) -> StopOrder | Non
 
 def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:
     """The end of this launch within its grace period, in words, with its last output."""
-    words = _last_words(worker_log(config, worker), record.output_before)
-    return (
-        f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. "
-        f"{masked(words, config.secrets())}"
-    )
+    output = _last_output(worker_log(config, worker), record.output_before, Masking(config.secrets()))
+    return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
 @stepwise
@@ -367,15 +365,14 @@ def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
     )
 
 
-def _last_words(log: Path, before: int) -> str:
+def _last_output(log: Path, before: int, masking: Masking) -> str:
     """The end of the output captured since the file had this size."""
     size = size_of(log)
     since = size - before if size >= before else TAIL_BYTES  # else its beginning was cut off meanwhile
     try:
-        data = read_output_end(log, min(since, TAIL_BYTES)).data
+        end = read_output_end(log, min(since, TAIL_BYTES))
     except (UnreadableFileError, OSError) as error:
         return f"Its last output can't be read: {error}"
-    lines = data.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
-    if not lines:
-        return f"No output in {log}."
-    return f"{LAST_OUTPUT}\n" + "\n".join(lines)
+    end = end._replace(data=end.data.rstrip(), cut=since > TAIL_BYTES)
+    lines = last_lines(end, TAIL_LINES, masking).lines
+    return f"{LAST_OUTPUT}\n" + "\n".join(lines) if any(lines) else f"No output in {log}."

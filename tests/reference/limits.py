@@ -22,6 +22,7 @@ from supervisor_core.commands.labels import MAX_LABEL
 from supervisor_core.commands.parameters import MAX_SCHEDULED, ParameterKind
 from supervisor_core.commands.words import MAX_TEXT
 from supervisor_core.common import events
+from supervisor_core.config.setup.imports import conversion
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.replication import replicator
 from supervisor_core.daemon.services import retention_rules as retention
@@ -40,6 +41,7 @@ from supervisor_core.plugins.rules import LONGEST_SECONDS
 from supervisor_core.storage import supervisors, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
+from supervisor_core.web import service as web_service
 from supervisor_core.workers.conditions import host
 from supervisor_core.workers.health import FROZEN_SECONDS, SKEW_SECONDS
 from supervisor_core.workers.output import delivery as output
@@ -192,5 +194,7 @@ def _daemon() -> Rows:
     yield "Events that wait for one subscriber", f"{events.QUEUE_SIZE}; the oldest are dropped"
     yield "Writes in one transaction", f"{writer.MOST_PER_TRANSACTION}"
     yield "Rows of a table that are copied at a time", f"{replicator.BATCH_ROWS}"
+    yield "Connections to the status page", f"{web_service.MOST_CONNECTIONS}; those without a request are closed soon"
+    yield "Workers of one import", f"{conversion.MOST_WORKERS:,}"
     yield "Result files that are written in one go", f"{results.AT_ONCE}"
     yield "The same warning in the log", f"once every {interval(log.REPEAT_SECONDS)}, with a count"

@@ -8,7 +8,7 @@ from datetime import datetime
 from bot.views.blocks import Color, Content, Json, actions, card, context, section, text_message
 from bot.views.buttons import ListPage, command_button, list_page, page_buttons
 from bot.views.cards.alert import AlertDetails, alert_line, reason_of, target_name
-from bot.views.cards.approval import ApprovalDetails, buttons, command_text
+from bot.views.cards.approval import ApprovalDetails, buttons, command_text, full_command
 from bot.views.cards.notices import uptime_lines
 from bot.views.text import ago, escape, first_lines, fit, inert, mention, requester, shorten, when
 from supervisor_core.alerts.flips import SPANS, Uptime
@@ -128,7 +128,7 @@ def pending_approvals(
     part = list_page(found, SHOWN, page)
     blocks: list[Json] = []
     for details in part.items:
-        blocks.append(section(_line(details)))
+        blocks += map(section, [_line(details), *full_command(details.approval.command)])
         if details.approval.state is ApprovalState.PENDING:
             blocks.append(actions(details.approval.approval_id, buttons(details.approval, decides=decides)))
     blocks += page_buttons(part, Command("approvals"), nonce)
@@ -142,9 +142,8 @@ def pending_approvals(
 def _line(details: ApprovalDetails) -> str:
     approval = details.approval
     names = shorten([escape(name) for name in approval.command.workers], 3)
-    title = f"*{names}: {escape(command_text(approval.command))}*"
-    if details.link:
-        title = f"<{details.link}|{names}: {escape(command_text(approval.command))}>"
+    title = f"{names}: {escape(fit(command_text(approval.command), EFFECT))}"
+    title = f"<{details.link}|{title}>" if details.link else f"*{title}*"
     facts = [f"requested by {requester(approval.requester)}"]
     if approval.command.label:
         facts.append(f"label: {inert(approval.command.label, NOTE)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bot.views.blocks import (
+    LONGEST,
     Color,
     Content,
     Json,
@@ -30,8 +31,21 @@ from bot.views.cards.preview import (
     previews_as_text,
     summary,
 )
-from bot.views.text import ago, escape, first_lines, fit, inert, mention, named_or_counted, phrase_markup, requester
+from bot.views.text import (
+    ago,
+    escape,
+    first_lines,
+    fit,
+    in_code,
+    inert,
+    mention,
+    named_or_counted,
+    phrase_markup,
+    requester,
+    unescape,
+)
 from supervisor_core.code.change_plan import count
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.times import format_span
@@ -54,6 +68,12 @@ DECISION = "approval:decided"
 """The `callback_id` of the form in which somebody approves or denies, and gives a reason."""
 
 TITLE, WHY = 160, 600  # characters
+COMMAND = 100
+"""Characters of a command that a title has room for, beside its workers."""
+
+PIECE = 500
+"""Characters of a long command in one block: it holds them also if each is escaped."""
+
 REASON = 500
 NAMED = 3  # workers
 CONFIRMED = 240  # characters of an effect, in the confirmation of Approve
@@ -156,6 +176,17 @@ def _title(command: Command) -> str:
     return fit((form.format(names) if form else f"{escape(command_text(command))} on {names}") + dropping, TITLE)
 
 
+def full_command(command: Command) -> list[str]:
+    """An added command with all its parameters in pieces, each a code block, where a title can't hold or show it as it
+    is; else empty."""
+    text = command_text(command)
+    fits = len(escape(text)) <= COMMAND and not set(text) & set("*_~`\n")
+    if fits or CATALOG.on_record(command.name).extension is None:
+        return []
+    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+    return [f"```{in_code(piece, LONGEST)}```" for piece in pieces]
+
+
 def _facts(details: ApprovalDetails) -> dict[str, str]:
     approval = details.approval
     command = approval.command
@@ -217,7 +248,7 @@ def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]
         )
     if pending and decides and (asks or not alone) and (who := _approvers(details)):
         said.append(f"{who} can approve")
-    if approval.state in OPEN and is_cut(approval.previews):
+    if approval.state in OPEN and (is_cut(approval.previews) or full_command(approval.command)):
         said.append("full preview in the thread")
     return said
 
@@ -253,7 +284,7 @@ def votes_text(votes: Sequence[Vote]) -> str:
 
 def command_text(command: Command) -> str:
     """The command without its target, its label and its note: `rollback 3`."""
-    return render(replace(command.without_words(), target=""))
+    return unescape(render(replace(command.without_words(), target="")))
 
 
 def _names(command: Command) -> str:
@@ -346,7 +377,13 @@ def decision_form(approval: Approval) -> Json:
         "label": plain_text("Your vote"),
         "element": {"type": "radio_buttons", "action_id": "choice", "options": options},
     }
-    about_it = [section(f"*{_title(approval.command)}*\n{facts}"), *seen, *(cut if is_cut(approval.previews) else [])]
+    in_full = [section(piece) for piece in full_command(approval.command)]
+    about_it = [
+        section(f"*{_title(approval.command)}*\n{facts}"),
+        *in_full,
+        *seen,
+        *(cut if is_cut(approval.previews) else []),
+    ]
     blocks = [*about_it, vote, _why()]
     return modal(DECISION, "Approve or deny", blocks, approval.approval_id, submit="Vote", close="Not now")
 

@@ -9,7 +9,7 @@ from typing import Any
 from bot.views.blocks import Color, Content, card, context, section, text_message
 from bot.views.cards.alert import condition_words, reason_of, target_name
 from bot.views.home.page import TRY_FIRST
-from bot.views.text import day, escape, first_lines, fit, in_code, in_span, inert, minute, when
+from bot.views.text import day, escape, first_lines, fit, in_code, in_span, inert, minute, unescape, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -192,12 +192,12 @@ GAPS = 15  # on one notice
 def preview_pending(command: Command) -> Content:
     """A preview is under way, and its sender waits."""
     what = "Checking the remote" if command.name.startswith("update") else "Preparing the preview"
-    return text_message(f":hourglass_flowing_sand: {what}… {in_span(render(command), COMMAND)}")
+    return text_message(f":hourglass_flowing_sand: {what}… {in_span(unescape(render(command)), COMMAND)}")
 
 
 def approval_requested(command: Command) -> Content:
     """The message in its place once an approval is requested."""
-    return text_message(f":raised_hand: Approval requested for {in_span(render(command), COMMAND)}")
+    return text_message(f":raised_hand: Approval requested for {in_span(unescape(render(command)), COMMAND)}")
 
 
 def not_a_member_hint(channel: str, bot: str) -> str:

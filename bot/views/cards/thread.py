@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from bot.views.blocks import LONGEST, Content, context, section
-from bot.views.cards.approval import ApprovalDetails, title_of, why_of
+from bot.views.cards.approval import ApprovalDetails, full_command, title_of, why_of
 from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES
 from bot.views.cards.changes import commit_lines, file_line, sizes
 from bot.views.cards.headlines import line_of
@@ -69,11 +69,14 @@ def outcome_reply(
 def preview_reply(details: ApprovalDetails | None) -> Content | None:
     """All of what a command would do, where its card has room for a part; None once that is decided."""
     approval = details.approval if details else None
-    if approval is None or approval.state in DECIDED or not preview_is_cut(approval.previews):
+    if approval is None or approval.state in DECIDED:
+        return None
+    command = full_command(approval.command)
+    if not command and not preview_is_cut(approval.previews):
         return None
     texts = previews_as_text(approval.previews, IN_A_THREAD)
     rest = f"`supervisor approvals --json` on {escape(approval.supervisor_id)}"
-    return _packed("*Full preview*", [line for text in texts for line in text.split("\n")], rest)
+    return _packed("*Full preview*", [*command, *(line for text in texts for line in text.split("\n"))], rest)
 
 
 def report_text(job: Job) -> str:

@@ -111,11 +111,9 @@ def _moment(given: object) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(given)))
-    except ValueError:
+        return None if found.tzinfo is None or found.year < 1970 else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise PayloadError("an alert's time isn't valid") from None
-    if found.tzinfo is None or found.year < 1970:
-        return None
-    return found.astimezone(UTC)
 
 
 def _listed(labels: Mapping[str, str]) -> str:

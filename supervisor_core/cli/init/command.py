@@ -186,4 +186,4 @@ class Setup:
 def _program() -> tuple[str, ...]:
     """The command `supervisor` of this installation."""
     script = shutil.which("supervisor", path=sysconfig.get_path("scripts"))
-    return (script,) if script else (sys.executable, "-m", "supervisor_core.cli")
+    return (script,) if script else (sys.executable, "-P", "-m", "supervisor_core.cli")

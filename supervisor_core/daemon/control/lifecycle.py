@@ -83,15 +83,21 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
 
 
 def _spawn(state_dir: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start the program in the state folder: others may write to the folder of the caller."""
     descriptor = os.open(state_dir / OUTPUT_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as output:
         return subprocess.Popen(  # noqa: S603 (our own program, and no shell)
-            list(words), stdin=subprocess.DEVNULL, stdout=output, stderr=output, **platform.launch_options()
+            list(words),
+            cwd=state_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            **platform.launch_options(),
         )
 
 
 def _ourselves() -> list[str]:
-    return [sys.executable, "-m", "supervisor_core.cli"]
+    return [sys.executable, "-P", "-m", "supervisor_core.cli"]
 
 
 def _status(state_dir: Path) -> dict[str, Any] | None:

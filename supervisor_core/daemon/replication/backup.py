@@ -13,7 +13,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import from_text
 from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.host.descriptors import PRIVATE_FILE
+from supervisor_core.host.descriptors import PRIVATE_FILE, known_flags, temporary_name
 from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, connect, file_state
 from supervisor_core.storage.schema import HEAD, NEVER_RELEASED
 
@@ -57,13 +57,13 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
     source = require_file(config)
     if not source.exists():
         raise BackupError(f"There is no ledger at {source}.", remedy="The daemon creates it at its first start.")
-    if path.exists():
-        raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(temporary_name(path.name, only_writer=False))
     try:
+        if os.path.lexists(path):
+            raise FileExistsError
         copy_database(source, temporary)
         facts = read_backup(temporary)
-        os.link(temporary, path)  # fails if somebody else took the name meanwhile
+        os.link(temporary, path, follow_symlinks=False)  # fails if somebody else took the name meanwhile
     except FileExistsError:
         raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.") from None
     except OSError as error:
@@ -75,15 +75,19 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database to a single, complete file, which is on disk when this returns."""
-    target.touch(PRIVATE_FILE, exist_ok=True)
+    """Copy a database to a new, complete file of our own, which is on disk when this returns."""
+    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | known_flags("O_NOFOLLOW"), PRIVATE_FILE)
     try:
         with closing(connect(source, "ro", READER_SECONDS)) as reader, closing(sqlite3.connect(target)) as writer:
             reader.backup(writer)
             writer.execute("PRAGMA journal_mode = DELETE")
+        if not os.path.samestat(os.fstat(descriptor), target.lstat()):
+            raise BackupError(f"{target} was replaced by another program. Nothing was done.")
+        os.fsync(descriptor)
     except sqlite3.Error as error:
         raise BackupError(f"{source} can't be copied: {error}.") from None
-    sync_file(target)
+    finally:
+        os.close(descriptor)
 
 
 def sync_file(path: Path) -> None:

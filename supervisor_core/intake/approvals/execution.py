@@ -18,8 +18,9 @@ from supervisor_core.commands.catalog import CATALOG, definition_objection
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right, Tier
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.errors import RefusedError, SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
+from supervisor_core.common.text import sentence
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.observed_state import (
@@ -108,13 +109,16 @@ class ApprovalExecution:
             words = f"It was approved but couldn't run within {minutes:g} minutes. {approval.reason}".rstrip()
             self._end(approval, votes, Move.EXPIRE, f"{words} Nothing was done.", now)
             return
-        lost, unknown = self._rights_now(approval, votes)
+        lost, unverified = self._check_rights(approval, votes)
         if lost:
-            self._end(approval, votes, Move.CANCEL, f"{lost} Nothing was done.", now)
+            self._end(approval, votes, Move.CANCEL, f"{sentence(lost)} Nothing was done.", now)
             return
         vouched = any(vote.voter.id.startswith(SHELL) and vote.choice is Choice.APPROVE for vote in votes)
-        if unknown and not vouched:
-            self._later(approval, unknown, now)
+        if unverified and not vouched:
+            if unverified.retryable:
+                self._later(approval, unverified.message, now)
+            else:
+                self._end(approval, votes, Move.CANCEL, f"{sentence(unverified.message)} Nothing was done.", now)
             return
         if why := definition_objection(approval.command.name, approval.command.params):
             self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
@@ -130,24 +134,25 @@ class ApprovalExecution:
         if why:
             self._end(approval, votes, Move.OVERTAKE, f"{why} Nothing was done.", now)
             return
-        self._file(approval, seen, now, f"Approved from this host's shell: {unknown}" if unknown else "")
+        self._file(approval, seen, now, f"Approved from this host's shell: {unverified.message}" if unverified else "")
 
-    def _rights_now(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, str]:
-        """Why somebody has lost a right, and which rights couldn't be verified."""
-        asked = [(approval.requester, right_to_give(approval.command), "who requested it")]
-        asked += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
-        unknown = ""
-        for who, right, role in asked:
+    def _check_rights(self, approval: Approval, votes: Sequence[Vote]) -> tuple[str, SupervisorError | None]:
+        """Why somebody has lost a right, and why a right can't be verified."""
+        people = [(approval.requester, right_to_give(approval.command), "who requested it")]
+        people += [(vote.voter, Right.APPROVER, "who approved it") for vote in votes if vote.choice is Choice.APPROVE]
+        unverified: SupervisorError | None = None
+        for who, right, role in people:
+            name = f"{who.name or who.id}, {role}"
             try:
                 why = self._rights(who.person, approval.command, right)
             except SupervisorError as error:
                 if not error.retryable:
-                    return f"{who.name or who.id}, {role}, no longer has the right: {error}", ""
-                unknown = unknown or error.message
+                    unverified = RefusedError(f"The rights of {name}, can't be verified: {error}")
+                unverified = unverified or error
                 continue
             if why:
-                return f"{who.name or who.id}, {role}, no longer has the right: {why}", ""
-        return "", unknown
+                return f"{name}, no longer has the right: {why}", None
+        return "", unverified
 
     def _file(self, approval: Approval, seen: Sequence[Document], now: datetime, why: str) -> None:
         """Move to executing and file the jobs in one transaction, unless somebody else was first."""

@@ -21,6 +21,12 @@ class RightsUnknown(TemporaryError):
     """The right can't be verified now."""
 
 
+class RightsUnverifiable(RightsUnknown):
+    """The right can't be verified, and waiting doesn't help: the command is refused."""
+
+    retryable = False
+
+
 Rights = Callable[[Issuer, Command, Right], str]
 """Why this person may not, at this moment: give the command (its own right) or approve it (`Right.APPROVER`). Empty
 where they may; `RightsUnknown` where that can't be found out now. It may ask others: it blocks."""

@@ -35,10 +35,12 @@ print("\\x1b[32mcleared\\x1b[0m", *sys.argv[1:], "with", os.environ["TOKEN"])
 """
 CLEAR: dict[str, Any] = {
     "summary": "Clear a worker's cache.",
-    "argv": ["{python}", "clear.py", "--days={days}", "{name}"],
+    "argv": ["{python}", "clear.py", "--days={days}", "{name}", "--comment={comment}", "--where={where}"],
     "parameters": {
         "days": {"type": "number", "help": "age of the files", "min": 1, "max": 90, "default": 7},
         "name": {"help": "name of one cache", "pattern": "[a-z ;]+"},
+        "comment": {"help": "any text", "pattern": ".+", "max": 1000},
+        "where": {"help": "a stage", "pattern": "[a-z]+"},
     },
     "env": {"TOKEN": "open-sesame"},
 }
@@ -98,6 +100,19 @@ async def test_a_typed_command_is_previewed_approved_run_once_and_shows_its_outp
         ("CLEAR_CACHE", "North", "success"),
     ]
     assert "open-sesame" not in str(home.trail()) + slack.story() + home.whole_log()
+
+
+async def test_an_approver_sees_every_parameter_of_a_long_command_whole(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator, approver = slack.user("operator"), slack.user("approver")
+    comment = " ".join(f"<dull{number}>" for number in range(100))
+    card = await operator.slash(f'/supervisor clear-cache North --comment "{comment}" --where production')
+    await card.shows("Approval needed")
+    await card.shows("full preview in the thread")
+    for text in ("--days 7", "<dull60>", "<dull99>", "--where production"):
+        await card.thread_shows(text)
+    answer = await approver.slash("/supervisor approvals")
+    await answer.shows("--where production")
 
 
 async def test_its_form_has_a_field_for_each_parameter(home: SlackHome, slack: Playground) -> None:

@@ -169,6 +169,27 @@ async def test_an_approver_who_lost_the_role_between_the_vote_and_the_execution_
         assert home.running_copies("OrionMX") == before
 
 
+@pytest.mark.parametrize(
+    ("method", "error"), [("users.info", "token_revoked"), ("usergroups.users.list", "missing_scope")]
+)
+async def test_rights_that_cannot_be_verified_at_the_execution_cancel_it_and_say_so(
+    tmp_path: Path, slack: Playground, method: str, error: str
+) -> None:
+    group = slack.group("admins", slack.user("approver"))
+    access = {"operators": ["U0OPERATOR"], "approvers": [group]}
+    with a_slack_home(tmp_path / "home", access=access, approvals={"required_for": ["restart"]}) as home:
+        await started(home, slack)
+        card = await asked(slack)
+        slack.fault("error", method, after=1, times=0, error=error)
+        await card.button("Approve").click(as_=slack.user("approver"), confirm=True)
+        await card.becomes("cancelled")
+        await card.shows("can't be verified")
+        await card.lacks("no longer has the right")
+        await settled(home)
+        assert actions(home) == ["APPROVAL_REQUESTED", "APPROVED", "CANCELLED"]
+        assert home.rows("select * from jobs_t") == []
+
+
 async def test_while_slack_does_not_say_who_votes_nothing_is_counted_and_later_it_is(
     home: SlackHome, slack: Playground
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,22 @@ def home(tmp_path: Path) -> Iterator[Home]:
     teams = {"poles": {"objective": "keep cold"}}
     with a_home(tmp_path / "home", workers, make=SlackHome, slack={"access": ACCESS}, teams=teams) as made:
         yield made
+
+
+@pytest.mark.parametrize("by_mention", [False, True])
+async def test_a_note_is_stored_as_it_was_typed(code: CodeInSlack, slack: Playground, by_mention: bool) -> None:
+    await started(code, slack)
+    operator, ops = slack.user("operator"), slack.channel("ops")
+    note = "use &lt;b&gt; & <b>, not &amp;lt;"
+    if by_mention:
+        await operator.says(f"@bot pause -- {note}", in_="ops")
+    else:
+        await operator.slash(f"/supervisor pause -- {note}")
+    card = await ops.shows(1, "OrionMX paused")
+    await settled(code)
+    (row,) = [row for row in code.trail() if row["action"] == "PAUSE"]
+    assert json.loads(row["details_json"])["params"]["note"] == note
+    await card.shows(f"note: {note}")
 
 
 async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSlack, slack: Playground) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,12 +130,38 @@ def test_the_daemon_has_its_own_life_cycle(tmp_path: Path) -> None:
         assert home.supervisor("daemon", "stop", "--workers").returncode == 0
 
 
+def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: Path) -> None:
+    hostile, marker = tmp_path / "hostile", tmp_path / "marker"
+    plugin = hostile / "evil-1.0.dist-info"
+    plugin.mkdir(parents=True)
+    code = f"open({str(marker)!r}, 'a').write(__name__)\n"
+    for name in ("yaml", "evil"):
+        (hostile / f"{name}.py").write_text(code)
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (plugin / "entry_points.txt").write_text(
+        "[supervisor.chat]\nslack = evil:x\n[supervisor.commands]\nevil = evil:x\n"
+    )
+    with a_home(tmp_path / "home", WORKERS) as home:
+        home.more_environ["SLACK_BOT_TOKEN"], home.more_environ["SLACK_APP_TOKEN"] = "xoxb-1", "xapp-1"
+        home.more_environ["SLACK_API_URL"] = "http://127.0.0.1:9/api/"
+        program = Path(sys.executable).with_name("supervisor")
+        words = [str(program), "daemon", "start", "--config", "../home/config.yaml"]
+        started = subprocess.run(words, cwd=hostile, env=home.environ, capture_output=True, text=True, timeout=60)
+        assert "Started: pid " in started.stdout, started.stderr
+        assert not marker.exists(), marker.read_text()
+        pids = [home.status()["supervisor"]["pid"], home.worker("North")["pid"]]
+        daemon, worker = (Path(f"/proc/{pid}/cwd").readlink() for pid in pids)
+        assert (daemon, worker) == (home.state_dir, home.folder)
+        assert home.supervisor("daemon", "stop", "--workers").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("name", "words", "meaning"),
     [
         ("pause", ["North", "disk is full"], "pause North disk is full"),
         ("pause", ["North disk is full"], "pause North disk is full"),
         ("rollback", ["North", "3", "hot fix"], "rollback North 3 hot fix"),
+        ("pause", ["North", "--", "&lt;b&gt;"], "pause North -- &amp;lt;b&amp;gt;"),
         ("mute", ["North", "2h", '"a" b'], 'mute North 2h "a" b'),
         ("schedule", ["add", "look", "*/5 * * * *", "status all"], 'schedule add look "*/5 * * * *" status all'),
     ],

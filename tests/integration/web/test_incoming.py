@@ -70,6 +70,7 @@ def test_an_alert_is_taken_with_the_token_alone_and_ends_with_its_resolution(hom
     for wrong in ("", "hunter2", f"{TOKEN}x"):
         assert sent(port, body(), wrong)[0] == 401
     assert sent(port, b"{}")[0] == 400
+    assert sent(port, body().replace(b"2026-02-05T08:59:00Z", b"9999-12-31T23:59:59-01:00"))[0] == 400
     assert sent(port, body(), method="GET")[0] == 405
     assert sent(port, b"x" * (MOST_BYTES + 1))[0] == 413
     assert home.json("alerts") == []

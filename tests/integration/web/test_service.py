@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import resource
 import socket
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +23,21 @@ from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
 
 SECONDS = 10.0
+HALF_REQUESTS = """
+import socket, sys, time
+connections = []
+for _ in range(int(sys.argv[2])):
+    connection = socket.socket()
+    connection.settimeout(0.1)
+    connections.append(connection)
+    try:
+        connection.connect(("127.0.0.1", int(sys.argv[1])))
+        connection.sendall(b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\n")
+    except OSError:
+        pass
+print("open", flush=True)
+time.sleep(60)
+"""
 
 
 @contextmanager
@@ -129,3 +150,68 @@ def test_the_usual_address_that_another_program_has_is_said_by_status_and_doctor
         shown = home.supervisor("status")
         assert shown.returncode == 0
         assert f"! {words}" in " ".join(shown.stdout.split())
+
+
+def test_the_metrics_and_the_page_survive_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
+    with a_served_home(tmp_path) as (home, port):
+        home.start_daemon()
+        with contextlib.closing(sqlite3.connect(home.state_dir / "ledger.db")) as connection:
+            connection.execute("DROP TABLE approvals_t")
+        status, text, _ = asked(port, "/metrics")
+        assert status == 200, text
+        assert "supervisor_ready 0.0\n" in text
+        assert 'supervisor_worker_up{team="",worker="OrionMX"} 1.0\n' in text
+        status, text, _ = asked(port, "/")
+        assert (status, "is damaged" in text) == (200, True)
+        assert asked(port, "/readyz")[0] == 503
+
+
+@contextmanager
+def half_requests(port: int, count: int) -> Iterator[None]:
+    """Another program keeps connections open whose request never ends."""
+    words = [sys.executable, "-c", HALF_REQUESTS, str(port), str(count)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as attacker:
+        try:
+            assert attacker.stdout is not None
+            assert attacker.stdout.readline() == "open\n"
+            yield
+        finally:
+            attacker.kill()
+
+
+def descriptors(home: Home) -> int:
+    return len(os.listdir(f"/proc/{home.daemon_pid}/fd"))
+
+
+def test_half_requests_of_a_local_user_hold_up_nobody(tmp_path: Path) -> None:
+    with a_served_home(tmp_path) as (home, port):
+        home.start_daemon()
+        before = descriptors(home)
+        resource.prlimit(home.daemon_pid, resource.RLIMIT_NOFILE, (1024, 1024))
+        with half_requests(port, 1084):
+            for command in ("pause", "resume", "pause"):
+                assert home.supervisor("status").returncode == 0
+                assert home.supervisor("send", command, "--wait").returncode == 0
+                assert asked(port, "/healthz")[:2] == (200, "ok\n")
+            assert descriptors(home) < before + 250
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b"", "it's closed without a request"
+
+
+def test_running_out_of_descriptors_is_logged_at_most_once_a_second(tmp_path: Path) -> None:
+    with a_served_home(tmp_path) as (home, port), contextlib.ExitStack() as stack:
+        home.start_daemon()
+        assert asked(port, "/healthz")[0] == 200
+        limits = resource.prlimit(home.daemon_pid, resource.RLIMIT_NOFILE)
+        before, began = len(home.daemon_log()), time.monotonic()
+        used = max(int(name) for name in os.listdir(f"/proc/{home.daemon_pid}/fd"))
+        resource.prlimit(home.daemon_pid, resource.RLIMIT_NOFILE, (used + 1, limits[1]))
+        stack.enter_context(half_requests(port, 40))
+        wait_until(lambda: "accept" in home.daemon_log()[before:], SECONDS, "the daemon noticed")
+        time.sleep(2)
+        lines = [line for line in home.daemon_log()[before:].splitlines() if "accept" in line]
+        assert len(lines) <= time.monotonic() - began + 1, lines
+        resource.prlimit(home.daemon_pid, resource.RLIMIT_NOFILE, limits)
+        assert asked(port, "/healthz")[:2] == (200, "ok\n")

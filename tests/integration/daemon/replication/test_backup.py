@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -79,6 +81,22 @@ def test_a_backup_of_a_working_daemon_comes_back_while_its_workers_run_on(home: 
     (kept,) = home.state_dir.glob("ledger.db.replaced-*Z")
     with closing(sqlite3.connect(kept)) as old:
         assert old.execute("SELECT count(*) FROM audit_log_t WHERE action = 'DIAGNOSTICS'").fetchone() == (2,)
+
+
+def test_a_backup_follows_no_planted_link_and_keeps_nobody_elses_file(home: Home) -> None:
+    folder, victim = home.folder / "shared", home.folder / "victim"
+    folder.mkdir(mode=0o1777)
+    victim.touch()
+    queued(home, "task_before")
+    for pid in range(os.getpid(), os.getpid() + 3000):  # the names of temporary files can't be guessed
+        (folder / f".copy.db.{pid}.tmp").symlink_to(victim)
+    (folder / "link.db").symlink_to(folder / "missing.db")
+    assert home.supervisor("backup", "shared/link.db").returncode == 1
+    assert not (folder / "missing.db").exists()
+    copy = backed_up(home, "shared/copy.db")
+    assert victim.read_bytes() == b""
+    facts = copy.lstat()
+    assert (stat.S_IFMT(facts.st_mode), facts.st_mode & 0o777, facts.st_uid) == (stat.S_IFREG, 0o600, os.geteuid())
 
 
 def test_what_waited_in_the_backup_is_ended_with_the_reason_and_not_run(home: Home) -> None:
