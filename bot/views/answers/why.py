@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bot.views.blocks import Color, Content, actions, card, code_block, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, inert, minute, phrase_markup, phrase_with_names, shorten
+from bot.views.text import code_span, escape, fit, inert, minute, phrase_markup, phrase_with_names, shorten, without_ids
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
@@ -57,7 +58,8 @@ def why(
     nobody else reads it: then people are mentioned, and nobody is called by that."""
     if not explanations:
         return text_message("No workers to explain.")
-    reader = _Reader(nonce, may, asks, phrase_markup if alone else phrase_with_names)
+    render = phrase_markup if alone else phrase_with_names
+    reader = _Reader(nonce, may, asks, partial(render, now=explanations[0].at))
     if len(explanations) == 1:
         return _one(explanations[0], reader)
     return _several(explanations, reader)
@@ -73,7 +75,7 @@ def _one(explanation: Explanation, reader: _Reader) -> Content:
     conditions = [f"• {_condition(each.words, each.since)}" for each in explanation.conditions]
     if conditions:
         blocks.append(section("\n".join(["*Conditions*", *conditions])))
-    before = [f"• {minute(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
+    before = [f"• {minute(event.at)}: {fit(say(without_ids(event.words)), EVENT)}" for event in explanation.before]
     if before:
         blocks.append(section("\n".join(["*Recent events*", *before])))
     lines = _lines(explanation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,8 +78,7 @@ def weekly_summary(
     host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
 ) -> Content:
     """The summary of a week, one line where it was quiet."""
-    total = _sum(worked.values())
-    uptime = f"{count(len(worked), 'worker')}, {percent(total)} uptime"
+    uptime = f"{count(len(worked), 'worker')}, uptime {percent(_mean(worked.values()))}"
     whose = f"on {inert(host, NOTICE)}, {day(since)} to {day(until)}"
     if not begun:
         return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
@@ -103,16 +102,16 @@ def _least(spans: Sequence[Uptime]) -> float:
     return min(part.share for part in spans if part.share is not None)
 
 
-def _sum(worked: Iterable[Uptime]) -> Uptime:
-    total = Uptime()
-    for each in worked:
-        total = Uptime(
-            total.well + each.well,
-            total.unwell + each.unwell,
-            total.down + each.down,
-            total.uncounted + each.uncounted,
-        )
-    return total
+def _mean(worked: Collection[Uptime]) -> Uptime:
+    def mean(spans: Iterable[timedelta]) -> timedelta:
+        return sum(spans, timedelta()) / max(len(worked), 1)
+
+    return Uptime(
+        mean(uptime.well for uptime in worked),
+        mean(uptime.unwell for uptime in worked),
+        mean(uptime.down for uptime in worked),
+        mean(uptime.uncounted for uptime in worked),
+    )
 
 
 def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
@@ -122,7 +121,7 @@ def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
 
 def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
     lasted = format_span(_lengths(alerts, until))
-    share = f"; {percent(worked)} uptime" if worked is not None else ""
+    share = f"; uptime {percent(worked)}" if worked is not None else ""
     still = ", still open" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
     return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{share}"
 

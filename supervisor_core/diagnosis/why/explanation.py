@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Risk
