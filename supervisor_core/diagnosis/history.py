@@ -211,6 +211,8 @@ def _percent(share: float) -> str:
 LEAST_DATA = timedelta(minutes=10)
 """A share of less time says nothing about a worker."""
 
+NO_PERCENT = "-"
+
 COVERED = 0.9
 """The part of a span from which on a share is one of the span."""
 
@@ -218,7 +220,7 @@ COVERED = 0.9
 def percent(uptime: Uptime) -> str:
     """The uptime, with the time that it stands on where that isn't nearly the whole span."""
     if uptime.share is None or uptime.counted < LEAST_DATA:
-        return "-"
+        return NO_PERCENT
     if _is_covered(uptime):
         return _percent(uptime.share)
     return f"{_percent(uptime.share)} of {format_span(uptime.counted.total_seconds())}"

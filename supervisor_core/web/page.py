@@ -13,7 +13,7 @@ from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import count_healthy, state_word
 from supervisor_core.common.service import ServiceReport, ServiceState
-from supervisor_core.common.times import clock_time, format_ago, format_span, from_text
+from supervisor_core.common.times import TIMESTAMP, clock_time, format_ago, format_span, from_text
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
@@ -83,7 +83,7 @@ def _title(facts: WebFacts) -> str:
 def _alerts(found: Sequence[Alert], now: datetime) -> str:
     rows = [
         f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> {_text(each.condition.word)} '
-        f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(each.reason)}</p>"
+        f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(_with_clock_times(each.reason, now))}</p>"
         f"{_acknowledged(each)}{_recovering(each, now)}</li>"
         for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
         if each.parent_id is None  # else another alert includes it
@@ -140,7 +140,9 @@ def _table(team: str, workers: Iterable[Mapping[str, Any]], facts: WebFacts, *, 
 
 def _row(worker: Mapping[str, Any], facts: WebFacts) -> str:
     word = state_word(worker)
-    reason = "" if worker["fine"] and word == "running" else f"<p>{_text(_short(str(worker['reason'])))}</p>"
+    reason = ""
+    if not worker["fine"] or word != "running":
+        reason = f"<p>{_text(_short(_with_clock_times(str(worker['reason']), facts.at)))}</p>"
     commit, memory, cpu = worker.get("commit"), worker.get("memory_bytes"), worker.get("cpu_seconds")
     cells = (
         ("State", f'<span class="state {_colour(worker, word)}">{_text(word)}</span>'),
@@ -242,6 +244,10 @@ def _lasting(since: datetime, now: datetime) -> str:
     length = now - since
     recent = timedelta(0) <= length < timedelta(hours=1)
     return _text(f"for {format_span(length.total_seconds())}" if recent else f"since {clock_time(since, now)}")
+
+
+def _with_clock_times(text: str, now: datetime) -> str:
+    return TIMESTAMP.sub(lambda found: clock_time(from_text(found[0]), now, seconds=True), text)
 
 
 def _short(text: str) -> str:

@@ -253,6 +253,7 @@ def alert_line(details: AlertDetails, now: datetime) -> str:
     facts = [f"since {when(alert.opened_at, now)}"]
     if alert.acknowledged_by is not None:
         facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
+    facts += [f"{_SUPPRESSED[hush.kind].lower()} until {when(hush.ends_at, now)}" for hush in details.hushes]
     if alert.target.kind == STORM:
         return f"{_sign(details)} *{escape(alert.reason)}* · {' · '.join(facts)}"
     happened, _ = reason_of(alert)

@@ -17,7 +17,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import times
 from supervisor_core.common.times import format_span, from_text
-from supervisor_core.diagnosis.history import percent
+from supervisor_core.diagnosis.history import NO_PERCENT, percent
 
 SHOWN = 10
 """Lines of a kind."""
@@ -93,7 +93,7 @@ def weekly_summary(
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
     """The uptime of workers, the lowest first; without those that have none on record."""
-    known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
+    known = {worker_id: each for worker_id, each in worked.items() if any(percent(part) != NO_PERCENT for part in each)}
     worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
     return [f"• {inert(name, NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
 

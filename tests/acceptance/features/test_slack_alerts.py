@@ -167,6 +167,37 @@ async def test_alerts_come_from_apscheduler_alone_and_an_event_advances_it(tmp_p
         await ops.shows("OrionMX is down")
 
 
+async def test_a_crash_loop_is_one_alert_with_its_snooze_up_to_the_quarantine(
+    tmp_path: Path, slack: Playground
+) -> None:
+    program = "import time; print('no disk', flush=True); time.sleep(1.2); raise SystemExit(3)"
+    crasher = {
+        "command": [sys.executable, "-c", program],
+        "start_grace_seconds": 0.1,
+        "restart": {"policy": "always", "max_per_hour": 3, "backoff_seconds": 0.2},
+    }
+    settings = {
+        "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL, "announce": False},
+        "alerts": {"start_grace_seconds": 0.1, "flapping": {"flips": 3, "within_minutes": 5}},
+    }
+    operator = slack.user("operator")
+    with a_home(tmp_path, {"crasher": crasher}, make=SlackHome, **settings) as home:
+        await started(home, slack)
+        card = await slack.channel("ops").shows("crasher is down")
+        await card.button("Snooze 1h").click(as_=operator)
+        await card.becomes("Snoozed")
+        await card.becomes("crasher is quarantined after 3 restarts in an hour")
+        await card.shows("Snoozed")
+        await card.shows("no disk")
+        listed = await operator.slash("/supervisor alerts")
+        await listed.shows("1 open alert")
+        await listed.shows("snoozed until")
+        why = await operator.slash("/supervisor why crasher")
+        await why.shows("became quarantined after 3 restarts in an hour")
+        history = await operator.slash("/supervisor history crasher")
+        await history.shows("on record for only")
+
+
 async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_is_due(
     home: SlackHome, slack: Playground
 ) -> None:
