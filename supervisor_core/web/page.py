@@ -17,7 +17,7 @@ from supervisor_core.common.times import TIMESTAMP, clock_time, format_ago, form
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
-from supervisor_core.workers.conditions.rules import Condition, Severity
+from supervisor_core.workers.conditions.rules import Condition, Severity, shown_as
 
 NO_TEAM, NOTHING = "", "\N{EN DASH}"
 LONGEST_REASON = 200
@@ -82,7 +82,8 @@ def _title(facts: WebFacts) -> str:
 
 def _alerts(found: Sequence[Alert], now: datetime) -> str:
     rows = [
-        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> {_text(each.condition.word)} '
+        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> '
+        f"{_text(shown_as(each.condition, each.reason).word)} "
         f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(_with_clock_times(each.reason, now))}</p>"
         f"{_acknowledged(each)}{_recovering(each, now)}</li>"
         for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
