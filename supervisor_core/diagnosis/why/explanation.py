@@ -150,5 +150,6 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            word, reason = shown_as(flip.new, flip.reason).word, one_line(flatten(flip.reason), ERROR)
+            word, (reason, *_) = shown_as(flip.new, flip.reason).word, flatten(flip.reason).split(". ")
+            reason = one_line(reason, ERROR)
             yield PastEvent(flip.at, (f"became {reason if reason.startswith(word) else f'{word}: {reason}'}",))
