@@ -22,6 +22,7 @@ from bot.inbound.intake import EnvelopeWriter, Intake
 from bot.inbound.notices import ConnectionNotices
 from bot.inbound.reconnection import Link, run_until_stopped
 from bot.inbound.router import Router
+from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.home import HomeRefresher, forget_old
@@ -80,6 +81,7 @@ class SlackService(Chat):
         self._handlers: RequestHandlers | None = None
         self._app_token = credentials.app_token.get_secret_value()
         self._client = web_client(credentials, CALL_SECONDS)
+        self._channels = ChannelHealth(self._client, lambda: self._config.slack)
         self._on_call = OnCallPeople(self._client, OnCallDirectory(lambda: self._config))
         self._link: Link | None = None
         self._delivery: Delivery | None = None
@@ -96,10 +98,10 @@ class SlackService(Chat):
             self._pages.wake()
 
     def problem(self) -> str:
-        """The problem with the connection to Slack, or with the messages that wait for it."""
+        """The problem with the connection to Slack, else with its channels and the messages that wait."""
         if self._link is None or self._delivery is None:
             return self._trouble
-        return self._link.trouble or self._delivery.problem
+        return self._link.trouble or "; ".join(filter(None, (self._channels.problem, self._delivery.problem)))
 
     def figures(self) -> dict[str, float]:
         """The connection, for the metrics."""
@@ -148,6 +150,7 @@ class SlackService(Chat):
             self._notices.keep_saving(stopping, lambda: link.last_heard),
             self._forget_pages(stopping),
             self._check_ids(identity),
+            self._channels.watch(stopping),
         )
         loop = asyncio.get_running_loop()
         try:
@@ -218,6 +221,7 @@ class SlackService(Chat):
             self._composer(identity),
             self._pages,
             Introductions(config, identity.name, self._reopen),
+            self._channels,
         )
 
     def _reopen(self, channel: str) -> None:
@@ -245,6 +249,7 @@ class SlackService(Chat):
             compose_page=self._compose_page,
             read_report=ReportReader(config.drive_root, config.state_dir).read,
             on_refusal=partial(notify_admins, slack=config.slack, host=config.supervisor.id, bot=identity.name),
+            channels=self._channels,
         )
 
     async def _compose_page(self, message: PendingMessage) -> HomePage:

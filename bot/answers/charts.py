@@ -353,7 +353,7 @@ def _weight(condition: Condition) -> int:
 
 
 def _up(history: History) -> str:
-    return f"{percent(history.uptime)} healthy" if history.known else "no data"
+    return f"healthy {percent(history.uptime)}" if history.known else "no data"
 
 
 def _short(name: str) -> str:

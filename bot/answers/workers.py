@@ -10,6 +10,7 @@ from bot.answers.audit import AuditAnswer
 from bot.answers.history import HistoryAnswer
 from bot.answers.logs import LogsAnswer
 from bot.inbound.dispatcher import Response
+from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.messages import answer
 from bot.pools import quick
@@ -33,10 +34,11 @@ from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
 class WorkerAnswers:
     """Answers `status` and `teams`, and the buttons of their answers."""
 
-    def __init__(self, config: SupervisorConfig, ledger: Ledger, look: ObserveWorkers) -> None:
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, look: ObserveWorkers, channels: ChannelHealth) -> None:
         self._config = config
         self._ledger = ledger
         self._look = look
+        self._channels = channels
 
     async def status(self, query: Query) -> Response:
         """Show workers; for a team, also its objective and roles."""
@@ -45,7 +47,8 @@ class WorkerAnswers:
         workers = [worker for worker in await self._look() if worker["id"] in wanted]
         team, rests = await self._team(command.target), await self._rests()
         host, page = self._config.supervisor.id, page_number(request.page)
-        content = status(command, workers, request.nonce, page, team, rests=rests, host=host)
+        problem = self._channels.problem
+        content = status(command, workers, request.nonce, page, team, rests=rests, host=host, problem=problem)
         return Response(messages=(answer(request, content),))
 
     async def teams(self, query: Query) -> Response:
@@ -99,10 +102,15 @@ class WhyAnswer:
 
 
 def answer_handlers(
-    config: SupervisorConfig, ledger: Ledger, doors: ChatContext, composing: MessageComposer, allowed: AllowedCommands
+    config: SupervisorConfig,
+    ledger: Ledger,
+    doors: ChatContext,
+    composing: MessageComposer,
+    allowed: AllowedCommands,
+    channels: ChannelHealth,
 ) -> Mapping[str, QueryHandler]:
     """The handlers of all commands that only read."""
-    workers = WorkerAnswers(config, ledger, doors.look)
+    workers = WorkerAnswers(config, ledger, doors.look, channels)
     return {
         "audit": AuditAnswer(config, ledger, composing.link),
         "history": HistoryAnswer(config, ledger),

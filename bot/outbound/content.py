@@ -103,13 +103,17 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
     names = worker_of(connection, alert.supervisor_id, alert.target)
     past = _commands(connection, alert, names or alert.target.worker)
     before = next((job for job in past if job.finished_at and job.finished_at <= alert.opened_at), None)
+    until = alert.closed_at or now
+    since = next((job for job in past if job.finished_at and alert.opened_at < job.finished_at <= until), None)
     above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
     make = partial(ForeignAlertDetails, names=names) if names else AlertDetails
     return make(
         alert,
         ended=ended,
         before=before,
-        settings=_settings(connection, alert, before),
+        settings=_settings(connection, alert, before, alert.opened_at),
+        since=since,
+        settings_since=_settings(connection, alert, since, until, alert.opened_at),
         tries=sum(
             1 for job in past if job.handler in REMEDIES and job.finished_at and job.finished_at > alert.opened_at
         ),
@@ -145,11 +149,14 @@ def restart_content(connection: Connection, payload: Mapping[str, Any]) -> Conte
     return restart_line(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
 
 
-def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastConfigChange | None:
-    """The configuration change that affected its worker between the last command and the alert."""
+def _settings(
+    connection: Connection, alert: Alert, command: Job | None, until: datetime, since: datetime | None = None
+) -> LastConfigChange | None:
+    """The last configuration change that affected its worker until this moment, and after the command."""
     if not alert.target.worker:
         return None
-    wanted = AuditFilter(worker=alert.target.id, action=APPLIED, since=alert.opened_at - LATELY, limit=TRIES)
+    earliest = since or alert.opened_at - LATELY
+    wanted = AuditFilter(worker=alert.target.id, action=APPLIED, since=earliest, limit=TRIES)
     for row in search(connection, wanted):
         try:
             said = json.loads(row["details_json"])
@@ -157,8 +164,8 @@ def _settings(connection: Connection, alert: Alert, before: Job | None) -> LastC
             found = LastConfigChange(Issuer(row["actor"], row["label"] or ""), begun, tuple(map(str, said["changes"])))
         except (KeyError, TypeError, ValueError):  # an altered row says nothing
             continue
-        if begun <= alert.opened_at:
-            newer = before is None or before.finished_at is None or before.finished_at < begun
+        if earliest < begun <= until:
+            newer = command is None or command.finished_at is None or command.finished_at < begun
             return found if newer else None
     return None
 

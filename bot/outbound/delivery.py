@@ -55,8 +55,8 @@ UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
 LAST_SECONDS = 2.0
 """The time for pending calls when the service stops; the next run sends the rest."""
 
-SHUT_SECONDS = 60.0
-"""The pause of a channel that refuses posts: somebody must invite the bot first."""
+CLOSED_SECONDS = 60.0
+"""The pause of a channel that refuses posts, for messages that can go nowhere else: somebody must invite the bot."""
 
 DOUBTFUL_ATTEMPTS, HOPELESS_ATTEMPTS = 10, 40
 """The tries after which temporary errors are blamed on the message itself: the first number if other messages got
@@ -112,7 +112,7 @@ class Delivery:
         self._problem = ""
         self._sent_at = 0.0
         self._failed_at: dict[int, float] = {}
-        self._shut: dict[str, float] = {}
+        self._closed_until: dict[str, float] = {}
         self._pending: dict[asyncio.Task[Wait | None], PendingCall] = {}
 
     @property
@@ -226,25 +226,30 @@ class Delivery:
 
     def reopen(self, channel: str) -> None:
         """Post to this channel again: the bot was invited."""
-        self._shut.pop(channel, None)
+        self._closed_until.pop(channel, None)
         self.wake()
 
     async def _waiting(self) -> list[PendingMessage]:
-        self._shut = {place: until for place, until in self._shut.items() if until > self._clock()}
-        now, shut = self._now(), tuple(self._shut)
+        closed = {channel: until for channel, until in self._closed_until.items() if until > self._clock()}
+        self._closed_until = closed
+        now, has_fallback = self._now(), self._has_fallback()
 
         def look(connection: Connection) -> list[PendingMessage]:
-            return [
-                with_thread(connection, message) for message in outbox.pending_messages(connection, KINDS, now, shut)
-            ]
+            pending = outbox.pending_messages(connection, KINDS, now, tuple(closed), has_fallback=has_fallback)
+            return [with_thread(connection, message) for message in pending]
 
         return await quick(self._ledger.read, look)
+
+    def _has_fallback(self) -> bool:
+        """True if there is a fallback channel that isn't known to refuse posts."""
+        return bool(self._sender.fallback) and self._sender.fallback not in self._closed_until
 
     def _delay(self, message: PendingMessage) -> Wait | None:
         if self._is_blocked(message):
             return Wait(LOOK_SECONDS, message.last_error, holds=True)
-        if _place(message) in self._shut and not message.payload.get("user"):
-            return Wait(SHUT_SECONDS, message.last_error, holds=False)
+        can_go_elsewhere = message.payload.get("user") or (self._has_fallback() and not message.payload.get("alone"))
+        if _place(message) in self._closed_until and not can_go_elsewhere:
+            return Wait(CLOSED_SECONDS, message.last_error, holds=False)
         own = (message.due_at - self._now()).total_seconds()
         if own > 0:
             return Wait(own, message.last_error, holds=message.attempts == 0)
@@ -271,7 +276,7 @@ class Delivery:
             self._pace.hold(_unreached(error, hold_key(message, by)))
             return await self._hold(message, f"Slack can't be reached: {failure_text(error)}")
         except UnreachableError as error:
-            self._shut[_place(message)] = self._clock() + SHUT_SECONDS
+            self._closed_until |= dict.fromkeys(error.closed, self._clock() + CLOSED_SECONDS)
             return await self._retry_later(message, str(error))
         except UploadError as error:
             return await self._retry_later(message, str(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
+from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.error_kinds import GONE, UNWRITABLE, ErrorKind, may_mean_metadata
 from bot.outbound.home_pages import HomePublisher, PageComposer
@@ -51,6 +52,9 @@ ANNOUNCED_FOR = timedelta(days=1)
 CLOCKS_SECONDS = 120.0
 """The clock difference to Slack that finding a message allows for."""
 
+THREADS_ONLY = "restricted_action_thread_only_channel"
+"""A channel that takes replies, so it isn't closed."""
+
 UPLOAD_TRIES = 5
 """Tries before a file whose bytes Slack rejects is posted as text."""
 
@@ -65,14 +69,19 @@ UNKNOWN_TRIES = 5
 
 
 class UnreachableError(Exception):
-    """The message can't be posted anywhere right now."""
+    """The message can't be posted anywhere right now. `closed`: the tried channels that take no post at all."""
+
+    def __init__(self, message: str, closed: Collection[str]) -> None:
+        super().__init__(message)
+        self.closed = closed
 
 
 class MessageSender:
     """Sends one message at a time. Failures are raised.
 
     `fallback`: the channel for what no other place takes; `compose_page`: the page of one person's App Home;
-    `on_refusal`: called in a transaction when a channel refuses a post, with the channel and Slack's error code.
+    `on_refusal`: called in a transaction when a channel refuses a post, with the channel and Slack's error code;
+    `channels`: learns which channels take posts.
     """
 
     def __init__(
@@ -87,6 +96,7 @@ class MessageSender:
         compose_page: PageComposer | None = None,
         read_report: Callable[[str, str], str] = lambda *_: "",
         on_refusal: Callable[[Connection, str, str], object] | None = None,
+        channels: ChannelHealth | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.ledger = ledger
@@ -94,11 +104,12 @@ class MessageSender:
         self.now = now
         self._slack = slack
         self._bot_name = bot_name
-        self._fallback = fallback
+        self.fallback = fallback
         self._composer = composer or MessageComposer()
         self._home = HomePublisher(slack, self.pace, compose_page) if compose_page else None
         self._read_report = read_report
         self._on_refusal = on_refusal
+        self._channels = channels
         self._refused: tuple[datetime, str] | None = None
 
     @property
@@ -210,7 +221,7 @@ class MessageSender:
     async def _post(self, message: PendingMessage, content: Content) -> Address:
         """Post to the first place that accepts it: its channel, its person, or the fallback channel."""
         self.pace.used(post_gates(message))
-        home, refused = str(message.payload["channel"]), ""
+        home, refused, closed = str(message.payload["channel"]), "", list[str]()
         for channel, thread in self._destinations(message):
             hint = self._hint(home) if channel != home else ""
             loud = bool(thread and message.payload.get("broadcast"))
@@ -221,17 +232,25 @@ class MessageSender:
                 broadcast=loud,
             )
             try:
-                return await self._attempt(message, "post", post, await self._channel_id(channel), thread)
+                address = await self._attempt(message, "post", post, await self._channel_id(channel), thread)
             except SlackApiError as error:
                 if kind_of(error) not in UNWRITABLE:
                     raise
-                code = error_code(error)
-                refused = refused or explain(error)
-                log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, refused)
+                code, reason = error_code(error), explain(error)
+                refused = refused or reason
+                log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, reason)
+                if kind_of(error) is ErrorKind.PLACE and code != THREADS_ONLY:
+                    closed.append(channel)
+                    if self._channels is not None:
+                        self._channels.record_refusal(channel, code)
                 await self._report_refusal(channel, code)
+            else:
+                if self._channels is not None:
+                    self._channels.record_post(channel)
+                return address
         await self._note_address(message, {})
         raise UnreachableError(
-            f"Can't post in the channel {home}: {refused}. If the bot isn't in it: /invite @{self._bot_name}"
+            f"Can't post in the channel {home}: {refused}. If the bot isn't in it: /invite @{self._bot_name}", closed
         )
 
     async def _report_refusal(self, channel: str, code: str) -> None:
@@ -355,7 +374,7 @@ class MessageSender:
 
         A person stands for their direct messages; a reply to a closed thread goes to its channel."""
         home, thread = str(message.payload["channel"]), message.payload.get("thread_ts")
-        person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self._fallback
+        person, last = str(message.payload.get("user") or ""), "" if message.payload.get("alone") else self.fallback
         beside = [home] if message.payload.get("below") else []
         others = [place for place in (person, last) if place != home]
         places = [(home, thread), *((place, None) for place in (*beside, *others))]

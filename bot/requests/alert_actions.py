@@ -25,6 +25,7 @@ from bot.views.text import error_text, escape, mention
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
 from supervisor_core.alerts.actions import AlertOver, AlertRequest, AlertService, NoSuchAlert
+from supervisor_core.alerts.grouping.rules import STORM, as_people_count
 from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING
 from supervisor_core.commands.command import Command, Issuer
@@ -130,14 +131,17 @@ class AlertCommands:
         now = query.request.at
 
         def look(connection: Connection) -> Content:
-            found = sorted(rows.in_states(connection, SHOWN), key=lambda each: each.parent_id is not None)
+            shown_alerts = rows.in_states(connection, SHOWN)
+            counted = as_people_count(shown_alerts)
+            digests = [alert for alert in shown_alerts if alert.target.kind == STORM]
+            found = [*digests, *sorted(counted, key=lambda alert: alert.parent_id is not None)]
             part = list_page(found, views.SHOWN, page_number(query.request.page))
             details = [alert_details(connection, alert.alert_id, now) for alert in part.items]
             worked = uptimes.uptimes_of_workers(connection, self._ledger.supervisor_id, self._workers, now)
             shown = ListPage([each for each in details if each], part.number, part.pages, part.first)
             lately = rows.recovered_since(connection, self._ledger.supervisor_id, now - RECENTLY, RECOVERED)
             return views.open_alerts(
-                shown, len(found), muted, now, nonce=query.request.nonce, worked=worked, recovered=lately
+                shown, len(counted), muted, now, nonce=query.request.nonce, worked=worked, recovered=lately
             )
 
         muted = await quick(self._alerts.muted)

@@ -10,6 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.rules import APPROVALS
 from bot.answers.workers import answer_handlers
+from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomeRefresher
 from bot.outbound.home_pages import HomePages
@@ -62,6 +63,7 @@ def build_handlers(
     composer: MessageComposer,
     refresher: HomeRefresher,
     introductions: Introductions,
+    channels: ChannelHealth,
 ) -> RequestHandlers:
     """The handlers for this configuration."""
     channel = config.slack.alert_channel or config.slack.fallback_channel
@@ -81,7 +83,7 @@ def build_handlers(
         look=context.look,
         monitoring=context.monitoring,
         rests=rests,
-        looks=answer_handlers(config, ledger, context, composer, allowed),
+        looks=answer_handlers(config, ledger, context, composer, allowed, channels),
         channel=channel,
     )
     alerts = AlertService(ledger)

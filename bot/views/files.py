@@ -95,7 +95,7 @@ def file_text(file: Attachment, refused: str) -> Content:
     """The message in the place of a file; `refused` is Slack's error code."""
     name = f"*{escape(fit(file.title or file.name, NAME))}*"
     head = "\n".join(filter(None, [fit(file.comment, COMMENT), name]))
-    why = _WHY.get(refused, f"Slack takes it not as a file here ({escape(fit(refused, NAME))})")
+    why = _WHY.get(refused, f"Slack doesn't accept files in this channel ({escape(fit(refused, NAME))})")
     if file.text is None:
         return _with_words({"text": head, "blocks": [section(head)]}, f"It can't be shown: {why}.", file.rest)
     if refused == UNREADABLE:

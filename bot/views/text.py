@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
-from supervisor_core.common.errors import CommandText, SupervisorError
+from supervisor_core.common.errors import CommandText, Identifier, SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import TIMESTAMP, from_text
 
@@ -215,15 +216,33 @@ LONGEST_TEXT, LONGEST_ERROR = 600, 2000
 """Characters of a part of a sentence, and of an error."""
 
 
-def phrase_markup(phrase: Phrase) -> str:
-    """As markup."""
-    return _without_at(render_phrase(phrase, _text, code_span, moment, mention))
+def phrase_markup(phrase: Phrase, now: datetime | None = None) -> str:
+    """As markup; a moment near `now` without its day."""
+    return _without_at(render_phrase(phrase, _text, code_span, partial(_moment, now=now), mention))
 
 
-def phrase_with_names(phrase: Phrase) -> str:
+def phrase_with_names(phrase: Phrase, now: datetime | None = None) -> str:
     """The same with people by their names: a mention of somebody who did something days ago calls them."""
-    by_name = render_phrase(phrase, _text, code_span, moment, lambda issuer: _text(name_of(issuer).translate(UNSTYLED)))
-    return _without_at(by_name)
+
+    def name(issuer: Issuer) -> str:
+        return _text(name_of(issuer).translate(UNSTYLED))
+
+    return _without_at(render_phrase(phrase, _text, code_span, partial(_moment, now=now), name))
+
+
+def _moment(at: datetime, now: datetime | None) -> str:
+    if now is not None and abs(now - at) < RECENT:
+        return _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC")
+    return moment(at)
+
+
+def without_ids(phrase: Phrase) -> Phrase:
+    """The same without the ids in parentheses, which are for a terminal."""
+    parts = list(phrase)
+    for index in reversed([index for index, part in enumerate(parts) if isinstance(part, Identifier)]):
+        parts[index - 1] = str(parts[index - 1]).removesuffix(" (")
+        parts[index : index + 2] = [str(parts[index + 1]).removeprefix(")")]
+    return tuple(parts)
 
 
 def _without_at(text: str) -> str:

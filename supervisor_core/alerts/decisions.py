@@ -35,7 +35,7 @@ from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.steps import Message, record, take
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, Severity, Target
+from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, Condition, Severity, Target, shown_as
 from supervisor_core.workers.context import HostContext
 
 
@@ -191,9 +191,11 @@ def _goes_outside(alert: Alert) -> bool:
 
 
 def _has_grown(before: Alert | None, after: Alert) -> bool:
-    """True if what has many parts has become critical by one of them."""
+    """True if what has many parts has become critical by one of them, or flapping has ended in quarantine."""
     if before is None or before.condition is not after.condition:
         return False
+    if shown_as(before.condition, before.reason) is not shown_as(after.condition, after.reason):
+        return after.condition is Condition.FLAPPING and shown_as(after.condition, after.reason) is Condition.DOWN
     return before.severity is Severity.WARNING and after.severity is Severity.CRITICAL
 
 

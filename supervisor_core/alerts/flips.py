@@ -55,19 +55,23 @@ class Uptime:
     uncounted: timedelta = timedelta(0)
 
     @property
+    def counted(self) -> timedelta:
+        return self.well + self.unwell + self.down
+
+    @property
     def share(self) -> float | None:
         """The part of the counted time in which it did its work; None where none was counted."""
-        counted = self.well + self.unwell + self.down
-        return (self.well + self.unwell) / counted if counted else None
+        return (self.well + self.unwell) / self.counted if self.counted else None
 
 
 def condition_spans(flips: Iterable[Flip], since: datetime, until: datetime) -> list[ConditionSpan]:
     """The conditions between these two moments, without a gap. `flips` are in their order; the last one before the
-    span, if it is among them, says how the span begins."""
+    span, if it is among them, says how the span begins. The time before an observation that nothing preceded is
+    unknown, however long the condition may have held by then."""
     found: list[ConditionSpan] = []
     condition, reason, begun = Condition.UNKNOWN, "", since
     for flip in flips:
-        at = min(max(flip.at, begun), until)
+        at = min(max(flip.seen_at if flip.old is Condition.UNKNOWN else flip.at, begun), until)
         if at > begun:
             found.append(ConditionSpan(condition, begun, at, reason))
         condition, reason, begun = flip.new, flip.reason, at
@@ -304,17 +308,25 @@ def uptimes_of_workers(
     spans: Sequence[timedelta] = tuple(SPANS.values()),
 ) -> dict[str, tuple[Uptime, ...]]:
     """Of each of these workers, one for each span; two queries, however many workers."""
-    since = until - max(spans)
-    past: dict[str, list[Flip]] = {}
-    for flip in flips_of_kind(connection, supervisor_id, WORKER, since, until):
-        past.setdefault(flip.target.id, [_before(flip, since)]).append(flip)
-    for target, standing in current_conditions(connection, supervisor_id).items():
-        if target.kind == WORKER and target.id not in past and standing.since < since:
-            past[target.id] = [_flip_of(target, standing.condition, since)]
+    past = flips_of_workers(connection, supervisor_id, until - max(spans), until)
     return {
         worker_id: tuple(uptime(past.get(worker_id, ()), until - span, until) for span in spans)
         for worker_id in workers
     }
+
+
+def flips_of_workers(
+    connection: Connection, supervisor_id: str, since: datetime, until: datetime
+) -> dict[str, list[Flip]]:
+    """The flips of this host's workers between these moments, each list led by the condition at its beginning; two
+    queries, however many workers."""
+    past: dict[str, list[Flip]] = {}
+    for flip in flips_of_kind(connection, supervisor_id, WORKER, since, until):
+        past.setdefault(flip.target.id, [_before(flip, since)]).append(flip)
+    for target, current in current_conditions(connection, supervisor_id).items():
+        if target.kind == WORKER and target.id not in past and current.since < since:
+            past[target.id] = [_flip_of(target, current.condition, since)]
+    return past
 
 
 def _before(first: Flip, since: datetime) -> Flip:

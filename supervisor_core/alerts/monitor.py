@@ -242,13 +242,14 @@ class AlertMonitor:
 
     def _after(self, decisions: Sequence[AlertDecision]) -> None:
         _log(decisions)
-        first = [
-            alert
+        wanted = [
+            (alert.alert_id, alert.target.worker)
             for _, alert, decision, _ in decisions
-            if decision.reason is Reason.FIRST and alert.target.kind == WORKER
+            if alert.target.worker
+            and (decision.reason is Reason.FIRST or (decision.reason is Reason.WORSE and alert.target.kind == FLAPPING))
         ]
-        if first and self._evidence is not None:
-            self._evidence.gather([(alert.alert_id, alert.target.id) for alert in first], self._keep)
+        if wanted and self._evidence is not None:
+            self._evidence.gather(wanted, self._keep)
 
     def _keep(self, alert_id: str, lines: Sequence[str]) -> None:
         """Write the evidence of an alert; in any thread."""

@@ -14,6 +14,7 @@ from typing import Any
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts.actions import AlertRequest, AlertService
 from supervisor_core.alerts.flips import Uptime
+from supervisor_core.alerts.grouping.rules import STORM, as_people_count
 from supervisor_core.alerts.outside.trial import try_receiver
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
@@ -148,8 +149,10 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     if not found:
         print("No open alerts.")
     else:
-        colours = [_colour(alert) for alert in found] if wants_colour() else ()
-        print(folded_table(HEAD, [_row(alert, now) for alert in found], terminal_width(), colours))
+        counted = as_people_count(found)
+        listed = [alert for alert in found if alert.target.kind == STORM or alert in counted]
+        colours = [_colour(alert) for alert in listed] if wants_colour() else ()
+        print(folded_table(HEAD, [_row(alert, now) for alert in listed], terminal_width(), colours))
     for worker_id, mute in sorted(muted.items()):
         why = f": {mute.reason}" if mute.reason else ""
         name = "Everything" if worker_id == EVERYTHING.id else worker_id
@@ -211,7 +214,9 @@ def _muted(alerts: AlertService, command: Command) -> dict[str, Any]:
     made = alerts.mute(command.workers, seconds, request_of(str(command.params.get("reason") or "")))
     workers, until = [each.target.id for each in made], made[0].until
     lasts = f"muted for {format_span(seconds)}, until {clock_time(until, datetime.now(UTC))}."
-    message = f"{', '.join(workers)}: {lasts} Alerts are still recorded. Any that are open then are posted."
+    message = (
+        f"{', '.join(workers)}: {lasts} Alerts are still recorded. Alerts still open when the mute ends will be posted."
+    )
     return {"success": True, "workers": workers, "until": to_text(until), "message": message}
 
 

@@ -136,6 +136,19 @@ def _ill(health: str) -> str:
     return "degraded" if health in ("healthy", "unknown") else health
 
 
+def count_healthy(workers: Sequence[Mapping[str, Any]]) -> str:
+    """The number of healthy workers. A paused or stopped one is neither healthy nor unhealthy."""
+    number, states = len(workers), [state_word(worker) for worker in workers if worker["fine"]]
+    inactive = [(word, states.count(word)) for word in ("paused", "stopped") if word in states]
+    healthy = len(states) - sum(count for _, count in inactive)
+    everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
+    for word, count in (("healthy", healthy), *inactive):
+        if count == number:
+            return f"{everybody} {word}"
+    text = f"{healthy} of {number} worker{'s' if number != 1 else ''} healthy"
+    return ", ".join([text, *(f"{count} {word}" for word, count in inactive)])
+
+
 def facts_of(workers: Iterable[Mapping[str, Any]], versions: Mapping[str, str] | None = None) -> Facts:
     """The facts about the workers in a document of `status`, and their commits, where those are known."""
     commits = versions or {}

@@ -165,8 +165,12 @@ def history_text(history: History) -> list[Phrase]:
     name, length = history.worker_id, history.length
     if not history.known:
         return [(f"{name}: nothing recorded in the last {length}",), *_done(history)]
-    share = history.uptime.share
-    up = "not expected to run" if share is None else f"healthy {_percent(share)} of the time"
+    if history.uptime.share is None:
+        up = "not expected to run"
+    elif history.uptime.counted < LEAST_DATA:
+        up = f"on record for only {format_span(history.uptime.counted.total_seconds())}"
+    else:
+        up = f"healthy {percent(history.uptime)} {'of the time' if _is_covered(history.uptime) else 'on record'}"
     often = count(history.changes, "condition change") if history.changes else "no condition changes"
     sentences: list[Phrase] = [(f"{name} in the last {length}: {up}, {often}",)]
     trouble = history.longest_trouble
@@ -204,9 +208,26 @@ def _percent(share: float) -> str:
     return f"{min(share * 100, 99.99):.2f}%" if share > 0.99 else f"{share * 100:.1f}%"
 
 
+LEAST_DATA = timedelta(minutes=10)
+"""A share of less time says nothing about a worker."""
+
+NO_PERCENT = "-"
+
+COVERED = 0.9
+"""The part of a span from which on a share is one of the span."""
+
+
 def percent(uptime: Uptime) -> str:
-    """The same beside a picture."""
-    return "-" if uptime.share is None else _percent(uptime.share)
+    """The uptime, with the time that it stands on where that isn't nearly the whole span."""
+    if uptime.share is None or uptime.counted < LEAST_DATA:
+        return NO_PERCENT
+    if _is_covered(uptime):
+        return _percent(uptime.share)
+    return f"{_percent(uptime.share)} of {format_span(uptime.counted.total_seconds())}"
+
+
+def _is_covered(uptime: Uptime) -> bool:
+    return uptime.counted >= COVERED * (uptime.counted + uptime.uncounted)
 
 
 MOST = 20

@@ -1,7 +1,8 @@
 """The scheduler: each chore handles its rows when they are due.
 
-One APScheduler job checks all chores at a fixed interval, and events bring the next round forward. Jobs are in memory;
-the ledger says what is due, so a restart loses nothing. Importing APScheduler is slow: only daemons import this module.
+Only APScheduler starts a round. One job checks all chores at a fixed interval; each chore has a job of its own, planned
+for its next due row, and an event moves that job to now. Jobs are in memory; the ledger says what is due, so a restart
+loses nothing. Importing APScheduler is slow: only daemons import this module.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class _Round:
 
 class Scheduler(SchedulerService):
     """Every `alerts.check_seconds` an APScheduler job checks conditions, and runs all chores if another program has
-    written to the ledger. Between two checks only a commit, a look at the workers or a due row starts a round.
+    written to the ledger. Between two checks a commit, a look at the workers or a due row advances a chore's own job.
 
     The chores in `restless` also decide about what they were told: they follow each look at workers and the host, and a
     check runs those whose value is true then. `filed` is called on the event loop when commands were filed,
@@ -215,9 +216,9 @@ class Scheduler(SchedulerService):
         """The time, by the event loop, at which the rounds after a commit begin or began."""
 
     def wake(self) -> None:
-        """Start a round of all chores; on the event loop."""
+        """Have all chores run now; on the event loop."""
         for lane in self._lanes:
-            self._begin(lane)
+            self._advance(lane)
 
     def _follow_commit(self) -> None:
         """Start a round of all chores soon, unless one is about to start."""
@@ -238,10 +239,10 @@ class Scheduler(SchedulerService):
         self._tell()
 
     def _tell(self) -> None:
-        """Start a round of the chores that were told something."""
+        """Have the chores run now that were told something."""
         for lane in self._lanes:
             if lane.restless is not None:
-                self._begin(lane)
+                self._advance(lane)
 
     def problem(self) -> str:
         """The reason for a chore's failure."""
@@ -285,9 +286,19 @@ class Scheduler(SchedulerService):
         if under_way:
             await asyncio.wait(under_way)
 
-    def _begin(self, lane: _Lane) -> None:
-        """Start a round of this chore, or repeat the current one."""
+    def _advance(self, lane: _Lane) -> None:
+        """Move this chore's job to now; while its round is under way, have that repeated."""
         lane.again = True
+        if lane.round is None or lane.round.done():
+            self._plan_at(lane, datetime.now(UTC))
+
+    def _plan_at(self, lane: _Lane, moment: datetime | None) -> None:
+        lane.due_at = moment
+        self.ticker.at(lane.chore.name, moment, partial(self._begin, lane))
+
+    def _begin(self, lane: _Lane) -> None:
+        """Start a round of this chore, or repeat the current one. Called by APScheduler's jobs alone."""
+        lane.again, lane.due_at = True, None
         stopping = self._stopping
         if stopping is not None and not stopping.is_set() and (lane.round is None or lane.round.done()):
             lane.round = asyncio.create_task(self._follow(lane, stopping), name=f"scheduler {lane.chore.name}")
@@ -319,12 +330,7 @@ class Scheduler(SchedulerService):
             due_at = soonest
         elif due_at == lane.due_at:
             return
-        lane.due_at = due_at
-        self.ticker.at(lane.chore.name, due_at, partial(self._is_due, lane))
-
-    def _is_due(self, lane: _Lane) -> None:
-        lane.due_at = None
-        self._begin(lane)
+        self._plan_at(lane, due_at)
 
 
 def _round(lane: _Lane) -> _Round:

@@ -66,9 +66,9 @@ class Ticker:
             call()
 
         if moment is not None:
-            self.jobs.add_job(run, "date", run_date=moment, id=f"due {name}", replace_existing=True, **OPTIONS)
-        elif self.jobs.get_job(f"due {name}") is not None:
-            self.jobs.remove_job(f"due {name}")
+            self.jobs.add_job(run, "date", run_date=moment, id=name, replace_existing=True, **OPTIONS)
+        elif self.jobs.get_job(name) is not None:
+            self.jobs.remove_job(name)
 
 
 class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types

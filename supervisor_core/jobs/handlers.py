@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from supervisor_core.commands.command import Outcome
+from supervisor_core.commands.command import NOTE_KEY, Outcome
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import (
@@ -33,7 +34,7 @@ from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.pauses import LONGEST_SAID, Pause
 from supervisor_core.workers.worker import (
     Search,
     end_watcher,
@@ -57,7 +58,8 @@ def pause_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     before = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
     if earlier and is_stopped(before.found) and not before.problem:
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier.facts())
-    pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id)
+    note = one_line(str(job.params.get(NOTE_KEY) or ""), LONGEST_SAID)
+    pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id, note=note)
     written = yield from host.pauses.set_steps(worker.id, pause)
     details: dict[str, Any] = {}
     if not written.on_drive:

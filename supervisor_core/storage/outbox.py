@@ -54,18 +54,26 @@ def due_messages(connection: Connection, kind: str, now: datetime, limit: int = 
 
 
 def pending_messages(
-    connection: Connection, kinds: Collection[str], now: datetime, shut: Collection[str] = (), limit: int = 1000
+    connection: Connection,
+    kinds: Collection[str],
+    now: datetime,
+    closed: Collection[str] = (),
+    limit: int = 1000,
+    *,
+    has_fallback: bool = False,
 ) -> list[PendingMessage]:
     """The pending messages of these kinds that are due or new, in the order in which they were first requested.
 
-    Left out are messages that wait for their retry, messages to a channel in `shut` that aren't for one person (they
-    can't be sent now, and may be more than `limit`), and replies to a message that is itself pending.
+    Left out are messages that wait for their retry, replies to a message that is itself pending, and messages to a
+    channel in `closed` that can go nowhere else (they may be more than `limit`): those that aren't for one person, and
+    with a fallback channel only those that belong in their channel alone.
     """
-    channel, person = (JsonText(outbox.c.payload_json, name) for name in ("channel", "user"))
+    channel, person, alone = (JsonText(outbox.c.payload_json, name) for name in ("channel", "user", "alone"))
     mine = (outbox.c.state == PENDING) & outbox.c.kind.in_(tuple(kinds))
     mine &= (outbox.c.due_at <= now) | (outbox.c.attempts == 0)
-    if shut:
-        mine &= channel.is_(None) | channel.not_in(tuple(shut)) | person.is_not(None)
+    if closed:
+        deliverable = channel.is_(None) | channel.not_in(tuple(closed)) | person.is_not(None)
+        mine &= deliverable | alone.is_(None) if has_fallback else deliverable
     above = outbox.alias("above")
     kind, subject = (JsonText(outbox.c.payload_json, "below", name) for name in ("kind", "subject"))
     mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)

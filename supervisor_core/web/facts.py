@@ -12,8 +12,8 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.alerts import rows as alerts
-from supervisor_core.alerts.flips import ConditionSpan, condition_spans, flips_of_kind
-from supervisor_core.alerts.rules import LIVE, Alert
+from supervisor_core.alerts.flips import ConditionSpan, condition_spans, flips_of_workers
+from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, ServiceReport, ServiceState
 from supervisor_core.intake.approvals import rows as approvals
@@ -23,7 +23,6 @@ from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import outbox
-from supervisor_core.workers.conditions.rules import WORKER
 
 HISTORY = timedelta(hours=24)
 RECENT_COMMANDS = 12
@@ -121,7 +120,7 @@ class FactCollector:
     def _of_the_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:
         def look(connection: Connection) -> LedgerFacts:
             return LedgerFacts(
-                alerts.in_states(connection, LIVE, self._ledger.supervisor_id),
+                alerts.in_states(connection, SHOWN, self._ledger.supervisor_id),
                 approvals.in_states(connection, (ApprovalState.PENDING,)),
                 queries.recent(connection, RECENT_COMMANDS),
                 _waiting(connection, now),
@@ -144,14 +143,12 @@ def _waiting(connection: Connection, now: datetime) -> list[OutboxFacts]:
 def _history(
     connection: Connection, supervisor_id: str, workers: Sequence[str], now: datetime
 ) -> dict[str, Sequence[ConditionSpan]]:
-    """The conditions of the first of these workers; one query for all."""
+    """The conditions of these workers; none for too many."""
     if len(workers) > MOST_PICTURES:
         return {}
     since = now - HISTORY
-    changes: dict[str, list[Any]] = {}
-    for flip in flips_of_kind(connection, supervisor_id, WORKER, since, now):
-        changes.setdefault(flip.target.id, []).append(flip)
-    return {each: condition_spans(changes.get(each, ()), since, now) for each in workers}
+    flips = flips_of_workers(connection, supervisor_id, since, now)
+    return {worker_id: condition_spans(flips.get(worker_id, ()), since, now) for worker_id in workers}
 
 
 def _size(ledger: Ledger, end: str) -> int:

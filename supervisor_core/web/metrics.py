@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from supervisor_core.alerts.grouping.rules import as_people_count
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import STATES, in_one_word, state_word
 from supervisor_core.common.events import Event, EventType
@@ -114,8 +115,9 @@ def metrics_of(
     approvals = sum(1 for each in facts.ledger.approvals if each.state is ApprovalState.PENDING)
     yield gauge("approvals_pending", "Approvals that are waiting for votes.", approvals)
     open_alerts = GaugeMetricFamily(PREFIX + "alerts_open", "Open alerts.", labels=["severity"])
+    alerts = as_people_count(facts.ledger.alerts)
     for severity in Severity:
-        open_alerts.add_metric([str(severity)], sum(1 for each in facts.ledger.alerts if each.severity is severity))
+        open_alerts.add_metric([str(severity)], sum(1 for alert in alerts if alert.severity is severity))
     yield open_alerts
     yield from _of_outbox(facts)
     healthy = GaugeMetricFamily(

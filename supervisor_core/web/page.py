@@ -11,13 +11,13 @@ from supervisor_core.alerts.flips import ConditionSpan
 from supervisor_core.alerts.incoming.rows import foreign_name
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
-from supervisor_core.commands.conditions import state_word
+from supervisor_core.commands.conditions import count_healthy, state_word
 from supervisor_core.common.service import ServiceReport, ServiceState
-from supervisor_core.common.times import clock_time, format_ago, format_span, from_text
+from supervisor_core.common.times import TIMESTAMP, clock_time, format_ago, format_span, from_text
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
-from supervisor_core.workers.conditions.rules import Condition, Severity
+from supervisor_core.workers.conditions.rules import Condition, Severity, shown_as
 
 NO_TEAM, NOTHING = "", "\N{EN DASH}"
 LONGEST_REASON = 200
@@ -42,14 +42,16 @@ def page(facts: WebFacts) -> str:
 
 def content(facts: WebFacts) -> str:
     """The part of the page that is replaced when something changes."""
-    unwell = [each for each in facts.workers if not each["fine"]]
-    count = len(facts.workers)
-    needs = "needs" if len(unwell) == 1 else "need"
-    said = f"{len(unwell)} of {count} {needs} attention" if unwell else f"{_count(count, 'worker')}, all fine"
+    unwell, count = _need_attention(facts), len(facts.workers)
+    needs = "needs" if unwell == 1 else "need"
+    summary = count_healthy(facts.workers) if facts.workers else "no workers"
+    if unwell:
+        summary = f"{unwell} of {count} {needs} attention"
+    summary = summary[:1].upper() + summary[1:]
     problem = f'<p class="problem">{_text(facts.problem)}</p>' if facts.problem else ""
     return "".join(
         (
-            _header(facts, said, well=not unwell),
+            _header(facts, summary, well=not unwell),
             problem,
             _alerts(facts.ledger.alerts, facts.at),
             _approvals(facts.ledger.approvals, facts.at),
@@ -60,23 +62,30 @@ def content(facts: WebFacts) -> str:
     )
 
 
-def _header(facts: WebFacts, said: str, *, well: bool) -> str:
+def _need_attention(facts: WebFacts) -> int:
+    """The number of workers that are unhealthy, or have an open alert that doesn't look recovered."""
+    alerting = {alert.target.worker for alert in facts.ledger.alerts if alert.cleared_at is None}
+    return sum(1 for worker in facts.workers if not worker["fine"] or worker["id"] in alerting)
+
+
+def _header(facts: WebFacts, summary: str, *, well: bool) -> str:
     return (
-        f'<header><h1>{_text(facts.host)}</h1><p class="{"good" if well else "bad"}">{said}</p>'
+        f'<header><h1>{_text(facts.host)}</h1><p class="{"good" if well else "bad"}">{summary}</p>'
         f'<p class="at">As of {facts.at:%H:%M:%S} UTC</p></header>'
     )
 
 
 def _title(facts: WebFacts) -> str:
-    unwell = sum(1 for each in facts.workers if not each["fine"])
+    unwell = _need_attention(facts)
     return f"{f'({unwell}) ' if unwell else ''}{_text(facts.host)}: workers"
 
 
 def _alerts(found: Sequence[Alert], now: datetime) -> str:
     rows = [
-        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> {_text(each.condition.word)} '
-        f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(each.reason)}</p>"
-        f"{_acknowledged(each)}</li>"
+        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> '
+        f"{_text(shown_as(each.condition, each.reason).word)} "
+        f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(_with_clock_times(each.reason, now))}</p>"
+        f"{_acknowledged(each)}{_recovering(each, now)}</li>"
         for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
         if each.parent_id is None  # else another alert includes it
     ]
@@ -94,6 +103,10 @@ def _severity(alert: Alert) -> str:
 def _acknowledged(alert: Alert) -> str:
     by = alert.acknowledged_by
     return f"<p>Acknowledged by {_text(by.name or by.id)}</p>" if by else ""
+
+
+def _recovering(alert: Alert, now: datetime) -> str:
+    return f"<p>Looks recovered {_lasting(alert.cleared_at, now)}</p>" if alert.cleared_at else ""
 
 
 def _approvals(found: Sequence[Approval], now: datetime) -> str:
@@ -128,7 +141,9 @@ def _table(team: str, workers: Iterable[Mapping[str, Any]], facts: WebFacts, *, 
 
 def _row(worker: Mapping[str, Any], facts: WebFacts) -> str:
     word = state_word(worker)
-    reason = "" if worker["fine"] and word == "running" else f"<p>{_text(_short(str(worker['reason'])))}</p>"
+    reason = ""
+    if not worker["fine"] or word != "running":
+        reason = f"<p>{_text(_short(_with_clock_times(str(worker['reason']), facts.at)))}</p>"
     commit, memory, cpu = worker.get("commit"), worker.get("memory_bytes"), worker.get("cpu_seconds")
     cells = (
         ("State", f'<span class="state {_colour(worker, word)}">{_text(word)}</span>'),
@@ -232,13 +247,13 @@ def _lasting(since: datetime, now: datetime) -> str:
     return _text(f"for {format_span(length.total_seconds())}" if recent else f"since {clock_time(since, now)}")
 
 
+def _with_clock_times(text: str, now: datetime) -> str:
+    return TIMESTAMP.sub(lambda found: clock_time(from_text(found[0]), now, seconds=True), text)
+
+
 def _short(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= LONGEST_REASON else f"{flat[: LONGEST_REASON - 1]}…"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _text(text: str) -> str:

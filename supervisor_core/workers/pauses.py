@@ -30,8 +30,8 @@ from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.drive_needs import DriveFileKept
 from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
 
-LONGEST_SAID = 128
-"""The most characters shown of a flag made by hand. A command id or an actor isn't longer."""
+LONGEST_SAID = 200
+"""The most characters of a field of a flag. A command id, an actor or an audit label isn't longer; a note is cut."""
 
 RESTORED_AGAIN = timedelta(hours=1)
 """The time in which further restorations of a worker's flag are only logged: somebody may remove it every second."""
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Pause(NamedTuple):
-    """The author, time and label of a pause; empty where a flag was made by hand."""
+    """The author, time, label and note of a pause; empty where a flag was made by hand."""
 
     by: str = ""
     at: str = ""
@@ -48,18 +48,21 @@ class Pause(NamedTuple):
     task_id: str = ""
     signature: str = ""
     """The signature of the other fields, the worker and the supervisor; empty without `inbox.secret`."""
+    note: str = ""
 
     def facts(self) -> dict[str, str]:
-        said = self._asdict()
-        del said["signature"]
-        return said
+        """The fields that are signed; an empty note isn't one, as in flags that were signed before there were notes."""
+        facts = self._asdict()
+        del facts["signature"]
+        return facts if self.note else {name: value for name, value in facts.items() if name != "note"}
 
     def __str__(self) -> str:
         """`paused by root at 2026-02-05 06:08 UTC: disk is full`."""
         person, _, label = (self.label or self.by).partition(SEPARATOR)
         author = f" by {person}" if person else ""
         time = f" at {_readable(self.at)}" if self.at else ""
-        return f"paused{author}{time}{f': {label}' if label else ''}"
+        reason = "; ".join(filter(None, (label, self.note)))
+        return f"paused{author}{time}{f': {reason}' if reason else ''}"
 
 
 def _readable(moment: str) -> str:

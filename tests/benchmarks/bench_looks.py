@@ -20,6 +20,7 @@ from bot.access.rules import AccessRules, Person
 from bot.answers.history import HistoryAnswer
 from bot.answers.logs import LogsAnswer
 from bot.answers.workers import WhyAnswer, WorkerAnswers
+from bot.outbound.channel_health import ChannelHealth
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
 from supervisor_core.alerts import flips
@@ -113,7 +114,7 @@ async def _times(config: SupervisorConfig, ledger: Ledger) -> dict[str, list[flo
 
     rules = AccessRules(config.slack, config.teams, config.workers, "T0TEAM")
     offering = AllowedCommands(config, AccessChecks(People(AsyncWebClient(), set()), rules))
-    shown = WorkerAnswers(config, ledger, seen)
+    shown = WorkerAnswers(config, ledger, seen, ChannelHealth(AsyncWebClient(), lambda: config.slack))
     tellers: dict[str, QueryHandler] = {
         "status": shown.status,
         "teams": shown.teams,

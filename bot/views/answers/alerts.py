@@ -85,7 +85,7 @@ def mute_answer(made: Sequence[Suppression], target: str, now: datetime, *, said
     if workers:
         command = Command("unmute", target, workers)
         blocks.append(actions("unmute", [command_button(command, first.task_id, "Unmute")]))
-    hint = "Alerts are still recorded. Any that are open when the mute ends are posted then."
+    hint = "Alerts are still recorded. Alerts still open when the mute ends will be posted."
     blocks.append(context(hint if said else f"{hint} Without a duration, a mute lasts 1 hour."))
     return card(headline, Color.QUIET, blocks)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.views.blocks import Content, actions, context, section
 from bot.views.buttons import share_button
-from bot.views.text import escape, fit, phrase_with_names
+from bot.views.text import escape, fit, phrase_with_names, without_ids
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import name_of, render_phrase
@@ -27,7 +27,7 @@ def history_markup(histories: Sequence[History], left_out: int = 0) -> str:
     if not histories:
         return "No workers to show."
     if len(histories) == 1:
-        lines = [sentence(phrase_with_names(phrase)) for phrase in history_text(histories[0])]
+        lines = [sentence(phrase_with_names(without_ids(phrase))) for phrase in history_text(histories[0])]
         lines = [f"*{lines[0].replace('*', '')}*", *(line if line[:1].isdigit() else f"• {line}" for line in lines[1:])]
     else:
         lines = [f"*{len(histories)} workers in the last {histories[0].length}*", *map(_line, histories)]
@@ -42,7 +42,7 @@ def _line(history: History) -> str:
         return f"{name}: no history yet"
     now, done = history.stretches[-1].condition.word, len(history.marks) + history.more
     commands = f", {count(done, 'command')}" if done else ""
-    return f"{name}: {percent(history.uptime)} uptime, {count(history.changes, 'change')}{commands}; now {now}"
+    return f"{name}: uptime {percent(history.uptime)}, {count(history.changes, 'change')}{commands}; now {now}"
 
 
 def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
@@ -52,9 +52,9 @@ def picture_description(histories: Sequence[History], zone: tzinfo) -> str:
         return f"{at.astimezone(zone):%d %b %H:%M}"
 
     if len(histories) == 1:
-        told = (render_phrase(phrase, str, str, moment, name_of) for phrase in history_text(histories[0]))
+        told = (render_phrase(without_ids(phrase), str, str, moment, name_of) for phrase in history_text(histories[0]))
         return fit(" ".join(map(sentence, told)), ALT)
-    told = (f"{each.worker_id}: {percent(each.uptime)} uptime, {count(each.changes, 'change')}" for each in histories)
+    told = (f"{each.worker_id}: uptime {percent(each.uptime)}, {count(each.changes, 'change')}" for each in histories)
     return fit(f"{len(histories)} workers in the last {histories[0].length}. {'; '.join(told)}.", ALT)
 
 

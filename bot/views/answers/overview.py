@@ -22,7 +22,7 @@ SHOWN = 15
 FEW = 5
 """Up to this many workers, each has its buttons; of more, only those that need attention."""
 
-WHY = 200  # characters
+WHY, PROBLEM = 200, 600  # characters
 
 AGAIN = "overview"
 """The command of the button that replaces the others once one of them is pressed."""
@@ -124,11 +124,13 @@ def status(
     *,
     rests: str = "",
     host: str,
+    problem: str = "",
 ) -> Content:
-    """One page of workers. `rests`: the reason for a pause of monitoring."""
+    """One page of workers. `rests`: the reason for a pause of monitoring; `problem`: of the link to Slack."""
     entries = by_host(fold_silent(workers))
     part = list_page(entries, PAGE, page)
-    heads = [*([monitoring_paused(rests)] if rests else []), *(team_heading(team, workers) if team else [])]
+    heads = [f":warning: *Slack*: {inert(problem, PROBLEM)}"] if problem else []
+    heads += [*([monitoring_paused(rests)] if rests else []), *(team_heading(team, workers) if team else [])]
     text, color = headline(host, workers, monitoring_paused=bool(rests))
     groups = _groups(part.items, workers, team)
     groups[0] = [*heads, *groups[0]]

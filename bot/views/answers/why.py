@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from bot.views.blocks import Color, Content, actions, card, code_block, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, inert, minute, phrase_markup, phrase_with_names, shorten
+from bot.views.text import code_span, escape, fit, inert, phrase_markup, phrase_with_names, shorten, when, without_ids
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
@@ -57,7 +58,8 @@ def why(
     nobody else reads it: then people are mentioned, and nobody is called by that."""
     if not explanations:
         return text_message("No workers to explain.")
-    reader = _Reader(nonce, may, asks, phrase_markup if alone else phrase_with_names)
+    render = phrase_markup if alone else phrase_with_names
+    reader = _Reader(nonce, may, asks, partial(render, now=explanations[0].at))
     if len(explanations) == 1:
         return _one(explanations[0], reader)
     return _several(explanations, reader)
@@ -70,10 +72,13 @@ def _one(explanation: Explanation, reader: _Reader) -> Content:
     paragraphs = [*also, *([f"*Next step*\n{todo}"] if todo else [])]
     blocks = [section("\n".join(paragraphs))] if paragraphs else []
     blocks += _buttons(explanation, reader)
-    conditions = [f"• {_condition(each.words, each.since)}" for each in explanation.conditions]
+    conditions = [f"• {_condition(each.words, each.since, explanation.at)}" for each in explanation.conditions]
     if conditions:
         blocks.append(section("\n".join(["*Conditions*", *conditions])))
-    before = [f"• {minute(event.at)}: {fit(say(event.words), EVENT)}" for event in explanation.before]
+    before = [
+        f"• {when(event.at, explanation.at)}: {fit(say(without_ids(event.words)), EVENT)}"
+        for event in explanation.before
+    ]
     if before:
         blocks.append(section("\n".join(["*Recent events*", *before])))
     lines = _lines(explanation)
@@ -135,8 +140,8 @@ def _cause(explanation: Explanation, most: int, say: Callable[[Phrase], str]) ->
     return fit(sentence(say(explanation.found.sentence)).replace("*", ASTERISK), most)
 
 
-def _condition(words: str, since: datetime | None) -> str:
-    return inert(words, HELD) + (f", since {minute(since)}" if since else "")
+def _condition(words: str, since: datetime | None, now: datetime) -> str:
+    return inert(words, HELD) + (f", since {when(since, now)}" if since else "")
 
 
 def _lines(explanation: Explanation) -> str:

@@ -35,7 +35,15 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, CLOCK, SUPERVISOR, Condition, Severity, shown_as
+from supervisor_core.workers.conditions.rules import (
+    ALERTMANAGER,
+    CLOCK,
+    FLAPPING,
+    SUPERVISOR,
+    Condition,
+    Severity,
+    shown_as,
+)
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
 
 PRESS = "alert:"
@@ -54,7 +62,7 @@ _SUPPRESSED: Mapping[Hush, str] = {
 }
 
 _REPLIES: Mapping[Reason, str] = {
-    Reason.WORSE: ":small_red_triangle: Worse now",
+    Reason.WORSE: ":small_red_triangle: Escalated",
     Reason.AGAIN: ":repeat: Back again",
     Reason.REMINDER_DUE: ":bell: Still open, and nobody has acknowledged it",
 }
@@ -80,6 +88,10 @@ class AlertDetails:
     """The last command for its worker before it began."""
     settings: LastConfigChange | None = None
     """The configuration that affected its worker last before it began, where that is newer than the command."""
+    since: Job | None = None
+    """The last command for its worker that ended since it began."""
+    settings_since: LastConfigChange | None = None
+    """The configuration that affected its worker last since it began, where that is newer than the command."""
     tries: int = 0
     """Restarts and undo commands of people that have ended since it began. The buttons work once for each."""
     undone: bool = False
@@ -140,7 +152,7 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
 
 def _title(alert: Alert, happened: str) -> str:
     """The subject, its condition, and what happened. Of flapping, the number of changes says most."""
-    if alert.condition is Condition.FLAPPING:
+    if shown_as(alert.condition, alert.reason) is Condition.FLAPPING:
         changes, _, worst = happened.partition(", ")
         return f"*Flapping: {changes}* · {target_name(alert)}{worst and f', {worst}'}"
     condition = condition_words(alert)
@@ -170,6 +182,9 @@ def alert_reply(said: Mapping[str, Any], name: str) -> Content:
     """A reply in the alert's thread, for those whom an edit doesn't reach."""
     reason, condition, words = Reason(said["reason"]), Condition(said["condition"]), str(said["words"])
     beginning = _REPLIES.get(reason, ":bell: Still open")
+    if reason is Reason.WORSE and words.startswith("quarantined "):  # not "is quarantined. Quarantined after …"
+        happened, _, rest = flatten(words).partition(". ")
+        return text_message(f"{beginning}: *{name} was {inert(happened, WHY)}*. {_sentence(rest, name)}".rstrip())
     return text_message(f"{beginning}: *{name} {WORDS[shown_as(condition, words)]}*. {_sentence(words, name)}")
 
 
@@ -238,6 +253,7 @@ def alert_line(details: AlertDetails, now: datetime) -> str:
     facts = [f"since {when(alert.opened_at, now)}"]
     if alert.acknowledged_by is not None:
         facts.append(f"acknowledged by {mention(alert.acknowledged_by)}")
+    facts += [f"{_SUPPRESSED[hush.kind].lower()} until {when(hush.ends_at, now)}" for hush in details.hushes]
     if alert.target.kind == STORM:
         return f"{_sign(details)} *{escape(alert.reason)}* · {' · '.join(facts)}"
     happened, _ = reason_of(alert)
@@ -250,8 +266,14 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
     ended = alert.closed_at or alert.cleared_at or alert.opened_at
     lasted = format_span((ended - alert.opened_at).total_seconds())
     name = f"All {details.members.noun}s" if alert.target.kind == STORM else target_name(alert)
-    headline = f":white_check_mark: *{name} recovered* after {lasted}"
+    headline, color = f":white_check_mark: *{name} recovered* after {lasted}", Color.GOOD
+    _, _, condition = details.ended.partition(", now ")
+    if alert.target.kind == FLAPPING and condition not in ("", Condition.WELL.word, Condition.PAUSED.word):
+        headline = f":large_yellow_circle: *{name} is no longer flapping* but {inert(condition, NAME)}"
+        color = Color.QUIET
     happened = escape(alert.reason) if alert.target.kind == STORM else reason_of(alert)[0]
+    if alert.target.kind == FLAPPING:
+        happened, _, _ = happened.partition(", now ")
     if details.new:  # it came and went while nobody could be told
         return text_message(f"{headline}: {happened}\nSlack couldn't be reached in the meantime.")
     facts = {
@@ -261,7 +283,7 @@ def _recovered(details: AlertDetails, now: datetime) -> Content:
         "Came back": times(alert.occurrences - 1) if alert.occurrences > 1 else "",
         "Acknowledged": mention(alert.acknowledged_by) if alert.acknowledged_by else "",
     }
-    return card(headline, Color.GOOD, [*fields(facts), _footer(details, now)])
+    return card(headline, color, [*fields(facts), _footer(details, now)])
 
 
 def _facts(details: AlertDetails, now: datetime) -> dict[str, str]:
@@ -331,18 +353,18 @@ def _sentence(text: str, name: str) -> str:
 
 
 def _last_change(details: AlertDetails, now: datetime) -> str:
-    """The last command or configuration before the alert began, which is the cause of most."""
-    if details.settings is not None:
-        settings = details.settings
+    """The last command or configuration for the worker."""
+    settings = details.settings_since or (details.settings if details.since is None else None)
+    if settings is not None:
         changes = inert("; ".join(settings.changes), LINE // 2)
         return f"Configuration by {mention(settings.by)} · {when(settings.at, now)}\n{changes}"
-    job = details.before
+    job = details.since or details.before
     if job is None or job.finished_at is None:
         return ""
     ended = "" if job.outcome is None or job.outcome.success else ", failed"
     if job.state is JobState.INTERRUPTED:
         ended = ", interrupted"
-    if details.undone:
+    if details.undone and job is details.before:
         ended = ", undone"
     label = f" · {escape(job.label)}" if job.label else ""
     name = in_code(command_name(job.handler), LINE)

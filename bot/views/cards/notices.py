@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import times
 from supervisor_core.common.times import format_span, from_text
-from supervisor_core.diagnosis.history import percent
+from supervisor_core.diagnosis.history import NO_PERCENT, percent
 
 SHOWN = 10
 """Lines of a kind."""
@@ -78,8 +78,7 @@ def weekly_summary(
     host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
 ) -> Content:
     """The summary of a week, one line where it was quiet."""
-    total = _sum(worked.values())
-    uptime = f"{count(len(worked), 'worker')}, {percent(total)} uptime"
+    uptime = f"{count(len(worked), 'worker')}, uptime {percent(_mean(worked.values()))}"
     whose = f"on {inert(host, NOTICE)}, {day(since)} to {day(until)}"
     if not begun:
         return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
@@ -94,7 +93,7 @@ def weekly_summary(
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
     """The uptime of workers, the lowest first; without those that have none on record."""
-    known = {worker_id: each for worker_id, each in worked.items() if any(part.share is not None for part in each)}
+    known = {worker_id: each for worker_id, each in worked.items() if any(percent(part) != NO_PERCENT for part in each)}
     worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
     return [f"• {inert(name, NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
 
@@ -103,16 +102,16 @@ def _least(spans: Sequence[Uptime]) -> float:
     return min(part.share for part in spans if part.share is not None)
 
 
-def _sum(worked: Iterable[Uptime]) -> Uptime:
-    total = Uptime()
-    for each in worked:
-        total = Uptime(
-            total.well + each.well,
-            total.unwell + each.unwell,
-            total.down + each.down,
-            total.uncounted + each.uncounted,
-        )
-    return total
+def _mean(worked: Collection[Uptime]) -> Uptime:
+    def mean(spans: Iterable[timedelta]) -> timedelta:
+        return sum(spans, timedelta()) / max(len(worked), 1)
+
+    return Uptime(
+        mean(uptime.well for uptime in worked),
+        mean(uptime.unwell for uptime in worked),
+        mean(uptime.down for uptime in worked),
+        mean(uptime.uncounted for uptime in worked),
+    )
 
 
 def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
@@ -122,7 +121,7 @@ def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
 
 def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
     lasted = format_span(_lengths(alerts, until))
-    share = f"; {percent(worked)} uptime" if worked is not None else ""
+    share = f"; uptime {percent(worked)}" if worked is not None else ""
     still = ", still open" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
     return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{share}"
 

@@ -70,9 +70,6 @@ def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePositi
         blocks.append(actions("commands", buttons))
     blocks += _on_top("Needs your approval", [approval_block(each) for each in picture.approvals], "approvals")
     blocks += _on_top("Open alerts", [alert_block(each) for each in picture.alerts], "alerts")
-    if picture.recent and page == 0:
-        said = "\n".join(["*Recent commands*", *(recent_line(each) for each in picture.recent)])
-        blocks += [{"type": "divider"}, section(said)]
     if not picture.recent and reader.forms:
         blocks += [{"type": "divider"}, section(TRY_FIRST)]
     blocks.append({"type": "divider"})
@@ -89,6 +86,9 @@ def home(picture: HomeData, reader: HomeReader, place: HomePosition = HomePositi
             blocks.append(section(team_line(part.team, team, objective, goes_on=part.goes_on)))
         for worker in part.workers:
             blocks += worker_blocks(worker, picture, reader)
+    if picture.recent and page == 0:
+        lines = "\n".join(["*Recent commands*", *(recent_line(command) for command in picture.recent)])
+        blocks += [{"type": "divider"}, section(lines)]
     blocks.append(_turning(page, len(pages)))
     return {"type": "home", "blocks": [*blocks, footer(picture)]}
 

@@ -1,7 +1,7 @@
 """Flapping: a worker that changes too often, decided from its flips.
 
 Flapping is a condition of a target of its own, with flips and an alert. The worker's single alerts are folded into that
-alert until it closes.
+alert until it closes: when the worker hasn't changed for a while. Quarantine isn't calm, so it keeps the alert open.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def worker_of(worker_id: str) -> Target:
 def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime | None = None) -> Reading | None:
     """Read the flapping of a worker from its newest flips, in order; None if it isn't and wasn't flapping.
 
-    `since` is the start of its flapping, if known.
+    `since` is the start of its flapping, if known. A worker that is well after a person ended its quarantine starts
+    over.
     """
     begun = since if since is not None else now - rules.within
     counted = [flip for flip in past if _counts(flip) and (flip.at >= begun if since is not None else flip.at > begun)]
@@ -60,6 +61,8 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
         return None
     if past and past[-1].new is Condition.PAUSED:
         return Reading(Condition.WELL, f"no longer expected to run: {past[-1].reason}", past[-1].at)
+    if since is not None and past and past[-1].old is Condition.RESTART_LIMIT and past[-1].new is Condition.WELL:
+        return Reading(Condition.WELL, "healthy since its quarantine ended", past[-1].at)
     if not counted:
         return calm(past[-1].new if past else Condition.WELL, now, rules)
     critical = any(flip.new.severity is Severity.CRITICAL for flip in counted)
@@ -80,8 +83,13 @@ def _counts(flip: Flip) -> bool:
 def _words(counted: Sequence[Flip]) -> str:
     minutes = math.ceil((counted[-1].at - counted[0].at) / timedelta(minutes=1))
     lasted = format_span(max(minutes, 1) * 60)
-    worst = max((flip.new for flip in counted), key=lambda each: each.rank)
-    return f"{len(counted)} changes in {lasted}, worst: {worst.word}"
+    last = counted[-1].new
+    if last is Condition.RESTART_LIMIT:
+        return (
+            f"quarantined after {len(counted)} state changes in {lasted}. "
+            "It stays down until somebody restarts or resumes it"
+        )
+    return f"{len(counted)} changes in {lasted}, now {last.word}"
 
 
 AN_INSTANT = timedelta(microseconds=1)
@@ -120,14 +128,17 @@ class FlappingMonitor:
     def due_at(self) -> datetime | None:
         """The time at which the first of them has not changed for long enough."""
         within = self._rules().within
-        return min((each.since + within for each in self._last.values()), default=None)
+        return min((each.since + within for each in self._unsettled()), default=None)
+
+    def _unsettled(self) -> list[CurrentCondition]:
+        return [each for each in self._last.values() if each.condition is not Condition.RESTART_LIMIT]
 
     def calmed(self, now: datetime) -> list[TargetReading]:
         """The readings of those that have not changed for long enough."""
         if not self._last:
             return []
         rules = self._rules()
-        still = [each for each in self._last.values() if each.since + rules.within <= now]
+        still = [each for each in self._unsettled() if each.since + rules.within <= now]
         return [TargetReading(target_of(each.target.id), calm(each.condition, now, rules)) for each in still]
 
     def changed(self, connection: Connection, made: Iterable[Flip | None], now: datetime) -> list[TargetReading]:

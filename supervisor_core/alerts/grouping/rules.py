@@ -86,6 +86,13 @@ def group_storm(opening: Sequence[Alert], lately: RecentAlerts, now: datetime, r
     return StormGrouping(alone, rest, begun + GATHER if rest else None)
 
 
+def as_people_count(alerts: Sequence[Alert]) -> list[Alert]:
+    """Of open alerts, those that a person counts: no digest, because its members count, and of a worker that is
+    flapping one."""
+    flapping = {alert.alert_id for alert in alerts if alert.target.kind == FLAPPING}
+    return [alert for alert in alerts if alert.target.kind != STORM and alert.parent_id not in flapping]
+
+
 WORKERS, HOSTS, FOREIGN = (WORKER, FLAPPING), (SUPERVISOR,), (ALERTMANAGER,)
 """The kinds of targets whose alerts become a digest with each other. What is wrong with a part of a host always has its
 own message."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
-from supervisor_core.commands.conditions import state_word
+from supervisor_core.commands.conditions import count_healthy, state_word
 from supervisor_core.common.text import times
 from supervisor_core.common.times import COUNTDOWN, clock_time, format_span, from_text
 
@@ -64,9 +64,9 @@ class StatusText:
         state = supervisor["state"]
         first = f"{supervisor['id']}: {state}"
         if state == "running" and supervisor["started_at"]:
-            first += f" for {self._since(supervisor['started_at'])}"
+            first = f"{supervisor['id']}: daemon up {self._since(supervisor['started_at'])}"
         if workers:
-            first += f", {_counts(workers)}"
+            first += f"; {count_healthy(workers)}"
         notes = [*_notes(supervisor), *_notes_on(supervisor.get("configuration") or {}), *_unwell(workers)]
         notes += [f"{MARK}{_words(each['reason'])}" for each in status["services"] if _has_notice(each)]
         lines = [self._paint(line, BOLD) for line in self._folded(first)]
@@ -223,19 +223,6 @@ def _notes_on(configuration: dict[str, Any]) -> list[str]:
         keys = ", ".join(configuration["needs_restart"])
         notes.append(f"Changed, in force after `supervisor daemon restart`: {keys}")
     return notes
-
-
-def _counts(workers: list[dict[str, Any]]) -> str:
-    """The number of healthy workers. A paused or stopped one is neither healthy nor unhealthy."""
-    number, states = len(workers), [state_word(worker) for worker in workers if worker["fine"]]
-    resting = [(word, states.count(word)) for word in ("paused", "stopped") if word in states]
-    healthy = len(states) - sum(many for _, many in resting)
-    everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
-    for word, many in (("healthy", healthy), *resting):
-        if many == number:
-            return f"{everybody} {word}"
-    words = f"{healthy} of {number} worker{'s' if number != 1 else ''} healthy"
-    return ", ".join([words, *(f"{many} {word}" for word, many in resting)])
 
 
 def _folded_hosts(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Risk
@@ -25,8 +25,8 @@ from supervisor_core.jobs.model import FINAL, Job, JobState
 from supervisor_core.workers.conditions.rules import shown_as
 from supervisor_core.workers.restarts.policy import run_in_words
 
-BEFORE = 5
-"""The number of events to show before the problem."""
+BEFORE, SINCE = 5, 3
+"""The number of events to show from before the problem, and of the newest ones since it began."""
 
 AT_ONCE = timedelta(seconds=2)
 """Events so soon after the start of the problem count as before it: an exit is noticed a moment later."""
@@ -89,20 +89,21 @@ def _reason(facts: WorkerFacts) -> str:
 
 
 def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
-    """The last events before the problem, or until now if there is none."""
-    until = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
-    commands = list(_commands(facts, until))
-    events = [*commands, *_settings(facts), *_ends(facts), *_flips(facts, commands)]
-    return tuple(sorted((each for each in events if each.at <= until), key=lambda each: each.at)[-BEFORE:])
+    """The last events before the problem, and the newest since then; without a problem, all count as before it."""
+    begun = found.since + AT_ONCE if found.since and found.cause not in QUIET else facts.at
+    commands = list(_commands(facts))
+    events = sorted([*commands, *_settings(facts), *_ends(facts), *_flips(facts, commands)], key=lambda each: each.at)
+    before = [event for event in events if event.at <= begun]
+    since = [event for event in events if begun < event.at <= facts.at]
+    return (*before[-BEFORE:], *since[-SINCE:])
 
 
-def _commands(facts: WorkerFacts, until: datetime) -> Iterator[PastEvent]:
+def _commands(facts: WorkerFacts) -> Iterator[PastEvent]:
     """The commands of people and schedules, with their outcomes."""
     for job in facts.jobs:
         definition = by_handler(job.handler)
         if definition is not None and definition.risk is not Risk.READS:
-            # One that was asked for before, and came to its end after: what it did is part of the story.
-            at = job.finished_at if job.finished_at and job.finished_at <= until else job.filed_at
+            at = job.finished_at or job.filed_at
             yield PastEvent(at, (f"{describe_command(job, facts.worker_id)} by ", job.issuer, *describe_outcome(job)))
 
 
@@ -149,6 +150,6 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            yield PastEvent(
-                flip.at, (f"became {shown_as(flip.new, flip.reason).word}: {one_line(flatten(flip.reason), ERROR)}",)
-            )
+            word, (reason, *_) = shown_as(flip.new, flip.reason).word, flatten(flip.reason).split(". ")
+            reason = one_line(reason, ERROR)
+            yield PastEvent(flip.at, (f"became {reason if reason.startswith(word) else f'{word}: {reason}'}",))

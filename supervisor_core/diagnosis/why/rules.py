@@ -33,7 +33,7 @@ UNKNOWN_KILL = (
 CLEARED = "Code last changed {cleared_for} ago; the exits don't point to it"
 NOT_STARTED = "It isn't restarted automatically: {given_up}"
 STARTED_AGAIN = (
-    "It restarts automatically at {due_at}[. Restarted automatically {restart_count} times in the last hour]"
+    "It will restart automatically at {due_at}[. Restarted automatically {restart_count} times in the last hour]"
 )
 MONITORING_PAUSED = "Monitoring is paused, so it isn't restarted automatically{?resting}"
 MORE_MEMORY = "Give it more memory, reduce its work, or fix the leak. Then restart it."

@@ -218,7 +218,7 @@ class Situation:
     def restarts(self) -> str:
         """The number of restarts, and the last exit."""
         starts = self.facts.starts
-        often = f" after {starts} restart{'s' if starts > 1 else ''} within an hour" if starts else " after it failed"
+        often = f" after {starts} restart{'s' if starts > 1 else ''} in an hour" if starts else " after it failed"
 
         if self.only_killed:
             return f"{often}: crashed (SIGKILL) {times(len(self.failed_runs))} ({self.killer})"

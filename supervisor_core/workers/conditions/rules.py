@@ -258,8 +258,10 @@ NO_PROGRESS = "no progress for"
 
 def shown_as(condition: Condition, reason: str) -> Condition:
     """The condition to name to people. A worker without progress is degraded, as in its status, although its alert is
-    as urgent as that of a stuck one."""
-    return Condition.DEGRADED if condition is Condition.STUCK and reason.startswith(NO_PROGRESS) else condition
+    as urgent as that of a stuck one. A worker whose flapping ended in quarantine is down."""
+    if condition is Condition.STUCK and reason.startswith(NO_PROGRESS):
+        return Condition.DEGRADED
+    return Condition.DOWN if condition is Condition.FLAPPING and reason.startswith("quarantined") else condition
 
 
 def _in_words(condition: Condition, status: WorkerStatus) -> str:

@@ -133,7 +133,7 @@ def _why(worker: WorkerSettings, count: int) -> str:
     key = f"workers.{worker.id}.restart.max_per_hour"
     if count == 0:
         return f"Automatic starts are off ({key} is 0)."
-    return f"It was restarted automatically {times(count)} within an hour ({key} allows no more)."
+    return f"It was restarted automatically {times(count)} in an hour ({key} allows no more)."
 
 
 def _remedy(worker: WorkerSettings) -> str:

@@ -236,7 +236,7 @@ def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
     if limit == 0:
         why = "quarantined, because automatic restarts are off (restart.max_per_hour: 0)"
     else:
-        why = f"quarantined after {starts} {'restart' if starts == 1 else 'restarts'} within an hour"
+        why = f"quarantined after {starts} {'restart' if starts == 1 else 'restarts'} in an hour"
     told = f". The last time it {run_in_words(last)}" if last else ""
     return f"{why}{told}. Its log has details; resume or restart ends the quarantine"
 

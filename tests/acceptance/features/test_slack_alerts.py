@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.common.times import from_text
 from tests.support.homes import a_home, demo_command
-from tests.support.slack.slack_home import ACCESS, SlackHome, asked, is_well, settled, started
+from tests.support.slack.slack_home import ACCESS, SlackHome, asked, is_well, sent_by_shell, settled, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -131,6 +132,70 @@ async def all_tell_the_same_of_the_kill(home: SlackHome) -> None:
     assert max(moments) - min(moments) < timedelta(seconds=1), told
     assert history["uptime"] < 1
     assert not [each for each in why["before"] if "became down" in each["words"]], "its end tells of that already"
+
+
+WITHOUT_APSCHEDULER = """
+import sys
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+AsyncIOScheduler.start = lambda *_, **__: None
+from supervisor_core.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+async def test_alerts_come_from_apscheduler_alone_and_an_event_advances_it(tmp_path: Path, slack: Playground) -> None:
+    demo = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": NEVER}
+    settings = {
+        "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL, "announce": False},
+        "alerts": {"start_grace_seconds": 1, "check_seconds": 60},
+    }
+    ops = slack.channel("ops")
+    with a_home(tmp_path, {"OrionMX": demo}, make=SlackHome, **settings) as home:
+        assert isinstance(home, SlackHome)
+        await started(home, slack, (sys.executable, "-c", WITHOUT_APSCHEDULER))
+        kill(home)
+        await asyncio.to_thread(wait_until, lambda: home.worker("OrionMX")["state"] == "stopped", 20, "it's known")
+        await asyncio.sleep(3)
+        assert ops.messages() == []
+        assert home.rows("select * from alerts_t") == []
+        home.kill_newest_daemon()
+        await started(home, slack)
+        card = await ops.shows("OrionMX is down")
+        await sent_by_shell(home, "restart OrionMX")
+        await card.becomes("OrionMX recovered after")
+        kill(home)
+        await ops.shows("OrionMX is down")
+
+
+async def test_a_crash_loop_is_one_alert_with_its_snooze_up_to_the_quarantine(
+    tmp_path: Path, slack: Playground
+) -> None:
+    program = "import time; print('no disk', flush=True); time.sleep(1.2); raise SystemExit(3)"
+    crasher = {
+        "command": [sys.executable, "-c", program],
+        "start_grace_seconds": 0.1,
+        "restart": {"policy": "always", "max_per_hour": 3, "backoff_seconds": 0.2},
+    }
+    settings = {
+        "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL, "announce": False},
+        "alerts": {"start_grace_seconds": 0.1, "flapping": {"flips": 3, "within_minutes": 5}},
+    }
+    operator = slack.user("operator")
+    with a_home(tmp_path, {"crasher": crasher}, make=SlackHome, **settings) as home:
+        await started(home, slack)
+        card = await slack.channel("ops").shows("crasher is down")
+        await card.button("Snooze 1h").click(as_=operator)
+        await card.becomes("Snoozed")
+        await card.becomes("crasher is quarantined after 3 restarts in an hour")
+        await card.shows("Snoozed")
+        await card.shows("no disk")
+        listed = await operator.slash("/supervisor alerts")
+        await listed.shows("1 open alert")
+        await listed.shows("snoozed until")
+        why = await operator.slash("/supervisor why crasher")
+        await why.shows("became quarantined after 3 restarts in an hour")
+        history = await operator.slash("/supervisor history crasher")
+        await history.shows("on record for only")
 
 
 async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_is_due(

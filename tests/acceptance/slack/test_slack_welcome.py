@@ -12,7 +12,8 @@ import pytest
 from slack_playground import Playground
 from slack_playground.testing.people import ChannelView
 from tests.support.homes import ROOT, demo_command
-from tests.support.slack.slack_home import a_slack_home, settled, started
+from tests.support.slack.slack_home import a_slack_home, is_well, sent_by_shell, settled, started
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=20)
 
@@ -84,6 +85,41 @@ async def test_a_bot_that_was_not_in_its_alert_channel_is_welcome_there_when_it_
         await ops.shows(1, WELCOME)
         await settled(home)
         assert sum(WELCOME in each for each in introductions(ops)) == 1
+
+
+@pytest.mark.parametrize("how", ["archived", "without the bot"])
+async def test_an_introduction_that_has_to_wait_holds_back_no_alert(
+    tmp_path: Path, slack: Playground, how: str
+) -> None:
+    ops, night = slack.channel("ops"), slack.channel("night")
+    if how == "archived":
+        ops.archive()
+    else:
+        ops.without_bot()
+    settings = {"welcome": True, "alert_channel": ops.id, "fallback_channel": night.id, "announce": False}
+    with a_slack_home(tmp_path, {"North": {**WORKER, "restart": {"policy": "never"}}}, **settings) as home:
+        await started(home, slack)
+        query = "select 1 from outbox_t where kind = 'welcome' and attempts > 0"
+        await asyncio.to_thread(wait_until, lambda: home.rows(query), 20, "the introduction was refused")
+        await is_well(home, "North")
+        (pid,) = home.running_copies("North")
+        os.kill(pid, signal.SIGKILL)
+        card = await night.shows("North is down")
+        assert home.slack_service()["health"] == "degraded"
+        printed = (await asyncio.to_thread(home.supervisor, "status")).stdout
+        assert f"slack.alert_channel: can't post in {ops.id}" in " ".join(printed.split())
+        diagnosis = (await asyncio.to_thread(home.supervisor, "doctor")).stdout
+        assert ops.id in diagnosis, diagnosis
+        await slack.user("operator").slash("/supervisor status", in_="night")
+        await slack.user("operator").sees(f"can't post in {ops.id}", in_="night")
+        if how == "without the bot":
+            ops.invite()
+            await ops.shows(1, WELCOME)
+            await asyncio.to_thread(
+                wait_until, lambda: home.slack_service()["health"] == "healthy", 20, "the channel takes messages"
+            )
+        await sent_by_shell(home, "restart North")
+        await card.becomes("North recovered after")
 
 
 async def test_without_the_setting_the_bot_says_nothing(tmp_path: Path, slack: Playground) -> None:

@@ -58,7 +58,7 @@ def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said
     desk.down("North")
     edit, reply = desk.heard()
     assert edit.startswith("edit: North is down")
-    assert reply.startswith("reply: :small_red_triangle: Worse now: North is down")
+    assert reply.startswith("reply: :small_red_triangle: Escalated: North is down")
     desk.wait(10)
     desk.degraded("North")
     assert desk.heard() == ["edit: North is degraded: reports an error: no space left"]
@@ -111,10 +111,10 @@ def test_a_crash_loop_is_one_message_from_the_first_crash_after_a_short_run_to_t
         assert desk.heard() == []
     desk.starts("North")
     desk.wait(1)
-    desk.look(desk.status("North", WorkerState.QUARANTINED, quarantine="quarantined after 5 restarts within an hour"))
+    desk.look(desk.status("North", WorkerState.QUARANTINED, quarantine="quarantined after 5 restarts in an hour"))
     edit, reply = desk.heard()
-    assert edit.startswith("edit: :red_circle: *North is quarantined* after 5 restarts within an hour")
-    assert reply.startswith("reply: :small_red_triangle: Worse now")
+    assert edit.startswith("edit: :red_circle: *North is quarantined* after 5 restarts in an hour")
+    assert reply.startswith("reply: :small_red_triangle: Escalated")
     assert len(desk.of("North")) == 1
     assert [flip.new for flip in desk.flips("North")][-2:] == ["down", "restart_limit"]
 

@@ -46,7 +46,7 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     desk.well("North")
     over, flapping = desk.heard()
     assert over.startswith("edit: North recovered after 1 min"), "what was told is ended"
-    assert flapping.startswith("post: Flapping: 4 changes in 3 min · North, worst:")
+    assert flapping.startswith("post: Flapping: 4 changes in 3 min · North, now healthy")
     assert [each.severity for each in of_flapping(desk)] == [Severity.CRITICAL]
     desk.wait(MINUTE)
     desk.down("North")
@@ -66,13 +66,13 @@ def test_so_many_changes_are_one_alert_and_each_further_one_an_edit_of_it(desk: 
     assert [each.split(":")[0] for each in desk.heard()] == ["post", "edit"], "an alert as any other"
 
 
-def test_who_stays_down_after_it_is_told_of_as_the_alert_that_it_is(desk: AlertDesk) -> None:
+def test_a_worker_that_stays_down_has_not_recovered_and_has_an_alert_of_its_own(desk: AlertDesk) -> None:
     flap(desk, 2)
     desk.down("North")
-    desk.heard()
+    assert desk.heard()[-1].startswith("edit: Flapping: 5 changes in 3 min · North, now down")
     desk.wait(10 * MINUTE)
     over, first = desk.heard()
-    assert over.startswith("edit: North recovered after")
+    assert over == "edit: North is no longer flapping but down"
     assert first == "post: North is down: exited (code 1) after 5 min"
     assert desk.one("North").parent_id is None
 
@@ -91,6 +91,23 @@ def test_who_was_told_to_be_down_before_it_is_said_to_be_so_afterwards(desk: Ale
     kinds = [each.split(":")[0] for each in desk.heard()]
     assert kinds == ["edit", "edit", "reply"]
     assert desk.one("North").decided == "worse"
+
+
+def test_flapping_that_ends_in_quarantine_says_that_the_worker_is_down_for_good(desk: AlertDesk) -> None:
+    flap(desk, 2)
+    desk.down("North")
+    desk.heard()
+    desk.wait(MINUTE)
+    desk.look(desk.status("North", WorkerState.QUARANTINED, quarantine="quarantined after 5 restarts in an hour"))
+    edit, reply = desk.heard()
+    assert edit.startswith("edit: North is down: quarantined after 6 state changes in 4 min")
+    assert reply.startswith(
+        "reply: :small_red_triangle: Escalated: North was quarantined after 6 state changes in 4 min"
+    )
+    desk.wait(60 * MINUTE)
+    assert desk.heard() == [], "it stays open"
+    desk.well("North")
+    assert desk.heard() == ["edit: North recovered after 1 h 4 min"]
 
 
 def test_who_is_paused_flaps_no_more_at_once(desk: AlertDesk) -> None:

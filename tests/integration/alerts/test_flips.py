@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from supervisor_core.alerts import flips
-from supervisor_core.alerts.flips import ConditionChange, uptime
+from supervisor_core.alerts.flips import ConditionChange, condition_spans, uptime
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.workers.conditions.rules import Condition, Target
@@ -90,3 +90,22 @@ def test_of_too_many_flips_the_newest_are_told(engine: Engine, monkeypatch: pyte
     with engine.connect() as connection:
         found = flips.flips_of_target(connection, NORTH, NOW, NOW + timedelta(days=2))
     assert [flip.new for flip in found] == ["well", "stale"]
+
+
+def test_a_worker_that_has_not_changed_for_a_week_was_as_it_is_all_day(engine: Engine) -> None:
+    day = timedelta(days=1)
+    change(engine, NORTH, Condition.WELL, NOW - 7 * day)
+    with engine.connect() as connection:
+        (led,) = flips.flips_of_workers(connection, HOST, NOW - day, NOW)[NORTH.id]
+        (span,) = condition_spans([led], NOW - day, NOW)
+    assert (span.condition, span.length) == (Condition.WELL, day)
+
+
+def test_the_time_before_the_first_look_is_unknown_however_old_the_heartbeat_was(engine: Engine) -> None:
+    with engine.begin() as connection:
+        first = ConditionChange(NORTH, None, Condition.STALE, "old", NOW - timedelta(hours=20))
+        flips.record_flips(connection, HOST, [first], NOW)
+        day = timedelta(days=1)
+        (worked,) = flips.uptimes_of_workers(connection, HOST, [NORTH.id], NOW + timedelta(hours=1), [day])[NORTH.id]
+    assert worked.down + worked.unwell == timedelta(hours=1)
+    assert worked.uncounted == timedelta(hours=23)

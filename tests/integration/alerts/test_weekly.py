@@ -56,7 +56,7 @@ def test_a_quiet_week_is_one_line_on_monday_morning_once(tmp_path: Path) -> None
         desk.wait(1)
         (line,) = desk.heard()
         assert line.startswith("post: :calendar: A quiet week on TestHost, ")
-        assert line.endswith("no alerts, 2 workers, 100% uptime")
+        assert line.endswith("no alerts, 2 workers, uptime 100% of 4 d")
         assert f"{desk.now:%a %H:%M}" == "Mon 09:00"
         desk.restart()
         desk.work()
@@ -78,8 +78,8 @@ def test_a_week_with_alerts_names_who_was_longest_in_trouble(tmp_path: Path) -> 
         desk.wait(4 * DAY)
         (text,) = desk.heard()
         assert "*3 alerts this week*" in text
-        assert "2 workers, 95.3% uptime" in text
-        assert "*Longest problems* / • South: 1 alert, 6 h; 93.8% uptime / • North: 2 alerts, 3 h" in text
+        assert "2 workers, uptime 95.3% of 4 d" in text
+        assert "*Longest problems* / • South: 1 alert, 6 h; uptime 93.8% of 4 d / • North: 2 alerts, 3 h" in text
 
 
 def test_who_was_away_on_monday_tells_of_it_later_and_not_when_it_is_old(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_whoever_acknowledges_at_the_shell_is_named_and_once_it_is_over_that_is_
 def test_a_mute_says_until_when_and_that_it_lasts_an_hour_where_nothing_is_said(desk: AlertDesk, shell: Shell) -> None:
     said = shell("mute", "North")
     assert said.startswith("North: muted for 1 h, until ")
-    assert "Any that are open then are posted." in said
+    assert "Alerts still open when the mute ends will be posted." in said
     answer = shell.json("mute", "all", "2h", "moving", "disks")
     assert (answer["workers"], answer["message"][:29]) == (["North", "South"], "North, South: muted for 2 h, ")
     assert "North is muted until" in shell("alerts")

@@ -73,7 +73,7 @@ CASES = [
     Case(
         "Twice",
         "quarantined",
-        r"Twice was quarantined at .* after 2 restarts within an hour: it exited \(code 1\) after "
+        r"Twice was quarantined at .* after 2 restarts in an hour: it exited \(code 1\) after "
         r".*, with `ValueError: no such archive`\.",
         "A restart ends the quarantine",
         "restart Twice",

@@ -124,6 +124,15 @@ def test_pause_watcher_already_paused(home: Home) -> None:
     assert (state(home) / "supervisor_pause_OrionMX.flag").read_text() == flag
 
 
+def test_the_note_of_a_pause_is_in_status_with_and_without_a_daemon(home: Home) -> None:
+    home.start_daemon()
+    assert home.json("send", "pause hotfix -- wait for the new disk, see #42", "--wait")["success"]
+    for _ in range(2):
+        reason = home.json("status")["workers"][0]["reason"]
+        assert reason.endswith("hotfix; wait for the new disk, see #42"), reason
+        home.supervisor("daemon", "stop")
+
+
 @pytest.mark.parametrize("words", ["ignore-term", "fork", "daemonize"])
 def test_pause_ends_a_worker_that_ignores_term_and_one_that_forks(tmp_path: Path, words: str) -> None:
     worker = {"command": demo_command("--misbehave", words), "start_grace_seconds": 0.2, "stop_timeout_seconds": 1}

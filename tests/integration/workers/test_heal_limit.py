@@ -39,7 +39,7 @@ def test_passes_start_a_worker_that_dies_as_often_as_configured_and_then_say_why
         for _ in range(2):
             assert heal().startswith("['started'] OrionMX can't start: OrionMX exited (code 1) within")
         refused = heal()
-        assert refused.startswith("[] OrionMX can't start: It was restarted automatically twice within an")
+        assert refused.startswith("[] OrionMX can't start: It was restarted automatically twice in an")
         assert "workers.OrionMX.restart.max_per_hour allows no more" in refused
         note = home.state_dir / "workers" / "OrionMX.starts"
         assert len(json.loads(note.read_text())["starts"]) == 2, "what was refused does not count"
@@ -64,7 +64,7 @@ def test_starts_count_for_an_hour(tmp_path: Path) -> None:
     config, worker = configured(tmp_path / "host", 2)
     note_start(config.state_dir, worker, NOW)
     note_start(config.state_dir, worker, NOW + 30 * MINUTE)
-    with pytest.raises(TooManyStarts, match="twice within an hour"):
+    with pytest.raises(TooManyStarts, match="twice in an hour"):
         note_start(config.state_dir, worker, NOW + 59 * MINUTE)
     note_start(config.state_dir, worker, NOW + WINDOW)
     with pytest.raises(TooManyStarts):
@@ -90,7 +90,7 @@ def test_a_note_that_was_spoiled_counts_nothing_and_is_written_anew(tmp_path: Pa
     note.parent.mkdir()
     note.write_bytes(content)
     note_start(config.state_dir, worker, NOW)
-    with pytest.raises(TooManyStarts, match="once within an hour"):
+    with pytest.raises(TooManyStarts, match="once in an hour"):
         note_start(config.state_dir, worker, NOW + MINUTE)
 
 

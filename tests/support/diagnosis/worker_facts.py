@@ -150,7 +150,7 @@ TROUBLES: dict[str, WorkerFacts] = {
     "paused_by_hand": down(fine=True, reason="paused", seen={"paused": True}, paused=KnownPause(), lines=()),
     "quarantined": down(
         *(life(200 - 30 * number) for number in range(6)),
-        given_up="quarantined after 5 restarts within an hour",
+        given_up="quarantined after 5 restarts in an hour",
         given_up_at=ago(50),
         starts=5,
         state=WorkerState.QUARANTINED,

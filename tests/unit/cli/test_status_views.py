@@ -205,7 +205,7 @@ def test_workers_keep_their_order_and_the_unwell_are_marked_and_named() -> None:
     shown = [re.split("  +", row)[:2] for row in rows]
     assert shown == [["running", "OrionMX"], ["backing off", "Backs-Off"], ["quarantined", "Rests"], ["paused", "West"]]
     assert "! Unhealthy: Backs-Off, Rests" in lines
-    assert lines[0] == "TestHost: running for 1 d 2 h, 1 of 4 workers healthy, 1 paused"
+    assert lines[0] == "TestHost: daemon up 1 d 2 h; 1 of 4 workers healthy, 1 paused"
 
 
 def test_a_problem_of_no_listed_service_is_shown_because_the_exit_code_counts_it() -> None:
@@ -216,7 +216,7 @@ def test_a_problem_of_no_listed_service_is_shown_because_the_exit_code_counts_it
 def test_a_paused_worker_is_counted_as_paused_and_not_as_healthy() -> None:
     west = worker("West", state="stopped", health="unknown", pid=None, paused=True, reason="paused by Ada")
     heads = {
-        text: view(status(workers, []), None).split("\n")[0].split(", ", 1)[1]
+        text: view(status(workers, []), None).split("\n")[0].split("; ", 1)[1]
         for text, workers in {
             "one": [worker(), west],
             "both": [west, {**west, "id": "East"}],
@@ -264,7 +264,7 @@ def test_among_hundreds_the_first_of_the_unwell_are_named() -> None:
 
 def test_a_daemon_that_tells_no_more_than_it_must_is_shown_as_well() -> None:
     text = view(status([worker()], [service("queue_processor")]), 120)
-    assert text.split("\n")[0] == "TestHost: running for 1 d 2 h, 1 worker healthy"
+    assert text.split("\n")[0] == "TestHost: daemon up 1 d 2 h; 1 worker healthy"
     assert "None" not in text
     assert "!" not in text
 

@@ -117,6 +117,19 @@ def test_an_uptime_is_never_rounded_up_to_the_whole() -> None:
     assert percent(Uptime(timedelta(0), timedelta(0), week)) == "0.0%"
 
 
+def test_an_uptime_says_how_much_time_it_stands_on() -> None:
+    day = timedelta(days=1)
+    assert percent(Uptime(timedelta(hours=5), uncounted=timedelta(hours=19))) == "100% of 5 h"
+    assert percent(Uptime(timedelta(hours=23), uncounted=timedelta(hours=1))) == "100%"
+    seconds = Uptime(timedelta(seconds=18), down=timedelta(seconds=72), uncounted=day)
+    assert percent(seconds) == "-"
+    begun = UNTIL - timedelta(seconds=90)
+    held = (ConditionSpan(Condition.UNKNOWN, UNTIL - day, begun), ConditionSpan(Condition.DOWN, begun, UNTIL))
+    (first, *_) = history_text(History("North", UNTIL - day, UNTIL, held, seconds))
+    assert "on record for only 1 min 30 s" in plain(first)
+    assert "%" not in plain(first)
+
+
 def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() -> None:
     held = (ConditionSpan(Condition.STALE, UNTIL - timedelta(hours=1), UNTIL),)
     assert from_flips((), held, LIMIT) == (

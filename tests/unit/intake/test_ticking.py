@@ -87,7 +87,7 @@ def test_no_run_is_dropped_and_none_comes_twice() -> None:
             assert ticker.jobs is not None
             for job in ticker.jobs.get_jobs():
                 assert (job.coalesce, job.max_instances, job.misfire_grace_time) == (True, 1, None)
-            assert {job.id for job in ticker.jobs.get_jobs()} == {CHECK, "due row"}
+            assert {job.id for job in ticker.jobs.get_jobs()} == {CHECK, "row"}
 
     asyncio.run(story())
 

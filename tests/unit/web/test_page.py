@@ -117,3 +117,13 @@ def test_no_word_from_elsewhere_becomes_markup(word: str) -> None:
     found = replace(facts(worker, alerts=[alert], commands=[asked]), host=word, problem=word)
     assert set(Tags(page(found)).tags) <= TAGS
     assert page(found).count("<script") == 1
+
+
+def test_nothing_is_called_healthy_above_an_open_alert_about_it() -> None:
+    assert "All 3 workers healthy" in words_of(facts(WELL, {**WELL, "id": "b"}, {**WELL, "id": "crasher"}))
+    words = words_of(facts(WELL, {**WELL, "id": "crasher"}, alerts=[ALERT]))
+    assert "1 of 2 needs attention" in words
+    assert "healthy" not in words
+    assert "Both workers healthy" in words_of(
+        facts(WELL, {**WELL, "id": "crasher"}, alerts=[replace(ALERT, cleared_at=NOW)])
+    )

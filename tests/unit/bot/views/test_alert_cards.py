@@ -281,9 +281,9 @@ def test_a_restart_is_offered_anew_once_one_has_ended() -> None:
 
 
 def test_a_reason_does_not_repeat_the_condition() -> None:
-    reason = "quarantined after 5 restarts within an hour. The last time it exited (code 1)"
+    reason = "quarantined after 5 restarts in an hour. The last time it exited (code 1)"
     card = alert_card(told(condition=Condition.RESTART_LIMIT, reason=reason), NOW)
-    assert card["text"] == ":red_circle: *North is quarantined* after 5 restarts within an hour"
+    assert card["text"] == ":red_circle: *North is quarantined* after 5 restarts in an hour"
 
 
 def test_every_condition_has_its_words() -> None:

@@ -117,7 +117,7 @@ def test_too_many_starts_within_an_hour_end_in_quarantine_however_long_its_lives
         assert world.adapter.done("North") == ["start"] * 6, "the first one was asked for, five were automatic"
         given = world.parts.host.quarantines.read("North")
         assert given is not None
-        assert "5 restarts within an hour" in given.words
+        assert "5 restarts in an hour" in given.words
         assert waiting(heard)[-1].payload["to"] == "quarantined"
         assert world.pictured("North").desired.quarantined
 

@@ -137,7 +137,7 @@ def test_a_worker_that_lives_two_seconds_for_ever_is_quarantined_within_minutes(
     assert starts[-1] - NOW < timedelta(minutes=5)
     last = decisions[-1]
     assert (last.what, last.reason) == (Next.QUARANTINE, RestartReason.TOO_MANY_STARTS)
-    assert "5 restarts within an hour" in last.words
+    assert "5 restarts in an hour" in last.words
     assert "exited (code 1) after 2.0 s" in last.words
     assert "resume or restart" in last.words
 
