@@ -16,7 +16,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.doctor.checks import Check, CheckResult
 from supervisor_core.doctor.daemon import DaemonState, observe_daemon
-from supervisor_core.doctor.host import CLOCK, clock_unknown
+from supervisor_core.doctor.host import CLOCK, check_clock
 from supervisor_core.host.network import NetworkError
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 
@@ -31,15 +31,15 @@ LOOK_SECONDS = 5.0
 def check_slack(config: SupervisorConfig) -> list[CheckResult]:
     """Everything about Slack but clicks, and the clock, which is compared with Slack's."""
     if not config.slack.enabled:
-        return [clock_unknown("Slack is off"), CheckResult(NAME, True, "off: slack.enabled is false")]
+        return [check_clock("Slack is off"), CheckResult(NAME, True, "off: slack.enabled is false")]
     tokens = _tokens(config)
     if tokens.credentials is None:
-        return [clock_unknown("needs valid Slack tokens"), tokens.check]
+        return [check_clock("needs valid Slack tokens"), tokens.check]
     try:
         checks = _SlackChecks(config, tokens.credentials, *_daemon_state(config))
     except NetworkError:
         reason = "needs a valid proxy and certificates; see network"
-        return [clock_unknown(reason), tokens.check, CheckResult(NAME, True, f"not checked: {reason}")]
+        return [check_clock(reason), tokens.check, CheckResult(NAME, True, f"not checked: {reason}")]
     results = asyncio.run(checks.run())
     return hide_secrets(secret_values(tokens.credentials), [tokens.check, *results])
 
@@ -101,7 +101,7 @@ class _SlackChecks:
         except TimeoutError:
             self._results.append(self._away(f"Slack took longer than {LONGEST_SECONDS:g} s", REACH))
         if not any(result.name == CLOCK for result in self._results):
-            self._results.insert(0, clock_unknown("Slack can't be reached"))
+            self._results.insert(0, check_clock("Slack can't be reached"))
         return self._results
 
     async def _call_slack(self) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from supervisor_core.cli import audit_files
 from supervisor_core.cli.host import load_config, since_option
@@ -21,7 +21,6 @@ from supervisor_core.common.text import printable
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.config.problems import HUB
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.cells import DAMAGED
@@ -29,9 +28,6 @@ from supervisor_core.storage.audit.chain import ChainHead, HeadFile
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.search import ADDRESS, AFFECTED, audit_filter
 from supervisor_core.storage.audit.trail import cause_of, command_in_words, note_in
-
-if TYPE_CHECKING:
-    from supervisor_core.daemon.replication.connection import SharedDatabase
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,19 +40,17 @@ def run(options: argparse.Namespace) -> int:
         return audit_files.export(config, options.out)
     if options.what == "archive":
         return audit_files.archive(config, options.before, options.out)
-    if options.shared:
-        _must_be_shared(config)
     if options.what == "verify":
-        return _verify(config, shared=options.shared, as_json=options.json)
+        return _verify(config, as_json=options.json)
     form = "json" if options.json else "csv" if options.csv else ""
-    return show(config, _command(config, options), form, shared=options.shared)
+    return show(config, _command(config, options), form)
 
 
-def show(config: SupervisorConfig, command: Command, form: str = "", *, shared: bool = False) -> int:
+def show(config: SupervisorConfig, command: Command, form: str = "") -> int:
     """Show the rows that an `audit` command means, as `json`, as `csv`, or for people."""
     wanted = audit_filter(command, datetime.now(UTC))
-    with _shared(config) if shared else opened_ledger(config) as trail:
-        rows = trail.read(lambda connection: audit.search(connection, wanted))
+    with opened_ledger(config) as ledger:
+        rows = ledger.read(lambda connection: audit.search(connection, wanted))
     if form == "json":
         print(json.dumps(rows, indent=2))
     elif form == "csv":
@@ -93,7 +87,7 @@ def _must_fit_together(options: argparse.Namespace) -> None:
         raise UsageError("--file goes with `supervisor audit verify`.")
 
 
-def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
+def _verify(config: SupervisorConfig, *, as_json: bool) -> int:
     from supervisor_core.storage.replication_progress import copied_heads
 
     heads = _heads(config)
@@ -101,25 +95,11 @@ def _verify(config: SupervisorConfig, *, shared: bool, as_json: bool) -> int:
         whole, faults = ledger.read(
             lambda connection: audit.verify(connection, [*heads, *copied_heads(connection, config.supervisor.id)])
         )
-        there = None
-        if shared:
-            from supervisor_core.daemon.replication.replicator import verify_shared
-
-            with _shared(config) as database:
-                there = verify_shared(database, ledger)
     if as_json:
-        document = _verdict(whole, faults)
-        if there is not None:
-            document["shared"] = {**_verdict(there.rows, there.faults), "hosts": there.hosts, "waiting": there.waiting}
-            document["ok"] = document["ok"] and not there.faults
-        print(json.dumps(document))
+        print(json.dumps(_verdict(whole, faults)))
     else:
-        _say(whole, faults, "The trail")
-        if there is not None:
-            _say(there.rows, there.faults, f"In the shared database, the trail of {code.count(there.hosts, 'host')}")
-            are = "is" if there.waiting == 1 else "are"
-            print(f"{code.count(there.waiting, 'row')} of this host {are}n't there yet.")
-    return 1 if faults or (there is not None and there.faults) else 0
+        _say(whole, faults)
+    return 1 if faults else 0
 
 
 def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
@@ -127,12 +107,10 @@ def _verdict(whole: int, faults: list[audit.Fault]) -> dict[str, Any]:
     return {"ok": not faults, "rows": whole, "faults": found}
 
 
-def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
+def _say(whole: int, faults: list[audit.Fault]) -> None:
     if not faults:
-        print(f"{what} is intact: {code.count(whole, 'row')}, none altered, none missing.")
+        print(f"The trail is intact: {code.count(whole, 'row')}, none altered, none missing.")
         return
-    if what != "The trail":
-        print(f"{what} differs from what was written:")
     for fault in faults:
         print(f"{printable(fault.place)} {fault.what}")
     if len(faults) == audit.MOST_FAULTS:
@@ -140,18 +118,6 @@ def _say(whole: int, faults: list[audit.Fault], what: str) -> None:
     print(
         f"{code.count(whole, 'row')} match{'es' if whole == 1 else ''} {'its hash' if whole == 1 else 'their hashes'}."
     )
-
-
-def _must_be_shared(config: SupervisorConfig) -> None:
-    reason = disabled_reason(config)
-    if reason:
-        raise UsageError(f"--shared reads the shared database, but {reason}.")
-
-
-def _shared(config: SupervisorConfig) -> SharedDatabase:
-    from supervisor_core.daemon.replication.connection import SharedDatabase
-
-    return SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
 
 
 def _heads(config: SupervisorConfig) -> list[ChainHead]:

@@ -17,13 +17,13 @@ from supervisor_core.common.text import printable
 from supervisor_core.common.times import EXPECTED, parse_since, since_moment, to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.host.files import digest_of, read_lines, write_lines
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import files as audit_files
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.audit.files import Archiving, ArchivingRefused, ChainPart, FileCheck
+from supervisor_core.storage.shared_database import first_waiting_audit_row
 from supervisor_core.storage.store import Ledger
 
 
@@ -104,7 +104,8 @@ def verify(options: argparse.Namespace) -> int:
 
 def _plan(connection: Any, config: SupervisorConfig, before: datetime) -> Archiving | None:  # noqa: ANN401
     name = config.supervisor.id
-    most = None if disabled_reason(config) else audit_archive.last_forwarded(connection, name)
+    waiting = None if config.shared_database_disabled else first_waiting_audit_row(connection, name)
+    most = None if waiting is None else waiting - 1
     return audit_archive.plan_archiving(connection, name, before, most)
 
 

@@ -95,7 +95,6 @@ def audit(parser: ArgumentParser) -> None:
     parser.add_argument("--command", metavar="NAME", help="only this command (rollback) or action (ROLLBACK_CODE)")
     parser.add_argument("--label", metavar="TEXT", help="only commands with exactly this label")
     parser.add_argument("--since", metavar="WHEN", help="from this time on: 2d, 12h or 2026-01-31")
-    parser.add_argument("--shared", action="store_true", help="read the shared database: the trails of all hosts")
     parser.add_argument("--limit", type=rows, default=ROWS, metavar="N", help=f"at most N rows (default: {ROWS})")
     parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
     parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 90d or 2026-01-31")
@@ -341,7 +340,7 @@ SUBCOMMANDS = {
         "Check the installation, Slack included, and say how to fix each problem.",
         "doctor",
     ),
-    "db": Subcommand("upkeep:run_db", db, "Upgrade the tables of the ledger and the shared database.", "db upgrade"),
+    "db": Subcommand("upkeep:run_db", db, "Upgrade the ledger; create the shared database's tables.", "db upgrade"),
     "backup": Subcommand("upkeep:run_backup", backup, "Copy the ledger to a file while the daemon runs.", "backup"),
     "restore": Subcommand(
         "upkeep:run_restore",

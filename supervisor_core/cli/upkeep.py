@@ -8,25 +8,27 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.cli.host import load_config, shell_issuer
 from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import to_text
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.configuration import last_good
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.replication.backup import BackupFacts, write_backup
-from supervisor_core.daemon.replication.connection import SharedDatabase
 from supervisor_core.daemon.replication.restore import restore
-from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
 from supervisor_core.doctor.table import CORE_CHECKS, results_text
 from supervisor_core.storage import schema
 from supervisor_core.storage.audit import guard as audit_guard
+from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
+from supervisor_core.storage.shared_database import DatabaseUnavailable, SharedDatabase
 
 LOOK_SECONDS = 0.0
 """Enough to read its version."""
@@ -65,10 +67,20 @@ def _in_words(facts: BackupFacts) -> str:
 
 
 def run_db(options: argparse.Namespace) -> int:
-    """Upgrade the ledger first, so that it's done even when the shared database is away."""
+    """Upgrade the ledger, then create the missing tables of the shared database."""
     config = load_supervisor_config(options.config)
     if config.ledger_url:
-        _upgrade_shared(config, "Ledger")
+        engine = shared_engine(config.ledger_url, config.database.query_timeout_seconds)
+        try:
+            with engine.connect() as connection:
+                before = schema.check_ours(connection)
+            schema.ensure(engine)
+        except DBAPIError as error:
+            database = SharedDatabase(config.ledger_url, config.database.query_timeout_seconds)
+            raise DatabaseUnavailable(f"{database.address} can't be used: {database.describe(error)}") from error
+        finally:
+            engine.dispose()
+        print(f"Ledger {config.database.url}: {_version_words(before)}")
         return SUCCESS
     path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
@@ -76,21 +88,14 @@ def run_db(options: argparse.Namespace) -> int:
     with opened_ledger(config) as ledger:
         ledger.write(audit_guard.install)  # again, in case somebody removed them
         print(f"Ledger {path}: {_version_words(before)}")
-    if disabled_reason(config):
-        print(f"Shared database: {disabled_reason(config)}")
+    if config.shared_database_disabled:
+        print(f"Shared database: {config.shared_database_disabled}")
         return SUCCESS
-    _upgrade_shared(config)
-    return SUCCESS
-
-
-def _upgrade_shared(config: SupervisorConfig, what: str = "Shared database") -> None:
-    """Upgrade the shared database. Another program's tables raise an error and are left alone."""
     database = SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
-    with database:
-        before = None if database.is_missing() else database.check_ours()
-        with database.asking():
-            schema.ensure(database.engine)
-    print(f"{what} {database.address}: {_version_words(before)}")
+    created = database.create_tables()
+    done = f"created {' and '.join(created)}" if created else "nothing to create"
+    print(f"Shared database {database.address}: {done}")
+    return SUCCESS
 
 
 def _version_words(before: str | None) -> str:

@@ -154,6 +154,7 @@ _SEEING = (
         "verify-db",
         "Verify that the database answers and its critical tables are readable.",
         handler="verify_db",
+        once_per_host=True,
         suggested_for=("verify", "db", "database"),
         examples=("verify-db", "verify-db OrionMX after maintenance"),
     ),

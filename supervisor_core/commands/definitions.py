@@ -170,9 +170,16 @@ class CommandDefinition:
     tier: Tier = Tier.NEVER_QUEUED
     spread: Spread = Spread.AT_ONCE
     schedulable: bool = False
+    once_per_host: bool = False
+    """Of a built-in command; see `runs_on_host`."""
     examples: tuple[str, ...] = ()
     extension: Extension | None = None
     """None for a built-in command."""
+
+    @property
+    def runs_on_host(self) -> bool:
+        """True if it runs once on each host, for the first of its workers there."""
+        return self.once_per_host or (self.extension is not None and self.extension.on_host)
 
     @property
     def audit_action(self) -> str:

@@ -147,7 +147,7 @@ def _chosen(
     definition: CommandDefinition, arguments: Arguments, context: GrammarContext
 ) -> tuple[str, tuple[str, ...]]:
     """The target and its workers. A command that runs once on each host is for the first of its workers there."""
-    if definition.extension is None or not definition.extension.on_host:
+    if not definition.runs_on_host:
         return arguments.choose_target()
     hosts = [there for there in context.hosts.values() if there] or [context.workers]
     if arguments.target is None and len(hosts) == 1 and context.workers:

@@ -80,7 +80,7 @@ def remarks(definition: CommandDefinition, workers: int = 2) -> list[str]:
     """The role that a command needs, its order on several workers, its approval and its aliases."""
     found = [f"Requires the {_RIGHTS[definition.right]} role."]
     added = definition.extension
-    if added is not None and added.on_host:
+    if definition.runs_on_host:
         found.append("Runs once for each host of the target.")
     elif definition.handler is not None and workers > 1:
         found.append(_SPREADS[definition.spread])

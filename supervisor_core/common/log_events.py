@@ -82,6 +82,7 @@ class LogEvent(Enum):
     SERVICE_FAILED = "service.failed", "ERROR", "A service of the daemon failed and is retried.", "service", "error"
     SHARED_DATABASE_BACK = "shared_database.back", "INFO", "The shared database is reachable again.", "rows"
     SHARED_DATABASE_LOST = "shared_database.lost", "WARNING", "The shared database can't be used.", "error"
+    SHARED_DATABASE_REFUSED = "shared_database.refused", "ERROR", "The shared database refuses a row.", "row", "error"
     SLACK_CONNECTED = "slack.connected", "INFO", "The daemon is connected to Slack."
     SLACK_DISCONNECTED = "slack.disconnected", "WARNING", "The connection to Slack failed.", "error"
     SLACK_TOKEN_SHARED = "slack.token_shared", "ERROR", "Another process uses the same Slack token.", "error"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from supervisor_core.commands.addresses import hosts_of
 from supervisor_core.commands.catalog import CATALOG
@@ -106,6 +106,18 @@ class SupervisorConfig(Settings):
         """The URL of the database server that has this hub's ledger; empty where the ledger is a file."""
         url = self.database.url.get_secret_value()
         return url if self.fleet.role == HUB and not url.startswith(SQLITE) else ""
+
+    @property
+    def shared_database_disabled(self) -> str:
+        """Why rows go to no shared database; empty if they do."""
+        url = self.database.url.get_secret_value()
+        if not url:
+            return "no shared database is configured (database.url)"
+        parts = urlsplit(url)
+        path = Path(unquote(parts.path.removeprefix("/").removeprefix("file:")))
+        if self.ledger_url or (parts.scheme == SQLITE and path.resolve() == (self.state_dir / "ledger.db").resolve()):
+            return "database.url is the ledger itself"
+        return ""
 
     @property
     def fleet_folder(self) -> Path:

@@ -104,8 +104,8 @@ class GitSettings(Section):
 
 
 class DatabaseSettings(Section):
-    """A database that several hosts share. Each host writes to its own ledger and copies from there. On the hub of a
-    fleet, a database server is the ledger itself."""
+    """A database of yours that gets the audit rows and heartbeats of this host. On the hub of a fleet, a server is the
+    ledger itself."""
 
     url: DatabaseUrl = Field(
         default=SecretUrl(""),
@@ -117,7 +117,9 @@ class DatabaseSettings(Section):
     )
     query_timeout_seconds: Pause = Field(default=10.0, description="Maximum duration of a query.")
     critical_tables: tuple[Table, ...] = Field(
-        default=("jobs_t", "workers_t", "audit_log_t"), description="Tables that `verify-db` counts."
+        default=(),
+        description="Tables that `verify-db` counts. Empty: `workers_t`, `audit_log_t`; of the ledger also `jobs_t`, "
+        "of a shared database also `containers_t`, `jobs_t` and `segments_t` if they exist.",
     )
 
 

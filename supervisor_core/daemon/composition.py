@@ -25,7 +25,6 @@ from supervisor_core.daemon.configuration.record import ConfigRecord
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.control.commands import CommandReceiver, CommandWaiter
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
-from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.forwarder import Forwarder
 from supervisor_core.daemon.services.life import LifeRecorder
@@ -90,7 +89,7 @@ class DaemonServices:
             (QUEUE_PROCESSOR, self.queue, ""),
             (DISPATCHER, self.reconciler, ""),
             (HEARTBEAT, self.heartbeats, "supervisor.heartbeat_seconds is 0"),
-            (FORWARDER, self.forwarder, disabled_reason(self.context.host.config)),
+            (FORWARDER, self.forwarder, self.context.host.config.shared_database_disabled),
             (SCHEDULER_NAME, self.scheduler, NOT_BUILT),
             (CHAT, self.chat, self._no_chat),
             (METRICS, self.web, "metrics.bind is empty"),
@@ -230,7 +229,8 @@ class DaemonServices:
 
     @cached_property
     def forwarder(self) -> Forwarder | None:
-        return None if disabled_reason(self.context.host.config) else Forwarder(self.context, self.blocking)
+        disabled = self.context.host.config.shared_database_disabled
+        return None if disabled else Forwarder(self.context, self.blocking)
 
     @cached_property
     def scheduler(self) -> SchedulerService | None:
@@ -362,7 +362,7 @@ class DaemonServices:
             self.chat.configured(self.reach.context.host.config)
 
     def _silent_supervisors(self) -> Mapping[str, str | None] | None:
-        """The supervisors of the shared database and of the fleet, as `HostFacts.silent` has them."""
+        """The supervisors of the ledger and of the fleet, as `HostFacts.silent` has them."""
         known = self.life.silent_by_id
         if self.hub is None:
             return known

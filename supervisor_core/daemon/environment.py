@@ -84,7 +84,8 @@ def opened_ledger(config: SupervisorConfig, lease: HubLease | None = None) -> It
 
         limit = config.database.query_timeout_seconds
         place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lease)
-    with Ledger(place, config.supervisor.id, HeadFile(config.state_dir)) as ledger:
+    shares = not config.shared_database_disabled
+    with Ledger(place, config.supervisor.id, HeadFile(config.state_dir), shares=shares) as ledger:
         yield ledger
 
 

@@ -58,10 +58,11 @@ def _drive_problem(config: SupervisorConfig) -> str:
 
 
 def check_daemon(config: SupervisorConfig) -> CheckResult:
-    """No daemon is no failure: it may not have been started yet, and a host may live on passes."""
+    """No daemon is a warning: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
     if seen.state == "stopped":
-        return CheckResult(NAME, True, "not running; start it with `supervisor daemon start`, or use `supervisor once`")
+        remedy = "Run: supervisor daemon start. A host that only runs passes (`supervisor once`) needs none."
+        return CheckResult(NAME, True, "not running", remedy)
     if seen.state == "stale":
         remedy = "Run: supervisor daemon start. It adopts the running workers."
         return CheckResult(NAME, False, "crashed: it isn't running and didn't stop normally", remedy)

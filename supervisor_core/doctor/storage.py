@@ -1,9 +1,8 @@
-"""The checks of the ledger, the shared database, and the other supervisors that it knows."""
+"""The checks of the ledger and the shared database."""
 
 from __future__ import annotations
 
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -11,16 +10,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.replication.connection import SharedDatabase
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.storage import schema, supervisors
+from supervisor_core.storage import schema
 from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.audit.chain import HEAD_FILE, HeadFile
-from supervisor_core.storage.database_check import limit_query_time, open_session, verify
+from supervisor_core.storage.database_check import open_session, verify
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
-from supervisor_core.storage.schema import ForeignTables
+from supervisor_core.storage.shared_database import SharedDatabase
 
 LEDGER = "ledger"
 LEDGER_SECONDS = 10.0
@@ -88,6 +86,7 @@ def _heads(config: SupervisorConfig) -> str:
 DATABASE = "database"
 DATABASE_SECONDS = 15.0
 QUERY_SECONDS = 5.0
+UPGRADE = "Run: supervisor db upgrade"
 REMEDY = "Start the server, or correct database.url. `supervisor verify-db` shows details."
 
 
@@ -98,24 +97,22 @@ def check_database(config: SupervisorConfig) -> CheckResult:
         return CheckResult(DATABASE, True, "not configured; the ledger is the database")
     shown = str(config.database.url)
     if _not_there_yet(url):
-        return CheckResult(DATABASE, True, f"{shown} doesn't exist yet")
+        return CheckResult(DATABASE, False, f"{shown} doesn't exist yet", "Create it: supervisor db upgrade")
     timeout = min(config.database.query_timeout_seconds, QUERY_SECONDS)
     found = verify(url, (), timeout, DATABASE_SECONDS)
     if not found.passed:
-        said = Masking(config.secrets()).text(found.failures[0].message)
-        return CheckResult(DATABASE, False, f"{shown}: {found.failures[0].name}: {said}", REMEDY)
-    database = SharedDatabase(url, timeout)
+        message = Masking(config.secrets()).text(found.failures[0].message)
+        return CheckResult(DATABASE, False, f"{shown}: {found.failures[0].name}: {message}", REMEDY)
+    responds = f"{shown} responds: {found.asked[1].message}"
+    if config.shared_database_disabled:
+        return CheckResult(DATABASE, True, f"{responds}{_hub_now(config)}")
     try:
-        version = database.check_ours()
-    except ForeignTables as error:
-        return CheckResult(DATABASE, False, f"{shown}: {error.message}", error.remedy)
-    finally:
-        database.close()
-    if version is None:
-        remedy = "Run: supervisor db upgrade. The first forwarding does it, too."
-        return CheckResult(DATABASE, True, f"{shown} responds, but doesn't have the supervisor's tables yet", remedy)
-    told = f"{shown} responds: {found.asked[1].message}; tables at version {version}"
-    return CheckResult(DATABASE, True, f"{told}{_hub_now(config)}")
+        missing = SharedDatabase(url, timeout).missing_tables()
+    except (SupervisorError, SQLAlchemyError) as error:
+        return CheckResult(DATABASE, False, f"{shown}: {Masking(config.secrets()).text(str(error))}", REMEDY)
+    if missing:
+        return CheckResult(DATABASE, False, f"{responds}; it has no {' and no '.join(missing)}", UPGRADE)
+    return CheckResult(DATABASE, True, responds)
 
 
 def _hub_now(config: SupervisorConfig) -> str:
@@ -142,32 +139,3 @@ def _not_there_yet(url: str) -> bool:
         return False
     path = Path((parsed.database or "").removeprefix("file:"))
     return not path.exists() and path.parent.is_dir()
-
-
-OTHER_SUPERVISORS = "other_supervisors"
-
-
-def check_other_supervisors(config: SupervisorConfig) -> CheckResult:
-    """A warning fails nothing: this host is in order, and every other one would fail with the same words."""
-    url = config.database.url.get_secret_value()
-    if not url:
-        return CheckResult(OTHER_SUPERVISORS, True, "not checked: no shared database")
-    engine = open_session(url, min(config.database.query_timeout_seconds, QUERY_SECONDS))
-    try:
-        with engine.connect() as connection:
-            limit_query_time(connection, QUERY_SECONDS)
-            known = supervisors.all_supervisors(connection)
-            silent = supervisors.find_unresponsive(connection, datetime.now(UTC), config.supervisor.id)
-    except SQLAlchemyError:  # away, or without these tables: `database` says so
-        return CheckResult(OTHER_SUPERVISORS, True, "not checked: the shared database doesn't list them")
-    finally:
-        engine.dispose()
-    if silent:
-        remedy = "Run supervisor status on those hosts. Their workers may still be running."
-        return CheckResult(OTHER_SUPERVISORS, True, " ".join(each.in_words() for each in silent), remedy)
-    others = sum(row.supervisor_id != config.supervisor.id for row in known)
-    return CheckResult(
-        OTHER_SUPERVISORS,
-        True,
-        f"{others} known, all reporting" if others else "none",
-    )

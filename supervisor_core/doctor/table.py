@@ -28,7 +28,6 @@ CORE_CHECKS = (
     Check(host.WORKERS, host.check_workers),
     Check(units.NAME, units.check_service),
     Check(storage.DATABASE, storage.check_database),
-    Check(storage.OTHER_SUPERVISORS, storage.check_other_supervisors),
     Check(git.NAME, git.check_git),
     Check(network.NETWORK, network.check_network),
     Check(network.WEBHOOK, network.check_receivers),

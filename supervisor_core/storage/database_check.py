@@ -7,11 +7,9 @@ thread of its own; at its timeout the connection is cut, which also ends the thr
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
@@ -20,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, make_url, select, table, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, inspect, make_url, select, table, text
 from sqlalchemy.sql import quoted_name
 
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.storage import ledger_file
-from supervisor_core.storage.engine import CONNECT_SECONDS, shared_engine
+from supervisor_core.storage.engine import CONNECT_SECONDS, cut_connections, shared_engine
 
 T = TypeVar("T")
 
@@ -186,14 +184,24 @@ class _Wrong(Exception):
     """The result isn't as expected."""
 
 
-def verify(url: str, tables: Sequence[str], query_timeout: float, whole_seconds: float = WHOLE_SECONDS) -> Verification:
-    """Ask everything. It comes back in time whatever the server does, and raises for nothing that is the server's."""
+def verify(
+    url: str,
+    tables: Sequence[str],
+    query_timeout: float,
+    whole_seconds: float = WHOLE_SECONDS,
+    *,
+    if_present: Collection[str] = (),
+) -> Verification:
+    """Ask everything. It comes back in time whatever the server does, and raises for nothing that is the server's. The
+    tables in `if_present` may be missing."""
     asker = _Questions(url, query_timeout, whole_seconds)
     try:
         asker.ask("connection", _check_connection)
         told = asker.ask("time and name", _describe_session)
+        there = asker.look(_table_names) if if_present else None
         for name in tables:
-            asker.ask(f"table {name}", partial(_count_rows, name=name))
+            if there is None or name in there or name not in if_present:
+                asker.ask(f"table {name}", partial(_count_rows, name=name))
         asker.ask("time zone", _check_zone)
     finally:
         asker.close()
@@ -219,6 +227,10 @@ class _Questions:
         self.asked.append(DatabaseCheck(name, passed, time.monotonic() - begun, words))
         return value
 
+    def look(self, question: Callable[[Connection], tuple[str, Any]]) -> Any:  # noqa: ANN401 (its answer)
+        """The answer to a question that is no test; None where it failed."""
+        return None if self._no_use else self._answer(question)[2]
+
     def _answer(self, question: Callable[[Connection], tuple[str, Any]]) -> tuple[bool, str, Any]:
         left = self._deadline - time.monotonic()
         if left <= 0:
@@ -228,7 +240,7 @@ class _Questions:
         try:
             return True, *future.result(most)
         except FutureTimeout:
-            self._cut()
+            cut_connections(self._open)
             if not self.asked:
                 self._no_use = "skipped: no connection"
             return False, f"no response within {most:.3g} s", None
@@ -251,17 +263,6 @@ class _Questions:
         with connection:
             limit_query_time(connection, self._timeout)
             return question(connection)
-
-    def _cut(self) -> None:
-        """End what waits for an answer: a query of SQLite is interrupted, a server's connection is shut."""
-        for driver in self._open:
-            with contextlib.suppress(Exception):  # it may be closed already
-                if hasattr(driver, "interrupt"):
-                    driver.interrupt()
-                elif hasattr(driver, "fileno"):
-                    with socket.socket(fileno=os.dup(driver.fileno())) as shared:
-                        shared.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
 
     def close(self) -> None:
         """Close the connections; a hanging one must not block."""
@@ -295,6 +296,10 @@ def _describe_session(connection: Connection) -> tuple[str, Session]:
     ahead = (found.time - datetime.now(UTC)).total_seconds()
     compared = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's"
     return f"{found.name}; its time is {to_text(found.time)}, {compared}", found
+
+
+def _table_names(connection: Connection) -> tuple[str, set[str]]:
+    return "", set(inspect(connection).get_table_names())
 
 
 def _count_rows(connection: Connection, name: str) -> tuple[str, int]:

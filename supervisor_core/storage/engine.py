@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sqlite3
 import time
 from datetime import UTC, datetime
@@ -40,6 +41,12 @@ IDLE_SECONDS = 3
 """The longest pause of a program inside a write transaction on a server; ours last milliseconds."""
 READING = "supervisor_reading"
 
+SHARES = "supervisor_shares"
+"""The execution option of an engine whose audit rows also go to a shared database."""
+
+ORDERED = "outbox: ordered"
+"""The key in a connection's `info` of the kinds of messages that its transaction has ordered."""
+
 
 def ledger_engine(path: Path) -> Engine:
     """The local SQLite file: write-ahead log, full synchronous writes, writers take their lock at the start."""
@@ -49,8 +56,8 @@ def ledger_engine(path: Path) -> Engine:
     return engine
 
 
-def shared_engine(url: str, query_timeout_seconds: float = 10, *, pooled: bool = True) -> Engine:
-    """The database that the fleet reads, of any of the three kinds.
+def shared_engine(url: str, query_timeout_seconds: float = 10, *, pooled: bool = True, wal: bool = True) -> Engine:
+    """A database of any of the three kinds. `wal=False` leaves the journal mode of a SQLite file as it is.
 
     Without a pool, no connection stays open after its transaction, so nobody has to dispose the engine.
     """
@@ -59,7 +66,7 @@ def shared_engine(url: str, query_timeout_seconds: float = 10, *, pooled: bool =
     pool: dict[str, Any] = {} if pooled or in_memory else {"poolclass": NullPool}
     if parsed.get_backend_name() == "sqlite":
         engine = create_engine(parsed, connect_args={"timeout": query_timeout_seconds}, hide_parameters=True, **pool)
-        _pin_sqlite(engine)
+        _pin_sqlite(engine, wal=wal)
         return engine
     if parsed.get_backend_name() == "postgresql":
         options = f"-c timezone=UTC -c statement_timeout={int(query_timeout_seconds * 1000)}"
@@ -131,13 +138,29 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
 
 
-def _pin_sqlite(engine: Engine) -> None:
+def cut_connections(drivers: list[Any]) -> None:
+    """End calls that wait for an answer, from another thread: a query of SQLite is interrupted, a server's connection
+    is shut."""
+    for driver in drivers:
+        with contextlib.suppress(Exception):  # it may be closed already
+            if hasattr(driver, "interrupt"):
+                driver.interrupt()
+            else:
+                # What is shut is a copy of the descriptor: the driver's own must not be closed behind its back.
+                descriptor = driver.fileno() if hasattr(driver, "fileno") else driver._sock.fileno()  # noqa: SLF001
+                with socket.socket(fileno=os.dup(descriptor)) as copy:
+                    copy.shutdown(socket.SHUT_RDWR)
+    drivers.clear()
+
+
+def _pin_sqlite(engine: Engine, *, wal: bool = True) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
         dbapi.isolation_level = None  # we say BEGIN ourselves
         dbapi.text_factory = decode_cell
         cursor = dbapi.cursor()
-        _enter_wal_mode(cursor)
+        if wal:
+            _enter_wal_mode(cursor)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()

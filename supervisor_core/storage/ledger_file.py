@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from supervisor_core.workers.heartbeats.writer import Execute
 
+SHARED_DATABASE = "shared-database"
+"""The kind of an outbox row that names an audit row or a worker's row for the shared database."""
+
 LEDGER_FILE = "ledger.db"
 
 VERSION = "0021"

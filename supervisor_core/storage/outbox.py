@@ -91,6 +91,22 @@ def pending_of_kind(connection: Connection, kind: str, limit: int, beginning: st
     return [_message(row) for row in rows]
 
 
+def waiting_messages(
+    connection: Connection, kind: str, beginning: str, now: datetime, limit: int
+) -> list[PendingMessage]:
+    """The pending messages of this kind whose subject begins so, in the order in which they were first ordered, except
+    those that wait for their retry."""
+    query = (
+        select(outbox)
+        .where(outbox.c.state == PENDING, outbox.c.kind == kind)
+        .where(outbox.c.subject.startswith(beginning, autoescape=True))
+        .where((outbox.c.due_at <= now) | (outbox.c.attempts == 0))
+        .order_by(outbox.c.outbox_id)
+        .limit(limit)
+    )
+    return [_message(row) for row in connection.execute(query).mappings()]
+
+
 def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:
     """The subject and payload of the newest message whose subject begins with this, sent or not."""
     query = (

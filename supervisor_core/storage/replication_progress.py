@@ -1,7 +1,6 @@
-"""The progress of a ledger's replication to the shared database, and the rows that still wait.
+"""The progress of a hub's copies of its hosts' ledgers, and the id of this ledger.
 
-The row in the shared database counts: it is written in the transaction of the rows it covers. The ledger has a copy, to
-say how much waits while the database is away.
+A mark is written in the transaction of the rows it covers.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.cells import as_stored
 from supervisor_core.storage.audit.chain import ChainHead
-from supervisor_core.storage.tables import audit_log, forwarding, jobs
+from supervisor_core.storage.tables import audit_log, forwarding
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The point up to which all rows are replicated."""
+    """The point up to which all rows are copied."""
 
     jobs_changed: int = 0
     audit_rows: int = 0
@@ -116,11 +115,3 @@ def copied_heads(connection: Connection, own: str) -> list[ChainHead]:
     query = select(forwarding.c.supervisor_id, func.max(forwarding.c.audit_rows)).where(*noted)
     found = connection.execute(query.group_by(forwarding.c.supervisor_id)).all()
     return [ChainHead(chain, number, audit.hash_of(connection, chain, number) or "") for chain, number in found]
-
-
-def count_waiting(connection: Connection, marks: Marks) -> int:
-    """The number of rows that aren't in the shared database."""
-    count = select(func.count()).select_from(jobs).where(jobs.c.changed > marks.jobs_changed)
-    newest = [audit.newest_row(connection, chain) for chain in chains(connection)]
-    rows = sum(head.audit_id for head in newest if head)
-    return connection.execute(count).scalar_one() + max(0, rows - marks.audit_rows)

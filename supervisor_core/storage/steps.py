@@ -17,12 +17,10 @@ from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.engine import ORDERED
 from supervisor_core.storage.tables import outbox
 
 PENDING, SENT, DROPPED = "pending", "sent", "dropped"
-
-ORDERED = "outbox: ordered"
-"""The key in a connection's `info` of the kinds of messages that its transaction has ordered."""
 
 # Made once: a storm orders a thousand messages, and most of the time would go into making these.
 _SAME = update(outbox).where(outbox.c.kind == bindparam("its_kind"), outbox.c.subject == bindparam("its_subject"))

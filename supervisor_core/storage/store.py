@@ -23,7 +23,7 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.storage import schema, steps
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
-from supervisor_core.storage.engine import reader_of, shared_engine
+from supervisor_core.storage.engine import ORDERED, SHARES, reader_of, shared_engine
 from supervisor_core.storage.ledger_errors import LedgerDamaged
 from supervisor_core.storage.writer import LedgerFile, LedgerPlace, Writer
 
@@ -60,11 +60,16 @@ class Ledger:
     """The ledger of one supervisor. Any number of processes may have it open; each writes through one thread of its
     own."""
 
-    def __init__(self, place: Path | LedgerPlace, supervisor_id: str, heads: HeadKeeper) -> None:
+    def __init__(
+        self, place: Path | LedgerPlace, supervisor_id: str, heads: HeadKeeper, *, shares: bool = False
+    ) -> None:
+        """`shares`: audit rows also go to a shared database."""
         self.supervisor_id = supervisor_id
         self._place: LedgerPlace = LedgerFile(place) if isinstance(place, Path) else place
         self._heads = heads
         self._engine, self._reader = self._place.engines()
+        if shares:
+            self._engine = self._engine.execution_options(**{SHARES: True})
         try:
             schema.ensure(self._engine)
             self._place.prepare(self._engine)
@@ -247,7 +252,7 @@ class Ledger:
                 log.exception("the head of the audit trail can't be saved")
 
     def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, frozenset[str]]:
-        return self._new_head(connection), frozenset(connection.info.pop(steps.ORDERED, ()))
+        return self._new_head(connection), frozenset(connection.info.pop(ORDERED, ()))
 
     def _after_commit(self, note: tuple[ChainHead | None, frozenset[str]]) -> None:
         head, ordered = note

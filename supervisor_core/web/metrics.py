@@ -128,7 +128,7 @@ def metrics_of(
             healthy.add_metric([report.name], float(report.state == "running" and report.health != "degraded"))
     yield healthy
     yield gauge(
-        "forwarder_waiting_rows", "Rows that are waiting to be copied to the shared database.", figures.waiting_rows
+        "forwarder_waiting_rows", "Audit rows and heartbeats that wait for the shared database.", figures.waiting_rows
     )
     yield gauge("loop_lag_seconds", "How late the daemon's event loop was in this scrape.", lag_seconds)
     yield gauge("ledger_bytes", "The size of the ledger with its write-ahead log.", facts.ledger.size_bytes)

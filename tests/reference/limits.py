@@ -24,7 +24,6 @@ from supervisor_core.commands.words import MAX_TEXT
 from supervisor_core.common import events
 from supervisor_core.config.setup.imports import conversion
 from supervisor_core.daemon import ownership
-from supervisor_core.daemon.replication import replicator
 from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
@@ -38,7 +37,7 @@ from supervisor_core.intake.inbox import intake, rejections, triage
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
 from supervisor_core.plugins.rules import LONGEST_SECONDS
-from supervisor_core.storage import supervisors, writer
+from supervisor_core.storage import shared_database, supervisors, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
 from supervisor_core.web import service as web_service
@@ -193,7 +192,7 @@ def _daemon() -> Rows:
     yield "Time that `start` waits for a pass", duration(ownership.PASS_WAIT_SECONDS)
     yield "Events that wait for one subscriber", f"{events.QUEUE_SIZE}; the oldest are dropped"
     yield "Writes in one transaction", f"{writer.MOST_PER_TRANSACTION}"
-    yield "Rows of a table that are copied at a time", f"{replicator.BATCH_ROWS}"
+    yield "Rows sent to the shared database at a time", f"{shared_database.BATCH_ROWS}"
     yield "Connections to the status page", f"{web_service.MOST_CONNECTIONS}; those without a request are closed soon"
     yield "Workers of one import", f"{conversion.MOST_WORKERS:,}"
     yield "Result files that are written in one go", f"{results.AT_ONCE}"

@@ -12,7 +12,6 @@ from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.labels import Role
-from supervisor_core.daemon.replication.table_copies import COPIES
 from supervisor_core.fleet.members.membership import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
@@ -20,7 +19,7 @@ from supervisor_core.jobs.model import JobState, RollingState
 from supervisor_core.storage import envelopes, steps
 from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
 from supervisor_core.storage.supervisors import SupervisorStatus
-from supervisor_core.storage.tables import metadata
+from supervisor_core.storage.tables import audit_log, metadata, workers
 from supervisor_core.workers.conditions.rules import Severity
 from supervisor_core.workers.teams.rows import MemberRole
 from tests.reference.markdown import code, code_list, fill, sentence, table
@@ -58,7 +57,7 @@ TYPES: tuple[tuple[object, str], ...] = (
 
 def page() -> str:
     tables = sorted(metadata.tables.values(), key=lambda each: each.name)
-    copied = {each.table.name for each in COPIES}
+    copied = {audit_log.name, workers.name}
     overview = (
         (f"[`{each.name}`](#{each.name})", "yes" if each.name in copied else "", _description(each)) for each in tables
     )

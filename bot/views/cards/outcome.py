@@ -121,12 +121,9 @@ def touches_no_worker(job: Job) -> bool:
 def place_of(job: Job) -> str:
     """The worker of a job, or the host of a command that runs on it."""
     definition = by_handler(job.handler)
-    on_host = definition is not None and definition.extension is not None and definition.extension.on_host
-    return (
-        (address_of(job.worker_id).host if is_address(job.worker_id) else job.supervisor_id)
-        if on_host
-        else job.worker_id
-    )
+    if definition is None or not definition.runs_on_host:
+        return job.worker_id
+    return address_of(job.worker_id).host if is_address(job.worker_id) else job.supervisor_id
 
 
 def output_of(job: Job) -> tuple[str, bool]:

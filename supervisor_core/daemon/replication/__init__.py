@@ -1,1 +1,1 @@
-"""Copies of the ledger: its new rows in the shared database, in order and once; and backups, which can be restored."""
+"""Backups of the ledger, which can be restored."""

@@ -21,11 +21,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.cron import parse_cron
+from supervisor_core.common.text import canonical_json
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
@@ -51,10 +52,11 @@ from supervisor_core.jobs.model import FINAL, JobState
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import HEAD_FILE, RESTORED, AuditEntry, ChainHead, HeadFile
-from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, WRITER_SECONDS, connect
-from supervisor_core.storage.steps import record, take
+from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, SHARED_DATABASE, WRITER_SECONDS, connect
+from supervisor_core.storage.steps import PENDING, record, take
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import jobs as jobs_table
+from supervisor_core.storage.tables import outbox
 
 LOCK_FILE = "restoring.lock"
 REPLACED = "ledger.db.replaced-"
@@ -78,7 +80,6 @@ def restore(
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir, wait_seconds=0.0, remedy=STOP_FIRST):
         facts = read_backup(path)
-        mine = config.supervisor.id
         if not force:
             _check_owner(config, facts)
         work = config.state_dir / WORK_FOLDER
@@ -87,7 +88,7 @@ def restore(
             work.mkdir(mode=PRIVATE_FOLDER)
             try:
                 copy_database(path, work / LEDGER_FILE)
-                _prepare(work, mine, facts, by, now)
+                _prepare(config, work, facts, by, now)
                 return facts, _swap(place, work, now)
             finally:
                 _discard(work)
@@ -126,12 +127,13 @@ def _discard(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _prepare(work: Path, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
+def _prepare(config: SupervisorConfig, work: Path, facts: BackupFacts, by: Issuer, now: datetime) -> None:
     """Upgrade the copy, check its trail, and end what was open in it."""
     heads = HeadFile(work)
     for head in _heads(work / LEDGER_FILE):  # what came after the backup isn't known here: its end is taken as it is
         heads.keep(head)
-    with Ledger(work / LEDGER_FILE, supervisor_id, heads) as ledger:
+    supervisor_id, shares = config.supervisor.id, not config.shared_database_disabled
+    with Ledger(work / LEDGER_FILE, supervisor_id, heads, shares=shares) as ledger:
         _, faults = ledger.read(lambda connection: audit.verify(connection, heads.all()))
         if faults:
             raise BackupError(
@@ -159,6 +161,9 @@ def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFact
     for approval in approvals.in_states(connection, OPEN):
         decided = approvals.ApprovalDecision(by.id, f"{why} Ask again if it's still wanted.")
         approvals.take_step(connection, approval, approvals.move(approval, Move.OVERTAKE, decided, now), now)
+    # Rows that waited for the shared database at that time may be there by now. The sender looks for them.
+    waiting = (outbox.c.kind == SHARED_DATABASE) & (outbox.c.state == PENDING) & outbox.c.address_json.is_(None)
+    connection.execute(update(outbox).where(waiting).values(address_json=canonical_json({"after": 0})))
     counted = 0
     query = select(jobs_table).where(jobs_table.c.state.not_in(FINAL)).order_by(jobs_table.c.job_id)
     for row in connection.execute(query).mappings().all():

@@ -1,1 +1,1 @@
-"""Services that the daemon runs beside reconciliation: the queue, forwarding, retention, its own life."""
+"""Services that the daemon runs beside reconciliation: the queue, the forwarder, retention, its own life."""

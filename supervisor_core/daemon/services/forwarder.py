@@ -1,4 +1,4 @@
-"""The forwarder: brings the ledger's rows to the shared database as they come, and waits where that is away."""
+"""The forwarder: sends audit rows and heartbeats to the shared database as they come, and retries while it is away."""
 
 from __future__ import annotations
 
@@ -11,68 +11,90 @@ from datetime import UTC, datetime
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.common.service_names import FORWARDER
-from supervisor_core.daemon.replication.rounds import (
-    ReplicationRound,
-    ReplicationRounds,
-    open_replicator,
-    waiting_rows_text,
-)
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.storage.engine import CONNECT_SECONDS
+from supervisor_core.storage.ledger_file import SHARED_DATABASE
+from supervisor_core.storage.shared_database import SendResult, SharedDatabase, SharedDatabaseSender
+from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.host import Outage
 from supervisor_core.workers.context import DaemonContext
 
 TICK_SECONDS = 10.0
-"""For what other programs wrote (a shell, a pass), and to see that the database is still there."""
+"""For heartbeats and for what other programs wrote (a shell, a pass)."""
 
 GATHER_SECONDS = 0.2
-"""Steps come in bursts; one transaction there takes several of them."""
+"""Changes come in bursts; one transaction takes several of them."""
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
-"""A database that comes back finds its rows within a minute."""
+"""A database that comes back gets its rows within a minute."""
 
 LAST_SECONDS = 3.0
-"""Time that a stop gives to a running round."""
+"""The time that a stop gives to a running round."""
 
-SLOW_SECONDS = 5.0
-"""Beyond the time limit of a query: then something hangs that has no limit of its own."""
+PASS_SECONDS = 5.0
+"""The time that a pass gives to its round; the next pass continues."""
 
 log = logging.getLogger(__name__)
 
 
+def waiting_rows_text(waiting: int) -> str:
+    """Format the number of waiting rows."""
+    return f"{waiting} row{'' if waiting == 1 else 's'} waiting"
+
+
+def make_sender(config: SupervisorConfig, ledger: Ledger) -> SharedDatabaseSender:
+    """The sender of this host's ledger."""
+    seconds = config.database.query_timeout_seconds
+    database = SharedDatabase(config.database.url.get_secret_value(), seconds)
+    return SharedDatabaseSender(ledger, database, config.state_dir, seconds)
+
+
+def send_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> SendResult:
+    """Send what waits at the end of a pass, within a time limit. Nothing is lost on a failure."""
+    sender = make_sender(config, ledger)
+    future = DaemonThreads("shared database", 1, idle_seconds=0).submit(sender.send)
+    try:
+        done = future.result(seconds)
+    except TimeoutError:
+        sender.halt.set()
+        done = sender.result(problem=f"The shared database didn't respond in {seconds:g} s.")
+    if done.problem or done.refused:
+        log.warning("%s %s", done.problem or done.refused, waiting_rows_text(done.waiting))
+    return done
+
+
 class Forwarder(Service):
     """Woken by the commits of this program, and by a tick. All that blocks is done in a thread, which is left behind
-    where it hangs."""
+    if it hangs."""
 
     name = FORWARDER
 
-    def __init__(self, parts: DaemonContext, blocking: Blocking) -> None:
-        config = parts.host.config
+    def __init__(self, context: DaemonContext, blocking: Blocking) -> None:
         super().__init__()
-        self._ledger = parts.ledger
+        config = context.host.config
+        self._ledger = context.ledger
         self._blocking = blocking
-        self._query_seconds = config.database.query_timeout_seconds
-        self._rounds = ReplicationRounds(open_replicator(config, parts.ledger))
+        self._sender = make_sender(config, context.ledger)
+        self._round_seconds = config.database.query_timeout_seconds + CONNECT_SECONDS
         self._woken = asyncio.Event()
-        self._under_way = False
+        self._round_started: float | None = None
         self._failures = 0
-        self._last = ReplicationRound()
+        self._last = SendResult()
         self._away_since: datetime | None = None
-
-    def wake(self) -> None:
-        """There is something new."""
-        self._woken.set()
 
     def problem(self) -> str:
         """The reason why rows wait, and their number."""
-        silent = time.monotonic() - self._rounds.moved_at
-        if self._under_way and silent > self._query_seconds + SLOW_SECONDS:
-            return f"The shared database hasn't responded for {silent:.0f} s; {self._waits()}"
+        if self._round_started is not None and (hung := time.monotonic() - self._round_started) > self._round_seconds:
+            return f"The shared database hasn't responded for {hung:.0f} s; {waiting_rows_text(self._last.waiting)}"
         if self._away_since is None:
-            return ""
-        return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {self._waits()}"
+            return self._last.refused
+        since = f"{self._away_since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{self._last.problem} Since {since}; {waiting_rows_text(self._last.waiting)}"
 
     @property
     def waiting_rows(self) -> int:
-        """The rows that wait, as known at the last contact."""
+        """The number of rows that waited after the last round."""
         return self._last.waiting
 
     def trouble(self) -> Outage | None:
@@ -80,10 +102,11 @@ class Forwarder(Service):
         return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Bring what is new, wait; until asked to stop."""
+        """Send what waits, until asked to stop."""
         loop = asyncio.get_running_loop()
-        self._rounds.halt.clear()
-        with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
+        self._sender.halt.clear()
+        wake = self._woken.set
+        with self._ledger.listening(lambda: loop.call_soon_threadsafe(wake), kinds=(SHARED_DATABASE,)):
             while not stopping.is_set():
                 self._woken.clear()
                 await self._round(stopping)
@@ -93,24 +116,24 @@ class Forwarder(Service):
 
     async def shut_down(self) -> None:
         """A round that hangs ends after the batch in hand, or with the program."""
-        self._rounds.halt.set()
+        self._sender.halt.set()
 
     async def _round(self, stopping: asyncio.Event | None) -> None:
-        """One round, waited for until asked to stop and a little longer."""
-        if self._under_way:
-            return  # the last one hangs still
-        self._under_way = True
-        task = asyncio.ensure_future(self._blocking(self._rounds.once))
-        task.add_done_callback(self._done)
+        """Send what waits. A stop waits for it only a little longer."""
+        if self._round_started is not None:
+            return  # the last one still hangs
+        self._round_started = time.monotonic()
+        task = asyncio.ensure_future(self._blocking(self._sender.send))
+        task.add_done_callback(self._record)
         if stopping is not None:
-            while not (task.done() or stopping.is_set()):  # a database that hangs is told by `problem`
+            while not (task.done() or stopping.is_set()):
                 self.pulse.beat(within=BEAT_SECONDS)
                 await wait_until(task, stopping, BEAT_SECONDS)
         if not task.done():
             await asyncio.wait({task}, timeout=LAST_SECONDS)
 
-    def _done(self, task: asyncio.Future[ReplicationRound]) -> None:
-        self._under_way = False
+    def _record(self, task: asyncio.Future[SendResult]) -> None:
+        self._round_started = None
         if task.cancelled() or task.exception() is not None:
             return
         before, self._last = self._last, task.result()
@@ -118,35 +141,29 @@ class Forwarder(Service):
             self._failures += 1
             if self._away_since is None or before.problem != self._last.problem:
                 about = LogEvent.SHARED_DATABASE_LOST.extra(error=self._last.problem)
-                log.warning("%s %s; everything else continues", self._last.problem, self._waits(), extra=about)
+                waiting = waiting_rows_text(self._last.waiting)
+                log.warning("%s %s; everything else continues", self._last.problem, waiting, extra=about)
             self._away_since = self._away_since or datetime.now(UTC)
             return
         if self._away_since is not None:
-            about = LogEvent.SHARED_DATABASE_BACK.extra(rows=self._last.rows)
-            log.info("the shared database is back; %d rows forwarded", self._last.rows, extra=about)
+            about = LogEvent.SHARED_DATABASE_BACK.extra(rows=self._last.sent)
+            log.info("the shared database is back; %d rows sent", self._last.sent, extra=about)
         self._failures, self._away_since = 0, None
 
     async def _wait(self, stopping: asyncio.Event) -> None:
-        """Until there is something new, or the tick; after a failure longer each time, whatever is new."""
+        """Wait for something new or the tick; after a failure longer each time, whatever is new."""
         if not self._failures:
-            await self._something_new(stopping, TICK_SECONDS)
+            self.pulse.beat(within=TICK_SECONDS)
+            await wait_until(self._woken, stopping, TICK_SECONDS)
             if self._woken.is_set():
                 await wait_until(None, stopping, GATHER_SECONDS)
             return
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
-        loop = asyncio.get_running_loop()
-        end = loop.time() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts that come back)
-        while not stopping.is_set() and (left := end - loop.time()) > 0:
-            await self._something_new(stopping, left)
-            if self._woken.is_set():  # `status` shall say how many wait
+        end = time.monotonic() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts that come back)
+        while not stopping.is_set() and (left := end - time.monotonic()) > 0:
+            self.pulse.beat(within=left)
+            await wait_until(self._woken, stopping, left)
+            if self._woken.is_set():  # `status` shows how many wait
                 self._woken.clear()
-                waiting = await self._blocking(self._rounds.waiting)
-                self._last = ReplicationRound(self._last.rows, waiting, self._last.problem)
+                self._last = await self._blocking(self._sender.result, 0, self._last.problem)
                 await wait_until(None, stopping, GATHER_SECONDS)
-
-    async def _something_new(self, stopping: asyncio.Event, seconds: float) -> None:
-        self.pulse.beat(within=seconds)
-        await wait_until(self._woken, stopping, seconds)
-
-    def _waits(self) -> str:
-        return waiting_rows_text(self._last.waiting)

@@ -24,7 +24,6 @@ from supervisor_core.code.git.worktree import remove_stale_trials
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.replication.rounds import disabled_reason
 from supervisor_core.daemon.services.retention_rules import (
     FILES,
     QUARTER,
@@ -32,7 +31,6 @@ from supervisor_core.daemon.services.retention_rules import (
     Files,
     Retention,
     RetentionScope,
-    scope_of,
 )
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.drive_files import open_folder
@@ -104,7 +102,7 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
 
 def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
     config = host.config
-    scope = scope_of(ledger, now, frozenset(config.workers), forwards=not disabled_reason(config))
+    scope = RetentionScope(now, frozenset(config.workers), shares=not config.shared_database_disabled)
     for retention in RETENTIONS:
         yield f"{retention.table.name} {retention.name}".strip(), _rows(ledger, retention, scope)
     for files in FILES:

@@ -13,10 +13,8 @@ from pathlib import Path
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Table,
     exists,
-    false,
     func,
     not_,
     or_,
@@ -38,13 +36,12 @@ from supervisor_core.intake.schedules.rows import TOLD as SCHEDULE
 from supervisor_core.intake.schedules.rules import ScheduleState
 from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
-from supervisor_core.storage import envelopes, replication_progress, tables
+from supervisor_core.storage import envelopes, tables
 from supervisor_core.storage.engine import JsonText, in_bytes
+from supervisor_core.storage.ledger_file import SHARED_DATABASE
 from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
-from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import PENDING
-from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import approvals, bakes, conditions, flips, forwarding, jobs, outbox, team_members
+from supervisor_core.storage.tables import approvals, bakes, conditions, flips, jobs, outbox, team_members
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, WORKER, Condition
 
 DAY = timedelta(days=1)
@@ -68,7 +65,7 @@ RENEWED = ("home", "deadman", "welcome")
 introduction in each channel, which is posted once."""
 
 WAITS_AT_MOST = YEAR
-"""Longest wait of a row for delivery or forwarding. After that it is deleted, and the log has the number."""
+"""Longest wait of a row for delivery. After that it is deleted, and the log has the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,8 @@ class RetentionScope:
     now: datetime
     workers: Collection[str]
     """The configured ones."""
-    forwarded: Marks | None = None
-    """The progress of the shared database; None without one."""
+    shares: bool = False
+    """True if audit rows go to a shared database: those wait however long it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class Retention:
     batch: int = BATCH
 
 
-def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _jobs(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     """Ended commands that nothing refers to: a job goes with the last job of its command."""
     j = jobs.c
     other = jobs.alias("other")
@@ -122,7 +119,7 @@ def _jobs(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     old = j.state.in_(ENDED) & (j.finished_at < before)
     # The next change is numbered from the newest one, and only higher numbers are copied to other places.
     newest = select(other.c.job_id).order_by(other.c.changed.desc(), other.c.job_id.desc()).limit(1).scalar_subquery()
-    return old & ~needed & (j.job_id != newest) & j.task_id.not_in(_newest_changes()) & ~_unforwarded_job(scope)
+    return old & ~needed & (j.job_id != newest) & j.task_id.not_in(_newest_changes())
 
 
 def _newest_changes() -> ColumnElement[str]:
@@ -136,26 +133,14 @@ def _newest_changes() -> ColumnElement[str]:
     return select(ranked.c.task_id).where(ranked.c.place <= CHANGES_KEPT).scalar_subquery()
 
 
-def _unforwarded_job(scope: RetentionScope) -> ColumnElement[bool]:
-    if scope.forwarded is None:
-        return false()
-    return (jobs.c.changed > scope.forwarded.jobs_changed) & (jobs.c.finished_at >= scope.now - WAITS_AT_MOST)
-
-
 def _rolling_changes(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     changes = tables.rolling_changes.c
     return (changes.decided_at < before) & ~exists().where(jobs.c.task_id == changes.task_id)
 
 
-def _approvals(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _approvals(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     running = exists().where(jobs.c.task_id == approvals.c.task_id, jobs.c.state.not_in(ENDED))
-    old = approvals.c.state.in_(DECIDED) & (approvals.c.finished_at < before) & ~running
-    if scope.forwarded is None:
-        return old
-    brought = approvals.c.finished_at < scope.now - WAITS_AT_MOST
-    if scope.forwarded.forwarded_at is not None:
-        brought = or_(brought, approvals.c.finished_at < scope.forwarded.forwarded_at)
-    return old & brought
+    return approvals.c.state.in_(DECIDED) & (approvals.c.finished_at < before) & ~running
 
 
 def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
@@ -167,9 +152,10 @@ def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     return told & ~edited & or_(other, *old)
 
 
-def _undeliverable(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _undeliverable(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     """Messages that couldn't be delivered for so long. The due time of a retried message moves."""
-    waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(RENEWED)
+    kept = (*RENEWED, SHARED_DATABASE) if scope.shares else RENEWED
+    waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(kept)
     result = (outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < before)
     return waits & or_(result, outbox.c.due_at < before)
 
@@ -275,22 +261,9 @@ WITHOUT: Mapping[str, str] = {
     "teams_t": "Kept: one row for each team name.",
     "leases_t": "Kept: one row for the hub.",
     "fleet_hosts_t": "Kept: one row for each name of a host.",
-    "forwarding_t": "Kept: one row for each `supervisor.id` of this host.",
+    "forwarding_t": "Kept: one row for each `supervisor.id` of this host; on a hub, one for each host.",
 }
 """Tables whose rows are never deleted, with the reason why they stay bounded."""
-
-
-def scope_of(ledger: Ledger, now: datetime, workers: Collection[str], *, forwards: bool) -> RetentionScope:
-    """Return the scope for this ledger. With a shared database, rows that it lacks are kept."""
-    return RetentionScope(
-        now, workers, ledger.read(lambda local: _marks(local, ledger.supervisor_id)) if forwards else None
-    )
-
-
-def _marks(local: Connection, supervisor_id: str) -> Marks:
-    """The ledger's own note; it begins with the first round of forwarding."""
-    ledger_id = local.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
-    return (ledger_id and replication_progress.stored_marks(local, Origin(ledger_id, supervisor_id))) or Marks()
 
 
 REPORT = r"(diagnostics|db_verification)_.+\.json|command_.+\.txt"

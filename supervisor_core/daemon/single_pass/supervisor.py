@@ -16,7 +16,6 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import logging_as_configured, prepare_state_dir, validate_supervisor_environment
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
-from supervisor_core.daemon.replication.rounds import disabled_reason, forward_now
 from supervisor_core.daemon.single_pass.work import Findings, LedgerOnDemand, check_control_flags, error_text
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.log import worker_context
@@ -70,7 +69,7 @@ class Supervisor:
                 with worker_context(self.worker.id), self._ownership():
                     self._pass(heal=heal)
                 with self.findings.collect_errors():
-                    self._forward()
+                    self._send_to_shared_database()
                 with self.findings.collect_errors():
                     self._sweep()
             except BusyError as error:
@@ -110,7 +109,8 @@ class Supervisor:
         seen = seen or self._status_if_possible()
         said = self._heartbeat(seen)
         try:
-            self._ledger.write(partial(write_heartbeat_rows, said=said, seen=seen))
+            shares = not self.config.shared_database_disabled
+            self._ledger.write(partial(write_heartbeat_rows, said=said, seen=seen, shares=shares))
         except Exception as error:  # noqa: BLE001 (the edge: the file must still be written, and say so)
             self.findings.fail(f"The heartbeat couldn't be recorded. {error_text(error)}")
             return False
@@ -169,12 +169,14 @@ class Supervisor:
         if not self.write_heartbeat_file(seen) and in_database:
             self.report_heartbeat_to_database(seen)
 
-    def _forward(self) -> None:
-        """Forward rows to the shared database. Nothing waits for it: the locks are free, and it decides nothing."""
-        if self._stop_request or disabled_reason(self.config):
+    def _send_to_shared_database(self) -> None:
+        """Send what waits for the shared database. Nothing waits for it: the locks are free, and it decides nothing."""
+        if self._stop_request or self.config.shared_database_disabled:
             return
+        from supervisor_core.daemon.services.forwarder import send_now
+
         try:
-            forward_now(self.config, self._ledger.open())
+            send_now(self.config, self._ledger.open())
         finally:
             self._ledger.close()
 

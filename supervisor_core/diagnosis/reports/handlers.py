@@ -110,6 +110,12 @@ def _code(part: Mapping[str, Any]) -> str:
 
 
 DATABASE_REPORT = "db_verification"
+
+LEDGER_TABLES = ("jobs_t", "workers_t", "audit_log_t")
+ARCHIVE_TABLES = ("containers_t", "jobs_t", "segments_t")
+"""Tables that a shared database may have for its other programs."""
+SHARED_TABLES = ("containers_t", "jobs_t", "workers_t", "segments_t", "audit_log_t")
+
 REMEDIES = {
     "connection": "Check that the server is up and database.url is right.",
     "table": "If the table is missing, check database.critical_tables. If it's slow, look for a lock on it.",
@@ -124,7 +130,11 @@ def verify_database(host: HostContext, job: Job) -> Outcome:
     from supervisor_core.storage.database_check import verify
 
     database, masking = host.config.database, masking_of(host.config)
-    found = verify(database_url(host.config), database.critical_tables, database.query_timeout_seconds)
+    named = database.critical_tables
+    is_shared = not host.config.shared_database_disabled
+    tables = named or (SHARED_TABLES if is_shared else LEDGER_TABLES)
+    may_lack = ARCHIVE_TABLES if is_shared and not named else ()
+    found = verify(database_url(host.config), tables, database.query_timeout_seconds, if_present=may_lack)
     content = {
         **found.facts(),
         "database": database_name(host.config),

@@ -25,7 +25,6 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
-from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.cells import Row, format_row, has_number
 from supervisor_core.storage.audit.chain import ARCHIVED, COLUMNS, AuditEntry, ChainHead
@@ -121,8 +120,8 @@ class Archiving:
 
 
 def plan_archiving(connection: Connection, supervisor_id: str, before: datetime, most: int | None) -> Archiving | None:
-    """The oldest rows of this chain, up to the first that is newer; None where there are none. `most`: the number of
-    the last row that is forwarded, where rows are forwarded."""
+    """The oldest rows of this chain, up to the first that is newer; None where there are none. `most`: the last
+    row that may go, because later ones still wait for the shared database."""
     anchor = audit.anchor_of(connection, supervisor_id)
     after = anchor.audit_id if anchor else 0
     mine = (
@@ -139,16 +138,6 @@ def plan_archiving(connection: Connection, supervisor_id: str, before: datetime,
     if last is None:
         return None
     return Archiving(after, ChainHead(supervisor_id, last, audit.hash_of(connection, supervisor_id, last) or ""))
-
-
-def last_forwarded(connection: Connection, supervisor_id: str) -> int:
-    """The number of a row up to which this chain is in the shared database, by the ledger's own note."""
-    origin = replication_progress.origin_of(connection, supervisor_id)
-    marks = replication_progress.stored_marks(connection, origin)
-    others = (
-        audit.newest_row(connection, each) for each in replication_progress.chains(connection) if each != supervisor_id
-    )
-    return max(0, (marks.audit_rows if marks else 0) - sum(head.audit_id for head in others if head))
 
 
 def archive(ledger: Ledger, archiving: Archiving, by: Issuer, details: Mapping[str, Any], now: datetime) -> None:

@@ -102,7 +102,7 @@ def _install_mysql(connection: Connection) -> None:
         if not error.orig or error.orig.args[:1][0] not in NOT_ALLOWED:
             raise
         log.warning(
-            "This account can't create triggers in the shared database, so changes to its audit_log_t aren't blocked. "
-            "`supervisor audit verify --shared` finds them. (%s)",
+            "This account can't create triggers in the database, so changes to its audit_log_t aren't blocked. "
+            "`supervisor audit verify` finds them. (%s)",
             error.orig,
         )

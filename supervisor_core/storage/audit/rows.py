@@ -19,7 +19,9 @@ from supervisor_core.storage.audit.cells import Row, as_text, has_number
 from supervisor_core.storage.audit.chain import ARCHIVED, GENESIS, AuditEntry, ChainHead, damage_of, row_hash
 from supervisor_core.storage.audit.names import index_names, told_commands
 from supervisor_core.storage.audit.search import AuditFilter, search
-from supervisor_core.storage.tables import audit_anchors, audit_log
+from supervisor_core.storage.engine import ORDERED, SHARES
+from supervisor_core.storage.ledger_file import SHARED_DATABASE
+from supervisor_core.storage.tables import audit_anchors, audit_log, outbox
 
 COLUMNS = tuple(column.name for column in audit_log.columns)
 _CUT = ("actor", "action", "target_type", "target_id", "label")
@@ -27,6 +29,9 @@ _WIDTHS = {name: getattr(audit_log.c[name].type, "length", 0) for name in _CUT}
 
 HASH = 64
 """Characters of a hash."""
+
+HASH_PREFIX = 12
+"""Characters of a hash in the subject of an outbox row."""
 
 MOST_FAULTS = 1000
 """Faults that are named; a trail that was altered everywhere has one for each row."""
@@ -66,11 +71,36 @@ def append_all(connection: Connection, supervisor_id: str, entries: Sequence[Aud
         head = ChainHead(supervisor_id, row["audit_id"], row["hash"])
         rows.append(row)
     connection.execute(insert(audit_log), rows)
+    if connection.get_execution_options().get(SHARES):
+        _order_sending(connection, rows)
     for row, entry in zip(rows, entries, strict=True):
         told = told_commands(row["action"], entry.details)
         index_names(connection, supervisor_id, row["audit_id"], entry.affected, row["task_id"], now, told)
     connection.info[APPENDED] = True
     return head
+
+
+def _order_sending(connection: Connection, rows: Sequence[Row]) -> None:
+    """Order that these rows be sent to the shared database."""
+    messages = []
+    for row in rows:
+        this = {"supervisor_id": row["supervisor_id"], "audit_id": row["audit_id"]}
+        # With the hash: in a ledger that somebody altered, two rows may have had one number.
+        subject = f"{audit_log.name}/{row['supervisor_id']}/{row['audit_id']}/{row['hash'][:HASH_PREFIX]}"
+        messages.append(
+            {
+                "kind": SHARED_DATABASE,
+                "subject": subject,
+                "state": "pending",
+                "version": 1,
+                "payload_json": canonical_json(this),
+                "attempts": 0,
+                "created_at": row["created_at"],
+                "due_at": row["created_at"],
+            }
+        )
+    connection.execute(insert(outbox), messages)
+    connection.info.setdefault(ORDERED, set()).add(SHARED_DATABASE)
 
 
 def _row_after(head: ChainHead, entry: AuditEntry, now: datetime) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _DOOR = "The source of the command: `slack`, `cli`, `flag` or `schedule`."
 jobs = table(
     "jobs_t",
     "Jobs: one row for each command and worker, unique by `task_id` and `worker_id`.",
-    key("job_id", RowId, "A number. A shared database numbers its rows itself.", counted=True),
+    key("job_id", RowId, "A number.", counted=True),
     required("task_id", String(COMMAND_ID), "The command id."),
     required("worker_id", String(WORKER_ID), "The worker."),
     supervisor_id(),

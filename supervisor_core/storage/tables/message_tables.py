@@ -1,4 +1,4 @@
-"""Rows on their way in and out: Slack deliveries, unreadable flags, messages, and copies for a shared database."""
+"""Rows on their way in and out: Slack deliveries, unreadable flags, messages, and a hub's copies."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ envelopes = table(
 
 forwarding = table(
     "forwarding_t",
-    "How much of each ledger is in the shared database. The row there counts; the ledger keeps a copy for `status`.",
-    key("ledger_id", String(32), "The id of the ledger, made when forwarding begins."),
+    "The id of this ledger; on a hub also how much of each host's ledger it has.",
+    key("ledger_id", String(32), "The id of the ledger."),
     key("supervisor_id", String(SUPERVISOR_ID), "The supervisor whose rows these are."),
-    required("jobs_changed", RowId, "Every change of `jobs_t` up to this number is there."),
-    required("audit_rows", RowId, "This many rows of the audit trail are there."),
+    required("jobs_changed", RowId, "Every change of `jobs_t` up to this number is copied."),
+    required("audit_rows", RowId, "This many rows of the audit trail are copied."),
     optional("forwarded_at", UtcDateTime, "When rows were last copied."),
 )

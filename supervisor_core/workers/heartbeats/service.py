@@ -15,6 +15,7 @@ from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, de
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
 from supervisor_core.common.wakeups import COMMON_SECONDS, in_step
+from supervisor_core.storage.engine import SHARES
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
@@ -277,5 +278,6 @@ def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
 
 
 def _put(connection: Connection, told: Sequence[Told]) -> None:
+    shares = bool(connection.get_execution_options().get(SHARES))
     for said, seen in told:
-        write_heartbeat_rows(connection.exec_driver_sql, said, seen)
+        write_heartbeat_rows(connection.exec_driver_sql, said, seen, shares=shares)

@@ -15,6 +15,7 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.files import json_text
+from supervisor_core.storage.ledger_file import SHARED_DATABASE
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat
 from supervisor_core.workers.heartbeats.files import (
@@ -42,6 +43,14 @@ ON CONFLICT (worker_id) DO UPDATE SET
   last_heartbeat_at = excluded.last_heartbeat_at, pid = excluded.pid, hostname = excluded.hostname,
   status = excluded.status, poll_seconds = excluded.poll_seconds, status_summary = excluded.status_summary
 """
+
+
+_ORDER_SENDING = f"""
+INSERT INTO outbox_t (kind, subject, state, version, payload_json, attempts, created_at, due_at)
+VALUES ('{SHARED_DATABASE}', :subject, 'pending', 1, '{{}}', 0, :now, :now)
+ON CONFLICT (kind, subject) DO UPDATE SET
+  state = 'pending', version = outbox_t.version + 1, attempts = 0, due_at = excluded.due_at
+"""  # noqa: S608 (the kind is ours)
 
 
 class HeartbeatRow(NamedTuple):
@@ -104,9 +113,16 @@ def _content(said: SupervisorHeartbeat) -> bytes:
     return json_text(said.as_json()).encode()
 
 
-def write_heartbeat_rows(execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None) -> None:
-    """Write the supervisor's row and the worker's row with its last heartbeat, in the caller's transaction."""
+def write_heartbeat_rows(
+    execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None, *, shares: bool
+) -> None:
+    """Write the supervisor's row and the worker's row with its last heartbeat, in the caller's transaction. `shares`:
+    they also go to the shared database, where only the newest of each worker matters."""
     report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
+    names = [row_name(said.worker_id)]
     beat = seen.observation.heartbeat if seen else None
     if seen is not None and beat is not None:
         put(execute, row_of_worker(said.worker_id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
+        names.append(said.worker_id)
+    for name in names if shares else ():
+        execute(_ORDER_SENDING, {"subject": f"workers_t/{name}", "now": to_text(said.at)})

@@ -81,7 +81,7 @@ class TeamCounts:
 
 
 def id_of(supervisor_id: str, name: str) -> str:
-    """The id of a team, from its name, so that a new ledger has the same ids as the shared database."""
+    """The id of a team, from its name, so that a new ledger has the same ids."""
     return str(uuid.uuid5(_IDS, f"{supervisor_id}\n{name}"))
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, delete, insert
 
-from supervisor_core.daemon.replication.connection import SharedDatabase
-from supervisor_core.daemon.replication.replicator import Replicator, verify_shared
-from supervisor_core.daemon.replication.table_copies import DivergedHistory
 from supervisor_core.storage.audit import files as audit_archive
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
@@ -153,62 +149,3 @@ def test_an_anchor_that_no_row_records_is_a_loss(tmp_path: Path) -> None:
         ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id <= 4)))
         _, (fault,) = ledger.read(lambda connection: audit.verify(connection, HeadFile(tmp_path).all()))
     assert (fault.audit_id, "no row records that they were archived" in fault.what) == (4, True)
-
-
-def test_rows_that_are_not_forwarded_yet_stay_and_forwarding_goes_on(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    write_rows(tmp_path, 6, OLD)
-    with opened(tmp_path) as ledger:
-        forward(ledger, url)
-    write_rows(tmp_path, 3, OLD)
-    with opened(tmp_path) as ledger:
-        archive(ledger)
-        assert ledger.read(lambda connection: audit.anchor_of(connection, HOST)).audit_id == 6  # type: ignore[union-attr]
-        forward(ledger, url)
-        with closing(SharedDatabase(url, 10)) as there:
-            found = verify_shared(there, ledger)
-            assert (found.rows, found.faults, found.waiting) == (10, [], 0)
-        forward(ledger, f"sqlite:///{tmp_path / 'anew.db'}")
-        with closing(SharedDatabase(f"sqlite:///{tmp_path / 'anew.db'}", 10)) as anew:
-            found = verify_shared(anew, ledger)
-            assert (found.rows, found.faults) == (4, [])
-        archive(ledger)
-        forward(ledger, url)
-
-
-def test_a_shared_database_older_than_the_archive_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    write_rows(tmp_path, 3, OLD)
-    with opened(tmp_path) as ledger:
-        forward(ledger, url)
-        shutil.copy(tmp_path / "shared.db", tmp_path / "backup.db")
-    write_rows(tmp_path, 3, OLD)
-    with opened(tmp_path) as ledger:
-        forward(ledger, url)
-        archive(ledger)
-        with pytest.raises(DivergedHistory, match=r"only up to row 3, but this ledger archived its rows up to 6"):
-            forward(ledger, f"sqlite:///{tmp_path / 'backup.db'}")
-
-
-def archive(ledger: Ledger) -> None:
-    from supervisor_core.commands.command import Issuer
-
-    now = datetime.now(UTC)
-    most = ledger.write(lambda connection: audit_archive.last_forwarded(connection, HOST))
-    archiving = ledger.read(
-        lambda connection: audit_archive.plan_archiving(connection, HOST, now - timedelta(days=30), most)
-    )
-    assert archiving is not None
-    audit_archive.archive(ledger, archiving, Issuer("cli:anna", "anna"), {}, now)
-    audit_archive.remove_archived(ledger)
-
-
-def forward(ledger: Ledger, url: str) -> None:
-    forwarding = Replicator(ledger, url, 10)
-    try:
-        forwarding.connect()
-        while forwarding.batch().full:
-            pass
-        forwarding.note()
-    finally:
-        forwarding.close()

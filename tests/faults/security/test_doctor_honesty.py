@@ -29,12 +29,21 @@ def test_a_file_of_secrets_that_others_can_read_fails_with_the_remedy(tmp_path: 
 
 
 @pytest.mark.parametrize(("enabled", "why"), [(False, "Slack is off"), (True, "needs valid Slack tokens")])
-def test_a_clock_that_nobody_compared_is_no_pass(tmp_path: Path, *, enabled: bool, why: str) -> None:
+def test_without_slack_the_clock_is_checked_with_the_kernel(tmp_path: Path, *, enabled: bool, why: str) -> None:
     with a_home(tmp_path, workers={}, slack={"enabled": enabled}) as home:
         found = check(home, "clock")
-        assert found["message"] == f"not checked: {why}"
-        assert "timedatectl" in found["remedy"]
+        assert "synchronized with a time server" in found["message"]
+        assert why in found["message"]
+        assert ("timedatectl" in found["remedy"]) is found["message"].startswith("not synchronized")
         (line,) = (line for line in home.supervisor("doctor").stdout.splitlines() if " clock: " in line)
+        assert line.startswith("! warning" if found["remedy"] else "✓ ok")
+
+
+def test_a_daemon_that_is_not_running_is_a_warning(tmp_path: Path) -> None:
+    with a_home(tmp_path, workers={}) as home:
+        found = check(home, "daemon")
+        assert "supervisor daemon start" in found["remedy"]
+        (line,) = (line for line in home.supervisor("doctor").stdout.splitlines() if " daemon: " in line)
         assert line.startswith("! warning")
 
 

@@ -34,13 +34,12 @@ from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep
 from supervisor_core.jobs import rows as job_rows
 from supervisor_core.storage import tables
 from supervisor_core.storage.engine import UtcDateTime
-from supervisor_core.storage.replication_progress import Marks
 from supervisor_core.storage.store import Ledger
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.daemon.single_passes import carry_out
 from tests.support.homes import ROOT, a_home
-from tests.support.storage.forwarded_rows import do_job, file_job, forward, opened
+from tests.support.storage.forwarded_rows import do_job, file_job, opened
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.storage.tampering import unguard
 
@@ -101,9 +100,9 @@ def delivered(ledger: Ledger) -> None:
     ledger.write(lambda connection: connection.execute(update(tables.outbox).values(state="sent")))
 
 
-def delete_old(ledger: Ledger, now: datetime, workers: tuple[str, ...] = (), marks: Marks | None = None) -> int:
+def delete_old(ledger: Ledger, now: datetime, workers: tuple[str, ...] = (), *, shares: bool = False) -> int:
     """Every retention, until nothing is left to delete."""
-    scope = RetentionScope(now, workers, marks)
+    scope = RetentionScope(now, workers, shares=shares)
     total = 0
     for each in RETENTIONS:
         while deleted := delete_batch(ledger, each, scope):
@@ -239,35 +238,14 @@ def test_an_id_that_was_seen_is_known_for_ninety_days(ledger: Ledger) -> None:
     assert ledger.read(partial(job_rows.find, task_id="t1", worker_id="OrionMX")) is None
 
 
-def test_a_command_after_a_quiet_quarter_still_reaches_the_shared_database(ledger: Ledger, tmp_path: Path) -> None:
-    """Changes of jobs are numbered from the newest one in the table, and only higher numbers are copied."""
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    for name in ("one", "two"):
-        do_job(ledger, name)
-    forward(ledger, url)
-    delivered(ledger)
-    delete_old(ledger, LATER)
-    file_job(ledger, "three")
-    forward(ledger, url)
-    with closing(sqlite3.connect(tmp_path / "shared.db")) as shared:
-        there = [task_id for (task_id,) in shared.execute("SELECT task_id FROM jobs_t ORDER BY job_id")]
-    assert there == ["one", "two", "three"]
-
-
-def test_rows_that_the_shared_database_lacks_stay_for_a_year(ledger: Ledger, tmp_path: Path) -> None:
-    do_job(ledger, "there")
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    forward(ledger, url)
-    do_job(ledger, "lacking")
-    add(ledger, tables.approvals, approval_id="a1", task_id="lacking", state="done", finished_at=WRITTEN)
-    delivered(ledger)
-    marks = ledger.read(lambda connection: connection.execute(select(tables.forwarding)).mappings().one())
-    known = Marks(marks["jobs_changed"], marks["audit_rows"], WRITTEN - DAY)
-    delete_old(ledger, LATER, marks=known)
-    left = ledger.read(lambda connection: connection.scalars(select(tables.jobs.c.task_id)).all())
-    assert (left, count(ledger, tables.approvals)) == (["lacking"], 1)
-    delete_old(ledger, MUCH_LATER, marks=known)
-    assert (count(ledger, tables.jobs), count(ledger, tables.approvals)) == (1, 0)
+def test_audit_rows_wait_for_the_shared_database_as_long_as_it_takes(ledger: Ledger) -> None:
+    for kind in ("shared-database", "card"):
+        add(ledger, tables.outbox, kind=kind, subject="audit_log_t/TestHost/1", state="pending", due_at=WRITTEN)
+    delete_old(ledger, MUCH_LATER, shares=True)
+    left = ledger.read(lambda connection: connection.scalars(select(tables.outbox.c.kind)).all())
+    assert left == ["shared-database"]
+    delete_old(ledger, MUCH_LATER)
+    assert count(ledger, tables.outbox) == 0, "no database is configured any more"
 
 
 def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from tests.support.diagnosis.reports import (
     verified,
     with_database,
 )
-from tests.support.homes import Home
+from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
 
@@ -42,6 +42,18 @@ def test_without_a_shared_database_the_ledger_is_verified(reporting: Home) -> No
     assert [name for name in passed(answer) if name.startswith("table")] == [f"table {name}" for name in OUR_TABLES]
     shown = reporting.supervisor("verify-db").stdout
     assert re.search(r"^Report: .*/diagnostics/db_verification_\w+\.json$", shown, re.MULTILINE), shown
+
+
+def test_all_workers_of_a_host_have_one_report(tmp_path: Path) -> None:
+    workers = {name: {"command": demo_command()} for name in ("fetcher", "mailer")}
+    with a_home(tmp_path, workers) as home:
+        home.start_daemon()
+        for target in ((), ("all",), ("*er",)):
+            answer = home.json("send", " ".join(["verify-db", *target]), "--wait")
+            assert answer["success"], answer
+            assert answer["details"]["tests"], "the answer of one worker"
+        assert len(list(home.nas.rglob("db_verification_*.json"))) == 3
+        assert home.json("send", "verify-db mailer", "--wait")["success"]
 
 
 def test_a_missing_table_is_a_failed_test_and_the_others_are_asked(tmp_path: Path, database_url: str) -> None:

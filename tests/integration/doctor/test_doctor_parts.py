@@ -15,6 +15,7 @@ from supervisor_core.doctor import daemon, git
 from supervisor_core.doctor import storage as database
 from supervisor_core.doctor.checks import run_checks
 from supervisor_core.doctor.table import CORE_CHECKS
+from supervisor_core.storage.shared_database import SharedDatabase
 
 
 @pytest.fixture
@@ -102,6 +103,9 @@ def test_a_database_is_reached_or_named_with_what_to_do(tmp_path: Path, database
     url = url.set(host="localhost") if url.host is None and "psycopg" in database_url else url
     config = configured(tmp_path, database={"url": url.render_as_string(hide_password=False)})
     check = database.check_database(config)
+    assert (check.ok, "supervisor db upgrade" in check.remedy) == (False, True), check.message
+    SharedDatabase(database_url, 5).create_tables()
+    check = database.check_database(config)
     assert check.ok, check.message
     away = url.set(database=str(tmp_path / "no" / "folder") if "sqlite" in database_url else "hunter2_away")
     check = database.check_database(configured(tmp_path, database={"url": away.render_as_string(hide_password=False)}))
@@ -109,10 +113,10 @@ def test_a_database_is_reached_or_named_with_what_to_do(tmp_path: Path, database
     assert "connection: " in check.message
 
 
-def test_without_a_database_and_before_its_first_write_nothing_is_wrong(tmp_path: Path) -> None:
+def test_without_a_database_nothing_is_wrong_and_a_missing_file_is_to_be_created(tmp_path: Path) -> None:
     assert database.check_database(configured(tmp_path)).ok
     check = database.check_database(configured(tmp_path, database={"url": "sqlite:///fleet.db"}))
-    assert (check.ok, "doesn't exist yet" in check.message) == (True, True)
+    assert (check.ok, "supervisor db upgrade" in check.remedy) == (False, True)
     assert not (tmp_path / "fleet.db").exists()
 
 

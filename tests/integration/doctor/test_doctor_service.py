@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.daemon import STOP_MARGIN_SECONDS
 from supervisor_core.daemon.handlers import longest_seconds
 from supervisor_core.daemon.ownership import DAEMON_LOCK
-from supervisor_core.doctor import storage as others
 from supervisor_core.doctor import units
 from supervisor_core.doctor import units as service
 from supervisor_core.doctor.checks import CheckResult
@@ -25,10 +23,6 @@ from supervisor_core.doctor.table import results_text
 from supervisor_core.host.locks import FileLock
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes.records import RUNNING, WorkerRecord, prepare_folder, write_record
-from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.supervisors import SupervisorStatus
-from tests.support.daemon.agents import put_supervisor
 from tests.support.homes import ROOT
 
 RIGHT = {
@@ -250,40 +244,6 @@ def test_looking_leaves_nothing_behind(system: System, examined: Examined, confi
 
 def test_a_stop_is_given_as_long_as_the_daemon_takes_for_it() -> None:
     assert service.BEYOND_SECONDS == STOP_MARGIN_SECONDS + CANCEL_SECONDS
-
-
-def test_a_shared_database_without_these_tables_and_one_that_is_away_fail_nothing(tmp_path: Path) -> None:
-    for name in ("nothing.db", "nowhere/at/all.db"):
-        check = others.check_other_supervisors(shared(tmp_path, name))
-        assert (check.ok, "not checked" in check.message) == (True, True)
-        assert not (tmp_path / name).exists()
-
-
-def test_supervisors_that_are_silent_are_named_and_ourselves_we_are_not(tmp_path: Path) -> None:
-    now = datetime.now(UTC)
-    with Ledger(tmp_path / "fleet.db", "TestHost", HeadFile(tmp_path)) as ledger:
-        config = shared(tmp_path, "fleet.db")
-        assert others.check_other_supervisors(config).message == "none"
-        long_ago = now - timedelta(minutes=10)
-        for name, beat, status in (
-            ("Fresh", now, SupervisorStatus.ACTIVE),
-            ("Ended", long_ago, SupervisorStatus.TERMINATED),
-            ("TestHost", long_ago, SupervisorStatus.ACTIVE),
-        ):
-            put_supervisor(ledger, name, status=status, last_heartbeat_at=beat)
-        assert others.check_other_supervisors(config).message == "2 known, all reporting"
-        put_supervisor(ledger, "Silent", status=SupervisorStatus.ACTIVE, last_heartbeat_at=long_ago)
-        check = others.check_other_supervisors(config)
-    assert (check.ok, bool(check.remedy)) == (True, True)
-    assert "Supervisor Silent on" in check.message
-    assert "Fresh" not in check.message
-
-
-def shared(folder: Path, name: str) -> SupervisorConfig:
-    path = folder / "shared.yaml"
-    database = {"url": f"sqlite:///{folder / name}"}
-    path.write_text(yaml.safe_dump({"supervisor": {"id": "TestHost"}, "database": database}))
-    return load_supervisor_config(path, environ={})
 
 
 # The units in the docs

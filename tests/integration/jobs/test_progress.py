@@ -30,7 +30,7 @@ from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.intake.handler_hosts import FakeHost
-from tests.support.storage.forwarded_rows import NOW, a_new_job, assert_equal, forward, go_on, opened
+from tests.support.storage.forwarded_rows import NOW, a_new_job, go_on, opened
 from tests.support.waiting import wait_until
 
 CARD = {"channel": "C0OPS"}
@@ -217,24 +217,6 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
     assert bench.carry_out(handler).success
     assert kept == [[]]
     assert bench.words() == ["step 0", "step 1", "step 2"]
-
-
-# Forwarding
-
-
-def test_each_step_is_forwarded(bench: Bench, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-
-    def handler(host: HostContext) -> None:
-        for words in ("stopping OrionMX", "starting OrionMX"):
-            forward(bench.ledger, url)
-            before = bench.changed()
-            host.progress(words)
-            assert bench.changed() > before
-            assert forward(bench.ledger, url) == 1
-            assert_equal(bench.ledger, url)
-
-    assert bench.carry_out(handler).success
 
 
 def test_a_step_of_our_own_has_the_next_number_and_no_other(bench: Bench) -> None:

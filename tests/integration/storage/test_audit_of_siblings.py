@@ -15,10 +15,8 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.pages import page
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
-from supervisor_core.storage.engine import shared_engine
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import origin_and_checkout
-from tests.support.storage.forwarded_rows import forward
 
 WORKERS = ("fetcher", "mailer", "reporter")
 
@@ -86,19 +84,8 @@ def test_history_and_why_know_of_it(host: CodeHost) -> None:
     assert history.marks[0].words[0] == "rollback of mailer (shares its code) by "
 
 
-def test_the_chain_holds_and_the_shared_database_answers_the_same(host: CodeHost, tmp_path: Path) -> None:
+def test_the_chain_holds(host: CodeHost) -> None:
     host.start()
     host.did("rollback mailer 1 slow reader")
     count, faults = host.ledger.read(lambda connection: audit.verify(connection, []))
     assert (count, [fault.what.partition(":")[0] for fault in faults]) == (1, ["may be missing"])
-    url = f"sqlite:///{tmp_path / 'shared.db'}"
-    forward(host.ledger, url)
-    engine = shared_engine(url, 5.0)
-    try:
-        with engine.connect() as shared:
-            there = search(shared, AuditFilter(targets=("fetcher",)))
-            _, faults = audit.verify(shared, [])
-    finally:
-        engine.dispose()
-    assert there == rows(host, "fetcher")
-    assert len(faults) == 1, "the head is not known there"

@@ -158,10 +158,10 @@ def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None
 
 
 def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def tell(execute: Any, said: Any, seen: Any) -> None:
+    def tell(execute: Any, said: Any, seen: Any, **options: Any) -> None:
         if said.worker_id == "a":
             raise OverflowError("too large for a column")
-        write_heartbeat_rows(execute, said, seen)
+        write_heartbeat_rows(execute, said, seen, **options)
 
     monkeypatch.setattr("supervisor_core.workers.heartbeats.service.write_heartbeat_rows", tell)
 

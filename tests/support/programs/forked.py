@@ -9,7 +9,7 @@ PRELOADED = (
     "pytest",
     "tests.support.homes",
     "tests.support.storage.forwarded_rows",
-    "supervisor_core.daemon.replication.replicator",
+    "supervisor_core.storage.shared_database",
 )
 
 

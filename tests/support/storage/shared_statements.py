@@ -37,8 +37,8 @@ def use() -> None:
     setattr(SQLiteDialect_pysqlite, "__eq__", lambda self, other: type(self) is type(other))  # noqa: B010 (mypy)
 
 
-def _pin_and_share(engine: Engine) -> None:
-    _pin(engine)
+def _pin_and_share(engine: Engine, **options: Any) -> None:
+    _pin(engine, **options)
     engine._compiled_cache = _compiled  # noqa: SLF001 (SQLAlchemy lets nobody pass it)
 
 

@@ -307,12 +307,19 @@ def test_without_a_default_the_asker_chooses_the_worker() -> None:
     assert chosen == _command("rollback", "VegaMX", "hot fix", commits_back=3)
 
 
-@pytest.mark.parametrize("name", ["status", "why", "logs", "history", "diagnostics", "verify-db"])
+@pytest.mark.parametrize("name", ["status", "why", "logs", "history", "diagnostics"])
 def test_a_command_that_only_reads_is_for_all_workers_without_a_target(name: str) -> None:
     for context in (SEVERAL, DEFAULT):
         command = parse(name, context)
         assert (command.target, command.workers) == ("all", SEVERAL.workers)
     assert parse(name, ONE).target == "OrionMX"
+
+
+def test_a_host_has_one_database_whichever_workers_are_meant() -> None:
+    for text in ("verify-db", "verify-db all"):
+        command = parse(text, SEVERAL)
+        assert (command.target, command.workers) == ("all", SEVERAL.workers[:1])
+    assert parse("verify-db VegaMX", SEVERAL).workers == ("VegaMX",)
 
 
 def test_the_audit_trail_is_that_of_the_whole_host_without_a_target() -> None:

@@ -101,7 +101,7 @@ TARGETS_IN_FLEET = (
 
 @st.composite
 def commands(draw: st.DrawFn, context: GrammarContext = FULL, targets: tuple[str, ...] = TARGETS) -> Command:
-    definition: CommandDefinition = draw(st.sampled_from(list(CATALOG.values())))
+    definition: CommandDefinition = draw(st.sampled_from([each for each in CATALOG.values() if not each.runs_on_host]))
     if definition.name == OVERVIEW:
         return Command(OVERVIEW)
     target = ""

@@ -83,7 +83,7 @@ def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, 
 def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
     check = compare_clock(date, NOW, NOW)
     assert check.ok
-    assert check.message == "not checked: Slack sent no time"
+    assert "Slack sent no time" in check.message
     assert check.remedy, "which makes it a warning, and no pass"
 
 

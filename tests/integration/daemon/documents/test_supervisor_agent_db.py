@@ -27,8 +27,6 @@ from supervisor_core.workers.teams import rows as teams
 from supervisor_core.workers.teams.manager import TeamManager
 from supervisor_core.workers.teams.rows import MemberRole
 from tests.support.daemon.agents import Heard, put_supervisor, row_of
-from tests.support.storage.forwarded_rows import beat, forward, shared
-from tests.support.storage.forwarded_rows import opened as opened_ledger
 
 T = TypeVar("T")
 HOST = "TestHost"
@@ -230,50 +228,3 @@ def test_of_two_who_make_the_same_team_at_once_one_does(engine: Engine) -> None:
         "Team archive already exists",
         "archive",
     ]
-
-
-# Brought to a shared database
-
-
-def equal_there(ledger: Ledger, url: str) -> bool:
-    with shared(url) as engine:
-        there, mine = TeamManager(engine, HOST), TeamManager(ledger, HOST)
-        histories = [[each.get_team_history(team.team_id) for team in each.get_teams()] for each in (there, mine)]
-        return (
-            histories[0] == histories[1]
-            and there.get_team_status() == mine.get_team_status()
-            and row_of(EngineTransactions(engine), HOST) == row_of(ledger, HOST)
-        )
-
-
-def test_supervisors_and_teams_are_forwarded_as_they_change(tmp_path: Path, database_url: str) -> None:
-    with opened_ledger(tmp_path / "var") as ledger:
-        put_supervisor(ledger, HOST)
-        manager = TeamManager(ledger, HOST)
-        archive, air = manager.create_team("archive", agent_ids=["W1"]), manager.create_team("air")
-        assert forward(ledger, database_url) == 4
-        assert equal_there(ledger, database_url)
-        manager.remove_agent_from_team(archive.team_id, "W1")
-        manager.add_agent_to_team(air.team_id, "W1", "LEAD")
-        ledger.write(lambda connection: supervisors.beat(connection, row_of(ledger, HOST), datetime.now(UTC)))
-        assert forward(ledger, database_url) == 3
-        assert equal_there(ledger, database_url)
-        assert forward(ledger, database_url) == 0
-
-
-def test_a_ledger_that_is_made_anew_has_the_same_teams_and_its_agents_can_join(
-    tmp_path: Path, database_url: str
-) -> None:
-    with opened_ledger(tmp_path / "lost") as lost:
-        beat(lost, "W1", 0)
-        TeamManager(lost, HOST).create_team("archive", agent_ids=["W1", "W2"])
-        forward(lost, database_url)
-    with opened_ledger(tmp_path / "new") as ledger:
-        put_supervisor(ledger, HOST)
-        team = TeamManager(ledger, HOST).create_team("archive", agent_ids=["W1"])
-        forward(ledger, database_url)
-    with shared(database_url) as engine:
-        there = TeamManager(engine, HOST)
-        members = {member.agent_id: member.left_at for member in there.get_team_members(team.team_id)}
-        assert (members["W1"], members["W2"] is None) == (None, False)
-        assert there.get_team_status()["teams"][0]["member_count"] == 2, "the history of the lost one is kept"

@@ -1,0 +1,1 @@
+"""The shared database, with the tables that its owner has."""
