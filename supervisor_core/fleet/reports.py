@@ -155,6 +155,7 @@ def decode(kind: str, document: Any, fields: Mapping[str, Field]) -> Document:  
 
 
 LONG = text(LONGEST_TEXT)
+COMMIT = text(64, re.compile("[0-9a-f]*"), optional=True)
 
 _PID = number(1, 2**32, optional=True)
 _COMMIT = {
@@ -175,8 +176,8 @@ DETAILS: Mapping[str, Field] = {
     "packages_said": text(LONGEST_TEXT, optional=True),
     "drive": text(LONGEST_TEXT, optional=True),
     "checkout": text(4_096, optional=True),
-    "before": text(64, re.compile("[0-9a-f]*"), optional=True),
-    "after": text(64, re.compile("[0-9a-f]*"), optional=True),
+    "before": COMMIT,
+    "after": COMMIT,
     "commit_page": text(2_048, re.compile(r"https?://[^\s<>|]*"), optional=True),
     "commit_count": number(optional=True),
     "file_count": number(optional=True),
@@ -289,7 +290,7 @@ WORKER: Mapping[str, Field] = {
     "last_error": _MAYBE,
     "due_at": moment(optional=True),
     "restarts_last_hour": number(0, 1_000_000, optional=True),
-    "commit": text(64, re.compile("[0-9a-f]*"), optional=True),
+    "commit": COMMIT,
     "memory_bytes": number(0, 2**60, optional=True),
     "cpu_seconds": number(0, 2**40, whole=False, optional=True),
     "cpu_percent": number(0, 1_000_000, whole=False, optional=True),

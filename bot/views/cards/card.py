@@ -26,7 +26,7 @@ from bot.views.cards.outcome import (
     worker_errors,
 )
 from bot.views.cards.progress import checklist, down_seconds, watch_counts, watch_fact, watch_lines
-from bot.views.text import first_lines, in_code, in_span, inert, mention, requester, shorten
+from bot.views.text import escape, first_lines, in_code, in_span, inert, mention, requester, shorten
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, sentence

@@ -10,20 +10,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection
 
 from bot.views.text import mention
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.phrases import plain
 from supervisor_core.common.service import Blocking
+from supervisor_core.diagnosis.why.model import Cause, Explanation, Finding
+from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
+from supervisor_core.fleet.hub.fleet import Fleet
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.messages import NoAnswer
+from supervisor_core.fleet.values import dump_explanation, dump_log
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
@@ -66,6 +71,8 @@ class Lines:
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
     published: list[str] = field(default_factory=list)
     number: int = 1
+    answers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """Answers to other questions, by host and question."""
 
     @property
     def heard_at(self) -> datetime:
@@ -76,6 +83,8 @@ class Lines:
         if host not in HOSTS:
             raise NoAnswer("Nobody listens.")
         body = json.loads(json.loads(data)["signed"])["body"]
+        if (host, body["question"]) in self.answers:
+            return json.dumps({"answer": self.answers[host, body["question"]]}).encode()
         if body["question"] == "rows":
             new = [row for row in self.jobs[host] if row["changed"] > body["about"]["jobs"]]
             answer: dict[str, Any] = {**NO_ROWS, "jobs_t": new[:500]}
@@ -322,3 +331,27 @@ async def test_a_person_whom_a_host_names_is_marked_as_reported_by_it(desk: Desk
         for summary in desk.ledger.read(lambda look: recent(look, 2)):
             assert "anna (reported by web-1)" in mention(summary.issuer)
             assert "<@" not in mention(summary.issuer)
+
+
+JUNK: list[Any] = [7, "fetcher", [7], [{"worker_id": "fetcher"}], [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}]]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+@in_a_loop
+async def test_a_host_that_answers_junk_or_nothing_is_named_and_the_others_are_shown(desk: Desk, junk: Any) -> None:
+    workers = ["web-1/fetcher", "web-2/fetcher", "web-3/fetcher"]
+    async with a_hub(desk) as hub:
+        told = Explanation("fetcher", datetime.now(UTC), fine=True, found=Finding(Cause.WELL, ("it runs",)))
+        answers = {"logs": [dump_log(WorkerLog("fetcher", "f.log", ("hello",)))], "why": [dump_explanation(told)]}
+        for question, answer in answers.items():
+            hub.lines.answers |= {("web-1", question): junk, ("web-2", question): answer}
+        ask = Asker(hub.lines, KeyPair.new())
+        fleet = Fleet(hub.hosts, ask, cast(Any, None), cast(Any, None))
+        logs = await fleet.written(workers, 5)
+        assert [log.worker_id for log in logs] == workers
+        assert [bool(log.problem) for log in logs] == [True, False, True]
+        explained = {each.worker_id: each for each in await fleet.explain(workers)}
+        assert explained.keys() == set(workers)
+        assert explained["web-2/fetcher"].fine
+        for host in ("web-1", "web-3"):
+            assert host in plain(explained[f"{host}/fetcher"].found.sentence, datetime.now(UTC))
