@@ -38,6 +38,8 @@ class Question(StrEnum):
     LOGS = "logs"
     WHY = "why"
     VERSIONS = "versions"
+    USAGE = "usage"
+    """The commit, memory and CPU time of each worker."""
 
 
 class HostError(SupervisorError):

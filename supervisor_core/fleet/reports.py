@@ -297,6 +297,9 @@ WORKER: Mapping[str, Field] = {
 }
 """The status of a worker."""
 
+USAGE: Mapping[str, Field] = {name: WORKER[name] for name in ("id", "commit", "memory_bytes", "cpu_seconds")}
+"""The part of it that changes all the time, and is asked for when somebody looks."""
+
 READING: Mapping[str, Field] = {
     "kind": text(16),
     "id": text(128),

@@ -24,7 +24,7 @@ from supervisor_core.fleet.doors import Documents, HostCode, HostView
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import HostAway, Question
-from supervisor_core.fleet.reports import COMMIT
+from supervisor_core.fleet.reports import COMMIT, USAGE, decode
 from supervisor_core.fleet.values import load_answers, load_commit, load_explanation, load_log, unexplained
 
 MARGIN_SECONDS = 5.0
@@ -35,6 +35,8 @@ MOST_KEPT = 20_000
 
 LOG_SECONDS = 15.0
 WHY_SECONDS = 15.0
+USAGE_SECONDS = 1.0
+"""Whoever looks at the status gives up after 2 s."""
 
 
 class Fleet:
@@ -51,8 +53,9 @@ class Fleet:
         return [*await self._view.documents(), *self._hosts.workers()]
 
     async def detailed(self) -> Documents:
-        """The same with the details of this host's workers."""
-        return [*await self._view.detailed_documents(), *self._hosts.workers()]
+        """The same with the commit, memory and CPU time of each, where its host answers in time."""
+        own, usage = await asyncio.gather(self._view.detailed_documents(), self._usage_elsewhere())
+        return [*own, *({**worker, **usage.get(worker["id"], {})} for worker in self._hosts.workers())]
 
     async def versions(self) -> dict[str, str]:
         """The commit of each worker's checkout, where it's known."""
@@ -70,6 +73,18 @@ class Fleet:
             some = (each for each in self._hosts.workers() if each["id"] in worker_ids)
             found |= {each["id"]: watched_elsewhere(each) for each in some}
         return found
+
+    async def _usage_elsewhere(self) -> dict[str, dict[str, Any]]:
+        async def ask(host: str) -> Documents:
+            try:
+                found = await self._ask(host, Question.USAGE, {}, USAGE_SECONDS)
+                return load_answers(host, found, lambda _, each: decode("worker", each, USAGE))
+            except SupervisorError:  # silent, set aside, or of an earlier version
+                return []
+
+        names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
+        answers = zip(names, await asyncio.gather(*map(ask, names)), strict=True)
+        return {str(Address(name, each.pop("id"))): each for name, found in answers for each in found}
 
     async def _versions_elsewhere(self) -> dict[str, str]:
         found: dict[str, str] = {}
