@@ -89,8 +89,10 @@ class CommandDispatcher(Service):
         hosts: Callable[[], Collection[str]],
         deadline: timedelta,
         waits: Callable[[], str],
+        silent: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise."""
+        """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise. `silent`:
+        the hosts that are unresponsive."""
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
@@ -99,6 +101,7 @@ class CommandDispatcher(Service):
         self._hosts = hosts
         self._deadline = deadline
         self._waits = waits
+        self._silent = silent
         self._woken = asyncio.Event()
         self._problem = ""
         self._look_seconds = min(LOOK_SECONDS, deadline.total_seconds() / 4)
@@ -207,9 +210,10 @@ class CommandDispatcher(Service):
         return ""
 
     async def _follow_up(self) -> None:
-        """Say on the cards which hosts haven't answered by the deadline, and end what none will answer for."""
+        """Say on the cards which hosts are unresponsive and until when they may start it, then that they haven't
+        answered; and end what none will answer for."""
         now, hosts = datetime.now(UTC), frozenset(self._hosts())
-        late, lost, orphaned = await self._blocking(
+        notes, lost, orphaned = await self._blocking(
             self._ledger.read,
             lambda connection: (
                 *self._unanswered(connection, hosts, now),
@@ -217,13 +221,12 @@ class CommandDispatcher(Service):
             ),
         )
         hub_id = self._ledger.supervisor_id
-        if not (late or lost or orphaned):
+        if not (notes or lost or orphaned):
             return
 
         def say(connection: Connection) -> None:
             remote.end_history(connection, hub_id, hosts, now)
-            for job in late:
-                words = f"No answer from {_host_of(job)}. If it hasn't started this by now, it never will"
+            for job, words in notes:
                 remote.note(connection, hub_id, job, words, now)
             for job in lost:
                 host = _host_of(job)
@@ -232,17 +235,31 @@ class CommandDispatcher(Service):
 
         await self._blocking(self._ledger.write, say)
 
-    def _unanswered(self, connection: Connection, hosts: Collection[str], now: datetime) -> tuple[list[Job], list[Job]]:
-        """The jobs whose deadline has passed without a word on their card, and those that no host will answer for."""
-        under_way = remote.under_way(connection)
-        waiting = [order for order in _orders(connection) if order.turn + self._deadline <= now]
-        late = [job for order in waiting for job in order.jobs]
+    def _unanswered(
+        self, connection: Connection, hosts: Collection[str], now: datetime
+    ) -> tuple[list[tuple[Job, str]], list[Job]]:
+        """The jobs whose cards lack a word about their host, with it, and those that no host will answer for."""
+        under_way, silent = remote.under_way(connection), self._silent()
+        waiting = [(job, order.turn + self._deadline) for order in _orders(connection) for job in order.jobs]
         unheard = [each for each in under_way if each.job.state is JobState.CLAIMED]
-        late += [each.job for each in unheard if each.sent_at + self._deadline <= now]
+        waiting += [(each.job, each.sent_at + self._deadline) for each in unheard]
         kept = max(timedelta(seconds=COMMANDS_KEPT_SECONDS), self._deadline)
         lost = [each.job for each in unheard if each.sent_at + kept <= now]
         lost += [each.job for each in under_way if _host_of(each.job) not in hosts and each.job not in lost]
-        return [job for job in late if not job.progress and job not in lost], lost
+        notes = []
+        for job, until in waiting:
+            host = _host_of(job)
+            if until <= now:
+                words = f"No answer from {host}. If it hasn't started this by now, it never will"
+            elif host in silent:
+                words = (
+                    f"Waiting for {host}, which is unresponsive. It starts this if it's back by {until:%H:%M:%S} UTC"
+                )
+            else:
+                continue
+            if job not in lost and not any(step.words == words for step in job.progress):
+                notes.append((job, words))
+        return notes, lost
 
 
 def _orders(connection: Connection, without: Collection[str] = ()) -> list[_Order]:
