@@ -379,9 +379,8 @@ def test_commits_link_to_their_pages_and_odd_addresses_do_not() -> None:
 def test_nothing_in_the_details_of_an_outcome_is_live(handler: str) -> None:
     """They may come from a host that was taken over."""
     live = "<!channel> <https://evil.example|x>"
-    names = ("new_pid", "old_pid", "pid", "message", "push_error", "packages_said", "drive", "checkout", "before")
-    names += ("after", "commit_page", "report_path", "undone_task_id", "rests", "was_running", "seconds")
-    for name in names:
+    names = "new_pid old_pid pid message push_error packages_said drive checkout before after commit_page report_path"
+    for name in f"{names} undone_task_id rests was_running seconds".split():
         for details in ({name: live}, {"workers": {"OrionMX": {name: live}}, **HEADS}):
             for outcome in (Outcome.done(**details), Outcome.failed(live, **details)):
                 ended = replace(job(handler=handler, outcome=outcome), task_id=live)
