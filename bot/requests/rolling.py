@@ -46,7 +46,8 @@ class RollingCommands:
         """Take the decision. A press of a button on the card needs no answer: the card shows it."""
         task_id, move = str(query.command.params["task_id"]), RollingMove(query.command.name.removeprefix(PREFIX))
         try:
-            shown = (query.request.button or "").partition(" ")[0].removeprefix(f"{task_id}.")
+            button, prefix = (query.request.button or "").partition(" ")[0], f"{task_id}."
+            shown = button.removeprefix(prefix) if button.startswith(prefix) else ""  # others show no state
             await quick(partial(self._changes.move, shown=shown), task_id, move, query.issuer, DOOR)
             status = await quick(self._changes.status, task_id)
         except SupervisorError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.command import REPORTED, Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
 from supervisor_core.common.errors import CommandText, Identifier, SupervisorError
 from supervisor_core.common.text import one_line
@@ -187,7 +187,7 @@ def mention(issuer: Issuer) -> str:
     user = rest.rpartition("/")[2]
     if prefix == "slack" and MENTIONABLE.fullmatch(user):
         return f"<@{user}>"
-    if not rest:  # nobody came by any door: the configuration says so
+    if not rest or prefix == REPORTED:  # the configuration says so, or a host, which the name says
         return display_name(issuer)
     return f"{display_name(issuer)} ({escape(one_line(prefix, NAME))})"
 

@@ -81,11 +81,11 @@ def _elsewhere(raw: RawConfig) -> list[str]:
     if not isinstance(fleet, dict) or fleet.get("role") != "hub":
         return []
     from supervisor_core.common.errors import SupervisorError
-    from supervisor_core.daemon.control.client import ask
+    from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
     try:
         status = ask(state_dir_of(raw), {"do": "status"}, SECONDS)
-    except SupervisorError:
+    except (SupervisorError, NotRunningError, UnresponsiveError):
         return []
     return addresses(str(each.get("id")) for each in status.get("workers") or ())
 

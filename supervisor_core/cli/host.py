@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.errors import UsageError
+from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import parse_since
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
@@ -62,6 +62,11 @@ def relayed(config: SupervisorConfig, question: str, workers: Sequence[str], cou
         raise UsageError(
             "Other hosts are asked through the hub's daemon, which isn't running.",
             remedy="Run `supervisor daemon start`.",
+        ) from None
+    except UnresponsiveError:
+        raise SupervisorError(
+            "Other hosts are asked through the hub's daemon, which doesn't answer.",
+            remedy="Look with `supervisor status`, then try again.",
         ) from None
     return answers
 

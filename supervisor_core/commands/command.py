@@ -13,6 +13,10 @@ from supervisor_core.common.text import printable
 NOTE_KEY = "note"
 """The key of the note among a command's parameters."""
 
+REPORTED = "host"
+"""The source of a command that a host of the fleet reported and that the hub didn't send, and of its requester. It's
+that host's history: never a submission, an approval or an order."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 SENTENCES = ("message", "error", "push_error")

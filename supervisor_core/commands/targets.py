@@ -33,6 +33,7 @@ LONGEST_ADDRESS = 64
 
 ALL = "all"
 TEAM, HOST = "team:", "host:"
+SEPARATOR_OF_LIST = ","
 PATTERN = frozenset("*?[")
 MAX_PATTERN = 100  # characters; a worker id has at most 64
 NAMED = 8  # workers that an error lists before it says how many more there are
@@ -168,9 +169,19 @@ def resolve(word: str, context: GrammarContext) -> tuple[str, ...] | None:
         return _host(target.removeprefix(HOST), context)
     if PATTERN.intersection(target):
         return _pattern(target, context)
+    if listed := _list(target, context):
+        return listed
     _ask_which_host(target, context)
     _ask_which_worker(target, context)
     return None
+
+
+def _list(word: str, context: GrammarContext) -> tuple[str, ...]:
+    """The workers of a list such as `w1,w2`, which a rolling undo has for its target; empty for any other word."""
+    if SEPARATOR_OF_LIST not in word:
+        return ()
+    found = {find_worker(name, context) for name in word.split(SEPARATOR_OF_LIST)}
+    return () if None in found else tuple(worker for worker in context.workers if worker in found)
 
 
 def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None:

@@ -383,6 +383,8 @@ class DaemonServices:
     def _hosts_changed(self) -> None:
         """A host has fallen silent, or is back."""
         self.conditions.wake()
+        if self.hub is not None:
+            self.hub.dispatcher.wake()  # the cards of its commands say so
 
     def _rows_copied(self) -> None:
         """Commands may have ended on other hosts: start those that follow, and answer the clients that wait."""

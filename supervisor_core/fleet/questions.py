@@ -12,12 +12,16 @@ from typing import Any
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
+from supervisor_core.fleet.reports import POSITION, PRESENCE, InvalidReport, decode
 from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target, TargetReading
 
 USUAL_SECONDS = 5.0
 """The interval of a host that doesn't say at which one it speaks."""
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 300.0
+
+LONGEST_PRESENCE = 4_096
+"""Bytes of a presence message, which each host sends all the time."""
 
 
 class Question(StrEnum):
@@ -34,6 +38,8 @@ class Question(StrEnum):
     LOGS = "logs"
     WHY = "why"
     VERSIONS = "versions"
+    USAGE = "usage"
+    """The commit, memory and CPU time of each worker."""
 
 
 class HostError(SupervisorError):
@@ -70,18 +76,21 @@ class PresenceMessage:
 
 def read_presence(host: str, data: bytes) -> PresenceMessage | None:
     """The presence in a message on this host's subject; None for any other bytes."""
-    try:
-        said = json.loads(data)
-        if said["host"] != host:
-            return None
-        position = {name: int(said["position"][name]) for name in ("jobs", "audit", "flips")}
-        words = (str(said[name]) for name in ("ledger", "life", "version"))
-        ledger, life, version = words
-        every = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, float(said.get("every", USUAL_SECONDS))))
-        number = int(said["snapshot"])
-        return PresenceMessage(host, from_text(said["at"]), ledger, position, number, life, version, every)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+    if len(data) > LONGEST_PRESENCE:
         return None
+    try:
+        presence = decode("presence", json.loads(data), PRESENCE)
+        position = decode("position", presence["position"], POSITION)
+    except (ValueError, RecursionError, InvalidReport):
+        return None
+    if presence["host"] != host:
+        return None
+    every = USUAL_SECONDS if presence["every"] is None else presence["every"]
+    every = float(min(LONGEST_SECONDS, max(SHORTEST_SECONDS, every)))
+    ledger, life, version = (presence[name] for name in ("ledger", "life", "version"))
+    return PresenceMessage(
+        host, from_text(presence["at"]), ledger, position, presence["snapshot"], life, version, every
+    )
 
 
 def reading_document(seen: TargetReading) -> dict[str, Any]:

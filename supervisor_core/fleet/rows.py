@@ -9,23 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from supervisor_core.commands.addresses import Address, details_with_addresses, with_addresses, workers_in
 from supervisor_core.commands.targets import can_have_address
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import canonical_json
-from supervisor_core.common.times import from_text, to_text
+from supervisor_core.common.times import to_text
+from supervisor_core.fleet import reports
 from supervisor_core.jobs import remote
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import GENESIS
+from supervisor_core.storage.audit.chain import GENESIS, AuditEntry
 from supervisor_core.storage.audit.names import TARGET, affected_between, commands_of
-from supervisor_core.storage.engine import UtcDateTime
 from supervisor_core.storage.replication_progress import Origin
+from supervisor_core.storage.steps import record
 from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
 
 MOST_ROWS = 500
@@ -141,21 +142,21 @@ def take_rows(
     Commands that a host received directly are announced at `place`.
     """
     marks = replication_progress.read_all(connection, [each.origin for each in batches])
-    trail, affected, turns, reports = list[Row](), list[Row](), list[Row](), list[Row]()
+    trail, affected, turns, job_rows = list[Row](), list[Row](), list[Row](), list[Row]()
     reached: list[Position] = []
     refused: list[tuple[str, RefusedCommand]] = []
     for origin, found in batches:
         host, mark = origin.supervisor_id, marks[origin]
-        rows = [_from_json(audit_log, row) for row in found[audit_log.name]]
+        rows = reports.decode_rows(audit_log, found, now)
         if rows:
             _check_chain(connection, host, rows)
         trail += rows
-        affected += _affected(host, rows, found[audit_workers.name])
+        affected += _affected(host, rows, reports.decode_rows(audit_workers, found, now))
         refused += [(host, each) for each in map(refused_command, rows) if each]
-        flipped = _new_flips(connection, host, [_from_json(flips, row) for row in found[flips.name]])
+        flipped = _new_flips(connection, host, reports.decode_rows(flips, found, now))
         turns += flipped
-        changed = [_from_json(jobs, row) for row in found[jobs.name]]
-        reports += [_with_addresses(host, row) for row in changed if can_have_address(host, str(row["worker_id"]))]
+        changed = reports.decode_rows(jobs, found, now)
+        job_rows += [_with_addresses(host, row) for row in changed if can_have_address(host, row["worker_id"])]
         position = Position(
             max((int(row["changed"]) for row in changed), default=0),
             rows[-1]["audit_id"] if rows else 0,
@@ -167,7 +168,9 @@ def take_rows(
     for table, some in ((audit_log, trail), (audit_workers, affected), (flips, turns)):
         if some:
             connection.execute(insert(table), some)
-    remote.take_reports(connection, hub_id, reports, now, place)
+    claims = {claim.host: claim.reason for claim in remote.take_reports(connection, hub_id, job_rows, now, place)}
+    for host, reason in claims.items():
+        note_refused_report(connection, hub_id, host, f"{host} reported {reason}", now)
     for host, command in refused:
         remote.take_refusal(connection, hub_id, host, command.task_id, command.words, now)
     replication_progress.write_all(connection, marks)
@@ -181,27 +184,24 @@ def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[
 
 
 def _with_addresses(host: str, job: Row) -> Row:
-    """A host's job with the addresses of its workers, also in commands that it names. Others are refused later."""
-    own = str(job["worker_id"])
+    """A host's job with the addresses of its workers, also in commands that it names."""
+    own = job["worker_id"]
     named = {**job, "worker_id": str(Address(host, own))}
-    try:
-        details, steps = json.loads(job.get("details_json") or "{}"), json.loads(job.get("progress_json") or "[]")
-        workers = {own, *workers_in(details)}
-        if job.get("error"):
-            named["error"] = with_addresses(str(job["error"]), host, workers)
-        if details:
-            named["details_json"] = canonical_json(details_with_addresses(details, host, workers))
-        if steps:
-            words = [{**step, "words": with_addresses(str(step["words"]), host, workers)} for step in steps]
-            named["progress_json"] = canonical_json(words)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {**job, "worker_id": named["worker_id"]}
+    details, steps = json.loads(job["details_json"] or "{}"), json.loads(job["progress_json"] or "[]")
+    workers = {own, *workers_in(details)}
+    if job["error"]:
+        named["error"] = with_addresses(job["error"], host, workers)
+    if details:
+        named["details_json"] = canonical_json(details_with_addresses(details, host, workers))
+    if steps:
+        renamed = [{**step, "words": with_addresses(step["words"], host, workers)} for step in steps]
+        named["progress_json"] = canonical_json(renamed)
     return named
 
 
-def _affected(host: str, trail: Sequence[Row], rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _affected(host: str, trail: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """The index of a host's rows by commands and the addresses of its workers; the rows themselves hold its own ids."""
-    found = [{**_from_json(audit_workers, row), "supervisor_id": host} for row in rows]
+    found = [{**row, "supervisor_id": host} for row in rows]
     found += [
         {
             "supervisor_id": host,
@@ -274,25 +274,6 @@ def _as_json(row: Row) -> Row:
     return {name: to_text(value) if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _from_json(table: Table, row: Mapping[str, Any]) -> Row:
-    """The row with the moments of its columns. Columns that this version doesn't know are left out.
-
-    It has every column that may be empty: rows of several hosts are inserted with the columns of the first."""
-    empty = {column.name: None for column in table.columns if column.nullable}
-    return {**empty, **{name: _value(table, name, value) for name, value in row.items() if name in table.c}}
-
-
-def _value(table: Table, name: str, value: Any) -> Any:  # noqa: ANN401 (whatever a column holds)
-    if isinstance(value, dict | list):  # a driver may take the error for one of the server, which concerns all hosts
-        raise remote.InvalidReport(f"A row of {table.name} has a {name} that no column can hold.")
-    if not (isinstance(table.c[name].type, UtcDateTime) and isinstance(value, str)):
-        return value
-    try:
-        return from_text(value)
-    except ValueError:
-        return datetime.now(UTC)  # an altered row of the trail; its hash shows it
-
-
 class RefusedCommand(NamedTuple):
     """A command of the hub that its host doesn't follow."""
 
@@ -310,6 +291,22 @@ def refused_command(row: Mapping[str, Any]) -> RefusedCommand | None:
     if not (is_refusal(row) and row["task_id"]):
         return None
     return RefusedCommand(str(row["task_id"]), refused_because(row["details_json"]))
+
+
+REFUSAL_INTERVAL = timedelta(minutes=10)
+"""The time in which the hub records one refusal for a host, however much it sends."""
+
+
+def note_refused_report(connection: Connection, hub_id: str, host: str, reason: str, now: datetime) -> bool:
+    """Record that the hub refused what a host reports; False if that's on record already. An alert follows from it."""
+    lately = (audit_log.c.target_id == host, audit_log.c.created_at > now - REFUSAL_INTERVAL)
+    own = (audit_log.c.supervisor_id == hub_id, audit_log.c.actor == HUB_ID, audit_log.c.action == REFUSED)
+    if connection.execute(select(audit_log.c.audit_id).where(*lately, *own).limit(1)).first() is not None:
+        return False
+    details = {"door": "fleet", "error": reason[:WORDS], "count": 1}
+    entry = AuditEntry(HUB_ID, REFUSED, host, "failure", target_type="supervisor", details=details)
+    record(connection, hub_id, entry, (), now)
+    return True
 
 
 def refused_because(details: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.addresses import Address, command_with_address
@@ -15,10 +15,27 @@ from supervisor_core.common.errors import CommandText, Identifier, Verbatim
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
 from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet.questions import HostError
 
 Document = dict[str, Any]
 
+T = TypeVar("T")
+
 _TYPED: Mapping[str, type[Verbatim]] = {"command": CommandText, "id": Identifier, "typed": Verbatim}
+
+
+def load_answers(host: str, answers: Any, load: Callable[[str, Mapping[str, Any]], T]) -> list[T]:  # noqa: ANN401 (JSON)
+    """The values in a host's answer; `HostError` if one of them isn't what this program's hosts answer."""
+    try:
+        return [load(host, each) for each in answers]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise HostError(f"{host}: its answer isn't one of this program's.") from None
+
+
+def unexplained(worker_id: str, problem: str, now: datetime) -> Explanation:
+    """The explanation of a worker whose host doesn't explain it."""
+    sentence = (WorkerName(worker_id), f" can't be explained: {problem}")
+    return Explanation(worker_id, now, fine=False, found=Finding(Cause.NOT_KNOWN, sentence))
 
 
 def dump_commit(commit: Commit) -> Document:

@@ -54,7 +54,7 @@ class LocalCarrier:
 
     def carried(self, task_id: str) -> list[Job]:
         """The jobs with this command id."""
-        return self._ledger.read(lambda connection: jobs.of_task(connection, task_id))
+        return self._ledger.read(lambda connection: jobs.submitted_jobs(connection, task_id))
 
 
 def file_jobs(

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.command import Issuer
+from supervisor_core.commands.command import REPORTED, Issuer
 from supervisor_core.commands.definitions import KEEP_GOING, Spread
 from supervisor_core.jobs.model import FINAL, CommandSummary, Job, JobState, RollingState
 from supervisor_core.storage.tables import approvals, jobs, rolling_changes, schedules, suppressions
@@ -26,6 +26,11 @@ ELSEWHERE = "%/%"
 """The pattern of the addresses of workers of other hosts: the id of a worker of this host has no slash."""
 
 _earlier = jobs.alias("earlier")
+
+
+def is_own() -> ColumnElement[bool]:
+    """The condition of a job that was filed here. What hosts report of themselves doesn't count as one."""
+    return jobs.c.door != REPORTED
 
 
 def is_sequential(job: Job) -> bool:
@@ -138,7 +143,8 @@ def id_holder(connection: Connection, task_id: str, door: str) -> str:
     """The other holder of this id besides jobs from this source, in words; empty without one."""
     if connection.execute(select(approvals.c.approval_id).where(approvals.c.task_id == task_id)).first():
         return "an approval"
-    job = connection.execute(select(jobs.c.door).where(jobs.c.task_id == task_id, jobs.c.door != door).limit(1)).first()
+    others = (jobs.c.task_id == task_id, jobs.c.door != door, is_own())
+    job = connection.execute(select(jobs.c.door).where(*others).limit(1)).first()
     if job is not None:
         return f"a command from {job.door}"
     columns = (schedules.c.task_id, schedules.c.removed_task_id, schedules.c.last_task_id)

@@ -2,12 +2,15 @@
 
 A job for a worker of another host has the worker's address (`web-1/fetcher`). Here it is a copy: the host's own row is
 the truth, and its outcome is in the host's audit trail.
+
+A host is believed about the jobs that the hub sent to it, and about what it did by itself. The latter is stored as its
+history, with the source `host`: nothing is submitted, approved or ordered by it, and its people are marked as reported.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,24 +23,33 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal,
     select,
     tuple_,
     update,
 )
 
-from supervisor_core.commands.command import Outcome
-from supervisor_core.common.errors import SupervisorError
+from supervisor_core.commands.addresses import address_of
+from supervisor_core.commands.command import REPORTED, Outcome
 from supervisor_core.common.text import canonical_json
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
-from supervisor_core.jobs.model import FINAL, Job, JobState, Progress
+from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, is_reserved
+from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.steps import Message, record, take
-from supervisor_core.storage.tables import jobs
+from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
+from supervisor_core.storage.tables.definition import PERSON_ID, PERSON_NAME
 
 ANNOUNCED_FOR = timedelta(minutes=10)
 """Older commands are history: a host that just joined brings all of its own."""
 
+MOST_ANNOUNCED = 20
+"""The commands of one host that are announced in that time: people share the channel with it."""
+
 READ_AT_ONCE = 500
+
+SCHEDULE, SLACK = "schedule", "slack"
+"""Sources of commands. Only the hub has commands from Slack."""
 
 _ORDER = {state: place for place, state in enumerate(JobState)}
 _REPORTED = (
@@ -59,18 +71,23 @@ class SentJob(NamedTuple):
     sent_at: datetime
 
 
-class InvalidReport(SupervisorError):
-    """A host's row that can't be one of this program's."""
+class RefusedClaim(NamedTuple):
+    """A reported command that only the hub could have given."""
+
+    host: str
+    reason: str
 
 
 def is_elsewhere() -> ColumnElement[bool]:
-    """The condition of a job for a worker of another host."""
-    return jobs.c.worker_id.like(turns.ELSEWHERE)
+    """The condition of a job that was filed here for a worker of another host."""
+    return and_(jobs.c.worker_id.like(turns.ELSEWHERE), turns.is_own())
 
 
-def to_send(connection: Connection, limit: int) -> list[Job]:
-    """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed."""
+def to_send(connection: Connection, limit: int, without: Collection[str] = ()) -> list[Job]:
+    """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed; none
+    of the hosts in `without`."""
     free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, turns.is_next())
+    free = and_(free, *(jobs.c.worker_id.not_like(f"{host}/%") for host in without))
     query = select(jobs).where(free).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
     return [rows.of_row(row) for row in connection.execute(query).mappings()]
 
@@ -97,34 +114,41 @@ def take_reports(
     reports: Sequence[Mapping[str, Any]],
     now: datetime,
     place: Mapping[str, Any] | None = None,
-) -> None:
-    """Follow rows of hosts, given with their workers' addresses. What follows from an end is done after all of them.
+) -> list[RefusedClaim]:
+    """Follow checked rows of hosts, given with their workers' addresses; the claims that are refused.
 
-    A command that a host received directly (a shell, a flag, a schedule) becomes a row here, too, and is announced
-    at this place if it's recent.
+    What follows from an end is done after all of them. A command that a host received directly (a shell, a flag, a
+    schedule) becomes history here, and is announced at this place if it's recent.
     """
-    for report in reports:
-        _check(report)
     known = _known(connection, reports)
-    changes, ended, told = list[dict[str, Any]](), list[Job](), dict[str, Message]()
+    changes, ended, ended_elsewhere = list[dict[str, Any]](), list[Job](), dict[str, None]()
+    refreshed, unknown = dict[str, Message](), list[Mapping[str, Any]]()
     for report in reports:
         row = known.get((report["task_id"], report["worker_id"]))
         if row is None:
-            _take_new(connection, hub_id, report, now, place)
+            unknown.append(report)
             continue
         before, after = JobState(row["state"]), JobState(report["state"])
         older = after not in FINAL and _ORDER[after] < _ORDER[before]  # an end counts, also after one that we assumed
         if older or all(row[name] == report[name] for name in _REPORTED):
             continue
         changes.append({"its_job": row["job_id"], **{name: report[name] for name in _REPORTED}})
-        told[row["task_id"]] = rows.refresh_card(row["task_id"])
+        refreshed[row["task_id"]] = rows.refresh_card(row["task_id"])
         if after in FINAL and before not in FINAL:
             outcome = Outcome(bool(report["success"]), report["error"], json.loads(report["details_json"] or "{}"))
-            ended.append(replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"]))
+            job = replace(rows.of_row(row), state=after, outcome=outcome, finished_at=report["finished_at"])
+            if row["door"] == REPORTED:
+                ended_elsewhere[job.task_id] = None
+            else:
+                ended.append(job)
     if changes:
         connection.execute(_FOLLOW, changes)
-        record(connection, hub_id, None, tuple(told.values()), now)
+        record(connection, hub_id, None, tuple(refreshed.values()), now)
     rows.follow_up(connection, hub_id, now, ended)
+    for task_id in ended_elsewhere:
+        if rows.has_ended(connection, task_id):
+            replies.order_replies(connection, hub_id, task_id, now)
+    return _take_history(connection, hub_id, unknown, now, place)
 
 
 _FOLLOW = (
@@ -142,28 +166,96 @@ def _known(connection: Connection, reports: Sequence[Mapping[str, Any]]) -> dict
     return found
 
 
-def _take_new(
-    connection: Connection, hub_id: str, report: Mapping[str, Any], now: datetime, place: Mapping[str, Any] | None
-) -> None:
-    """Copy a command that the host got by itself. One with the id of a command of the hub isn't taken: a host can't add
-    to what people see of others."""
-    sent = select(jobs.c.job_id).where(jobs.c.task_id == report["task_id"], jobs.c.door != report["door"]).limit(1)
-    if connection.execute(sent).first() is not None:
-        return
-    own = {name: value for name, value in report.items() if name not in ("job_id", "changed")}
-    connection.execute(insert(jobs).values({**own, "supervisor_id": hub_id}))
-    if place is not None and report["filed_at"] > now - ANNOUNCED_FOR:
-        card = Message(rows.CARD, str(report["task_id"]), place)
-        record(connection, hub_id, None, (card,), now)
+def _take_history(
+    connection: Connection,
+    hub_id: str,
+    reports: Sequence[Mapping[str, Any]],
+    now: datetime,
+    place: Mapping[str, Any] | None,
+) -> list[RefusedClaim]:
+    """Store commands that hosts got by themselves as their history; the claims that are refused.
+
+    The first ones of each host are announced. One with the id of a command of the hub isn't taken: a host can't add to
+    what people see of others.
+    """
+    holders = _holders(connection, [report["task_id"] for report in reports])
+    refused, history, cards = list[RefusedClaim](), list[dict[str, Any]](), list[Message]()
+    announced: dict[str, set[str]] = {}
+    for report in reports:
+        host, is_recent = address_of(report["worker_id"]).host, report["filed_at"] > now - ANNOUNCED_FOR
+        held_by = holders.get(report["task_id"], set())
+        if reason := _claim_of_hub(report, held_by):
+            if is_recent:  # an older one is of another hub, or of a time without one
+                refused.append(RefusedClaim(host, reason))
+            continue
+        if held_by:
+            continue  # flags of one id, here and there
+        history.append(_as_history(hub_id, host, report, now))
+        if place is not None and is_recent:
+            if host not in announced:
+                announced[host] = _announced_ids(connection, host, now)
+            if len(announced[host]) < MOST_ANNOUNCED or report["task_id"] in announced[host]:
+                announced[host].add(report["task_id"])
+                cards.append(Message(rows.CARD, report["task_id"], {**place, replies.REPORTED_BY: host}))
+    if history:
+        connection.execute(insert(jobs), history)
+        record(connection, hub_id, None, cards, now)
+    return refused
 
 
-def _check(report: Mapping[str, Any]) -> None:
-    """Raise `InvalidReport` for a row that couldn't be read again: a host may have been taken over."""
-    try:
-        job = rows.of_row({**report, "job_id": 0, "supervisor_id": ""})  # type: ignore[arg-type]
-        rows.tier_of(job.handler)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidReport(f"{report.get('worker_id')} has a job that isn't valid: {error!a}.") from None
+def _holders(connection: Connection, task_ids: Sequence[str]) -> dict[str, set[str]]:
+    """The commands of the hub that have one of these ids, by id: their sources, or `approval`, `schedule`, `mute`."""
+    found: dict[str, set[str]] = {}
+    kinds = [
+        (approvals.c.task_id, literal("approval")),
+        *((column, literal("schedule")) for column in (schedules.c.task_id, schedules.c.last_task_id)),
+        (schedules.c.removed_task_id, literal("schedule")),
+        (suppressions.c.task_id, literal("mute")),
+    ]
+    for first in range(0, len(task_ids), READ_AT_ONCE):
+        some = task_ids[first : first + READ_AT_ONCE]
+        own = select(jobs.c.task_id, jobs.c.door).where(jobs.c.task_id.in_(some), turns.is_own())
+        for query in (own, *(select(column, kind).where(column.in_(some)) for column, kind in kinds)):
+            for task_id, kind in connection.execute(query):
+                found.setdefault(task_id, set()).add(kind)
+    return found
+
+
+def _claim_of_hub(report: Mapping[str, Any], held_by: Collection[str]) -> str:
+    """Why only the hub could have given this command, which it didn't send to this worker; empty if its host could."""
+    task_id, door = report["task_id"], report["door"]
+    if door == SLACK:
+        return "a command from Slack that the hub didn't send"
+    if is_reserved(task_id) and door != SCHEDULE:
+        return f"a command with the id {task_id}, which only the hub can give"
+    if report["issuer_id"].startswith(f"{SLACK}:") and door != turns.FLAG:
+        return f"a command from {door} by a person of Slack"
+    if others := {kind for kind in held_by if not door == kind == turns.FLAG}:
+        return f"a command with the id {task_id}, which the hub has from {min(others)}"
+    return ""
+
+
+def _announced_ids(connection: Connection, host: str, now: datetime) -> set[str]:
+    """The reported commands of this host that were taken lately."""
+    lately = (jobs.c.worker_id.like(f"{host}/%"), ~turns.is_own(), jobs.c.created_at > now - ANNOUNCED_FOR)
+    return set(connection.execute(select(jobs.c.task_id).where(*lately).distinct().limit(MOST_ANNOUNCED)).scalars())
+
+
+def _as_history(hub_id: str, host: str, report: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The row of a command that a host got by itself: its people are marked, and its votes don't count."""
+    name, suffix = report["issuer_name"] or report["issuer_id"], f" (reported by {host})"
+    return {
+        **{name: value for name, value in report.items() if name not in ("job_id", "changed")},
+        "supervisor_id": hub_id,
+        "door": REPORTED,
+        "issuer_id": f"{REPORTED}:{host}/{report['issuer_id']}"[:PERSON_ID],
+        "issuer_name": f"{name[: PERSON_NAME - len(suffix)]}{suffix}",
+        "owner_id": None,
+        "approvals_json": "[]",
+        "tier": rows.tier_of(report["handler"]),
+        "batch": None,
+        "created_at": now,
+    }
 
 
 def note(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:
@@ -181,6 +273,29 @@ def under_way(connection: Connection) -> list[SentJob]:
     return [SentJob(rows.of_row(row), row["claimed_at"] or row["filed_at"]) for row in found]
 
 
+def has_open_history(connection: Connection, hosts: Collection[str]) -> bool:
+    """True if commands that hosts reported haven't ended, and their hosts aren't among these any more."""
+    return connection.execute(select(jobs.c.job_id).where(_open_history(hosts)).limit(1)).first() is not None
+
+
+def end_history(connection: Connection, hub_id: str, hosts: Collection[str], now: datetime) -> None:
+    """End the reported commands of hosts that aren't among these any more, so that their cards end."""
+    open_jobs = connection.execute(select(jobs.c.job_id, jobs.c.task_id).where(_open_history(hosts))).all()
+    if not open_jobs:
+        return
+    ended = {"state": JobState.INTERRUPTED, "finished_at": now, "success": False, "details_json": "{}"}
+    error = "Its host isn't a host of this fleet any more. It isn't known whether it ran this."
+    mine = jobs.c.job_id.in_([job.job_id for job in open_jobs])
+    connection.execute(update(jobs).where(mine).values(**ended, error=error))
+    record(connection, hub_id, None, [rows.refresh_card(job.task_id) for job in open_jobs], now)
+
+
+def _open_history(hosts: Collection[str]) -> ColumnElement[bool]:
+    open_states = [state for state in JobState if state not in FINAL]
+    others = (jobs.c.worker_id.not_like(f"{host}/%") for host in hosts)
+    return and_(jobs.c.state.in_(open_states), ~turns.is_own(), *others)
+
+
 def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:
     """End a job whose host won't report any more; should it do so after all, its report counts."""
     step = rows.interrupt(job, Outcome.failed(words), now)
@@ -189,7 +304,7 @@ def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: date
 
 def take_refusal(connection: Connection, hub_id: str, host: str, task_id: str, words: str, now: datetime) -> None:
     """End the jobs of a command that its host doesn't follow."""
-    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.like(f"{host}/%"))
+    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.like(f"{host}/%"), turns.is_own())
     waiting = jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))
     for row in connection.execute(select(jobs).where(*mine, waiting).order_by(jobs.c.job_id)).mappings().all():
         step = rows.refuse(rows.of_row(row), Outcome.failed(f"{host} refused it: {words}."), now)

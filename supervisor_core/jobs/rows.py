@@ -8,7 +8,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, case, func, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
@@ -66,9 +80,11 @@ def file(connection: Connection, supervisor_id: str, new: NewJob, now: datetime)
 def file_all(connection: Connection, supervisor_id: str, several: Sequence[NewJob], now: datetime) -> list[Job]:
     """Queue jobs of one command, for workers that have none with its id yet.
 
-    Its card is added in the same transaction, so that no command is without its card.
+    Its card is added in the same transaction, so that no command is without its card. What hosts have reported under
+    this id makes way: it's in the copies of their audit trails.
     """
     task_id = several[0].task_id
+    connection.execute(delete(jobs).where(jobs.c.task_id == task_id, ~turns.is_own()))
     mine = (jobs.c.task_id == task_id, jobs.c.worker_id.in_([each.worker_id for each in several]))
     known = set(connection.execute(select(jobs.c.worker_id).where(*mine)).scalars())
     new = {each.worker_id: each for each in several if each.worker_id not in known}
@@ -107,7 +123,7 @@ def refuse_taken(connection: Connection, task_id: str, handler: str | None, door
 
     A job of the same command from the same source is a repeat, which is queued once and isn't an error.
     """
-    for job in of_task(connection, task_id):
+    for job in submitted_jobs(connection, task_id):
         if (job.handler, job.door) != (handler, door):
             raise IdTaken(
                 f"The command id {task_id} belongs to another command ({job.command}, from {job.door}).",
@@ -132,6 +148,12 @@ def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
 def of_task(connection: Connection, task_id: str) -> list[Job]:
     """All jobs of one command, in the order in which they were queued."""
     query = select(jobs).where(jobs.c.task_id == task_id).order_by(jobs.c.job_id)
+    return [of_row(row) for row in connection.execute(query).mappings()]
+
+
+def submitted_jobs(connection: Connection, task_id: str) -> list[Job]:
+    """The jobs of a command that was submitted here, without what hosts report under its id."""
+    query = select(jobs).where(jobs.c.task_id == task_id, turns.is_own()).order_by(jobs.c.job_id)
     return [of_row(row) for row in connection.execute(query).mappings()]
 
 
@@ -167,8 +189,8 @@ def first_workers(connection: Connection, task_ids: Collection[str]) -> dict[str
 def of_button(connection: Connection, button: str) -> Job | None:
     """The first job of a press of this button. In earlier versions, all presses had one id."""
     of_one_press = and_(jobs.c.task_id > f"{button}_", jobs.c.task_id < f"{button}`")
-    query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press)).order_by(jobs.c.job_id)
-    row = connection.execute(query.limit(1)).mappings().first()
+    query = select(jobs).where(or_(jobs.c.task_id == button, of_one_press), turns.is_own())
+    row = connection.execute(query.order_by(jobs.c.job_id).limit(1)).mappings().first()
     return of_row(row) if row else None
 
 

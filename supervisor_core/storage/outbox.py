@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, exists, select, update
+from sqlalchemy import Connection, RowMapping, case, delete, exists, select, update
 
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.engine import JsonText
@@ -22,6 +22,10 @@ from supervisor_core.storage.tables import outbox
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
 """A drive that comes back finds its results within a minute."""
+
+
+REPORTED_BY = "reported_by"
+"""The key of the host that reported the command of a card. Messages about people's commands are sent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def pending_messages(
     *,
     has_fallback: bool = False,
 ) -> list[PendingMessage]:
-    """The pending messages of these kinds that are due or new, in the order in which they were first requested.
+    """The pending messages of these kinds that are due or new, in the order in which they were first requested. Those
+    about commands that hosts report of themselves come after all others.
 
     Left out are messages that wait for their retry, replies to a message that is itself pending, and messages to a
     channel in `closed` that can go nowhere else (they may be more than `limit`): those that aren't for one person, and
@@ -77,7 +82,8 @@ def pending_messages(
     above = outbox.alias("above")
     kind, subject = (JsonText(outbox.c.payload_json, "below", name) for name in ("kind", "subject"))
     mine &= ~exists().where(above.c.kind == kind, above.c.subject == subject, above.c.state == PENDING)
-    query = select(outbox).where(mine).order_by(outbox.c.outbox_id).limit(limit)
+    reported = case((JsonText(outbox.c.payload_json, REPORTED_BY).is_(None), 0), else_=1)
+    query = select(outbox).where(mine).order_by(reported, outbox.c.outbox_id).limit(limit)
     return [_message(row) for row in connection.execute(query).mappings()]
 
 

@@ -26,7 +26,7 @@ from bot.views.cards.outcome import (
     worker_errors,
 )
 from bot.views.cards.progress import checklist, down_seconds, watch_counts, watch_fact, watch_lines
-from bot.views.text import first_lines, in_code, in_span, inert, mention, requester, shorten
+from bot.views.text import escape, first_lines, in_code, in_span, inert, mention, requester, shorten
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, sentence
@@ -240,9 +240,9 @@ def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list
         if len(jobs) > 1 or not changed_code(first) or has_failed(first):
             said.append(f"took {format_span(seconds_of(jobs, now))}")
         if len(jobs) == 1 and (pid := turns_of(first).get(first.worker_id, details).get("new_pid")):
-            said.append(f"pid {pid}")
+            said.append(f"pid {inert(str(pid), LINE)}")
         if details.get("report_path") and len(jobs) == 1:
             said.append(f"report: {in_span(str(details['report_path']), LINE)}")
         if failed and (len(failed) > ERRORS or any(map(is_cut, failed))):
             said.append("full error in the thread")
-    return [*said, f"`{first.task_id}`"]
+    return [*said, f"`{escape(first.task_id)}`"]

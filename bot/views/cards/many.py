@@ -39,6 +39,7 @@ GROUPS = 4
 """Different results that are shown."""
 
 LINE = 200  # characters of an error
+BACK = "Roll back"
 
 COMMITTING = frozenset({"rollback_code", "undo_code"})
 """Handlers that make a commit, which has another id on each host."""
@@ -130,11 +131,13 @@ def rolling_buttons(jobs: Sequence[Job], change: RollingChange, about: CardConte
         return buttons
     tries = sum(about.undone[job.worker_id].tries for job in jobs if job.worker_id in about.undone)
     workers = named_or_counted([job.worker_id for job in changed], NAMED)
+    unfinished = state in (RollingState.HALTED, RollingState.ABORTED)
+    text = BACK if unfinished and jobs[0].command not in ("rollback", "undo") else "Undo"
     undo = command_button(
         Command("rolling undo", params={"task_id": change.task_id}),
         f"{change.task_id}.rolling{tries}",
-        "Roll back",
-        about=f"Roll back {workers}",
+        text,
+        about=f"{text} {workers}" if text == BACK else f"{text} the change of {workers}",
         effect=f"Restores the previous code of {len(changed):,} of {len(jobs):,} workers and restarts them.",
         style="primary" if state is RollingState.HALTED else "",
         asks="undo" in about.asks,

@@ -196,7 +196,7 @@ def _rest_of(jobs: Sequence[Job]) -> str:
     first = jobs[0]
     worker = f" --worker {first.worker_id}" if len(jobs) == 1 else ""
     asked = f"`supervisor audit --command {first.command}{worker} --json` on {escape(first.supervisor_id)}"
-    return f"{asked}, command id `{first.task_id}`"
+    return f"{asked}, command id `{escape(first.task_id)}`"
 
 
 def _packed(head: str, lines: Sequence[str], rest: str) -> Content:

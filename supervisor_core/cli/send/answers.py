@@ -114,7 +114,7 @@ def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 def _logs_elsewhere(config: SupervisorConfig, workers: Sequence[str], count: int) -> list[WorkerLog]:
     if not workers:
         return []
-    from supervisor_core.fleet.values import load_log
+    from supervisor_core.fleet.values import load_answers, load_log
 
     found: list[WorkerLog] = []
     for each in relayed(config, "logs", workers, count):
@@ -123,7 +123,7 @@ def _logs_elsewhere(config: SupervisorConfig, workers: Sequence[str], count: int
                 WorkerLog(name, "", problem=each["error"]) for name in workers if name.startswith(f"{each['host']}/")
             ]
         else:
-            found += [load_log(each["host"], log) for log in each["answer"]]
+            found += load_answers(each["host"], each["answer"], load_log)
     return found
 
 
@@ -195,11 +195,18 @@ def _explained_elsewhere(config: SupervisorConfig, workers: Sequence[str]) -> tu
     """The explanations of other hosts, and the problems of those that don't answer."""
     if not workers:
         return [], []
-    from supervisor_core.fleet.values import load_explanation
+    from supervisor_core.fleet.questions import HostError
+    from supervisor_core.fleet.values import load_answers, load_explanation
 
-    answers = relayed(config, "why", workers)
-    told = [load_explanation(each["host"], one) for each in answers if "answer" in each for one in each["answer"]]
-    return told, [str(each["error"]) for each in answers if "error" in each]
+    found, problems = list[Explanation](), list[str]()
+    for each in relayed(config, "why", workers):
+        try:
+            if "error" in each:
+                raise HostError(str(each["error"]))
+            found += load_answers(each["host"], each["answer"], load_explanation)
+        except HostError as error:
+            problems.append(str(error))
+    return found, problems
 
 
 def _told_by_the_daemon(state_dir: str) -> dict[str, dict[str, Any]]:

@@ -21,9 +21,11 @@ from supervisor_core.code.git.changes import delete_kept_ref, kept_refs, task_id
 from supervisor_core.code.git.history import top_of
 from supervisor_core.code.git.runner import Git
 from supervisor_core.code.git.worktree import remove_stale_trials
+from supervisor_core.commands.addresses import Address
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.daemon.services.retention_rules import (
     FILES,
     QUARTER,
@@ -32,6 +34,7 @@ from supervisor_core.daemon.services.retention_rules import (
     Retention,
     RetentionScope,
 )
+from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.drive_files import open_folder
 from supervisor_core.host.old_files import delete_old, next_sweep, note_part, note_sweep, parts_done
@@ -102,7 +105,9 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
 
 def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
     config = host.config
-    scope = RetentionScope(now, frozenset(config.workers), shares=not config.shared_database_disabled)
+    members = FleetMembers(ledger).hosts() if config.fleet.role == HUB else ()
+    elsewhere = {str(Address(member.host_id, worker_id)) for member in members for worker_id in member.workers}
+    scope = RetentionScope(now, elsewhere.union(config.workers), shares=not config.shared_database_disabled)
     for retention in RETENTIONS:
         yield f"{retention.table.name} {retention.name}".strip(), _rows(ledger, retention, scope)
     for files in FILES:

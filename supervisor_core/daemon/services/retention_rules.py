@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import (
     ColumnElement,
     Table,
+    and_,
     exists,
     func,
     not_,
@@ -27,6 +28,7 @@ from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.code.packages.environments import FOLDER as PACKAGES
 from supervisor_core.code.watch.rules import BakeState
+from supervisor_core.commands.addresses import SEPARATOR, is_address
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import FOLDER as REPORTS
@@ -74,7 +76,7 @@ class RetentionScope:
 
     now: datetime
     workers: Collection[str]
-    """The configured ones."""
+    """The configured ones; on a hub, also those of its hosts by their addresses."""
     shares: bool = False
     """True if audit rows go to a shared database: those wait however long it takes."""
 
@@ -176,11 +178,19 @@ def _foreign(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     return (c.target_type == ALERTMANAGER) & (c.condition == Condition.WELL) & (c.since < before)
 
 
-def _flips(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _flips(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+    """Those that aren't the newest of their target. Of a host's workers, a hub has copies without a present condition,
+    because its own conditions name them by their addresses."""
     current = exists().where(
         conditions.c.supervisor_id == flips.c.supervisor_id, conditions.c.flip_id == flips.c.flip_id
     )
-    return (flips.c.at < before) & ~current
+    names = ("supervisor_id", "target_type", "target_id")
+    newer = flips.alias("newer")
+    later = exists().where(*(newer.c[name] == flips.c[name] for name in names), newer.c.flip_id > flips.c.flip_id)
+    addresses = tuple(filter(is_address, scope.workers))
+    address = flips.c.supervisor_id + SEPARATOR + flips.c.target_id
+    copied = and_(flips.c.target_type.in_((WORKER, FLAPPING)), address.in_(addresses))
+    return (flips.c.at < before) & ~current & ~(copied & ~later)
 
 
 def _workers(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:

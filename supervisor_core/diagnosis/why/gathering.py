@@ -28,6 +28,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import from_text
 from supervisor_core.config.changes import APPLIED
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.diagnosis.why.explanation import explain
@@ -126,7 +127,7 @@ class Explainer:
         for seen in mine:
             facts = facts_of(host.config, seen, shown[seen.worker.id], around)
             if seen in full:
-                facts = self._recorded(seen, facts)
+                facts = self._recorded(seen, facts, _own_chain(host.config))
                 facts = _with_log(facts, host.config, seen.worker, ends.get(seen.worker.id), masking)
             found.append(explain(facts))
         return sorted(found, key=lambda each: each.fine)
@@ -160,7 +161,9 @@ class Explainer:
             if row is None or not row.paused:
                 return known
             name = config.supervisor.id
-            asked = audit.AuditFilter(worker=name, action="MUTED", limit=MUTES, target_type="supervisor")
+            asked = audit.AuditFilter(
+                worker=name, action="MUTED", limit=MUTES, target_type="supervisor", supervisor_id=name
+            )
             trail = [row for row in audit.search(connection, asked) if DAMAGED not in row]
             by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
             since = from_text(trail[0]["created_at"]) if trail else row.changed_at
@@ -168,17 +171,17 @@ class Explainer:
 
         return self._ledger.read(read)
 
-    def _recorded(self, seen: WorkerStatus, facts: WorkerFacts) -> WorkerFacts:
-        """Add the facts of the ledger."""
+    def _recorded(self, seen: WorkerStatus, facts: WorkerFacts, chain: str | None) -> WorkerFacts:
+        """Add the facts of the ledger, of this chain if it has several hosts'."""
         worker_id, now = seen.worker.id, seen.at
 
         def read(
             connection: Connection,
         ) -> tuple[list[Flip], list[Job], RecentChange | None, RecentConfiguration | None]:
-            found = flips.flips_of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now)
+            found = flips.flips_of_target(connection, Target(WORKER, worker_id), now - FLIPS_SINCE, now, chain)
             asked = jobs.recent_for(connection, worker_id, now - SINCE, JOBS)
             change = _newest_change(connection, worker_id, now - SINCE)
-            return found, asked, change, _newest_settings(connection, worker_id, now - SINCE)
+            return found, asked, change, _newest_settings(connection, worker_id, now - SINCE, chain)
 
         changed, asked, change, settings = self._ledger.read(read)
         paused = _with_job(facts.paused, seen, asked)
@@ -282,9 +285,16 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> R
     return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
 
 
-def _newest_settings(connection: Connection, worker_id: str, since: datetime) -> RecentConfiguration | None:
+def _own_chain(config: SupervisorConfig) -> str | None:
+    """The name under which this host's rows are; None if the ledger has no others, also those of an earlier name."""
+    return config.supervisor.id if config.fleet.role == HUB else None
+
+
+def _newest_settings(
+    connection: Connection, worker_id: str, since: datetime, chain: str | None
+) -> RecentConfiguration | None:
     """The newest configuration that restarted, started or stopped this worker, or with which it doesn't run."""
-    wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1)
+    wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1, supervisor_id=chain)
     for row in audit.search(connection, wanted):
         try:
             said = json.loads(row["details_json"])

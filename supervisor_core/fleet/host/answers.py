@@ -21,6 +21,7 @@ from supervisor_core.fleet import rows
 from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.questions import Question, error_answer
+from supervisor_core.fleet.reports import USAGE
 from supervisor_core.fleet.rows import Position
 from supervisor_core.fleet.signing import QUESTION, InvalidMessage, UnfollowableMessage, Verifier, read_signed
 from supervisor_core.fleet.values import dump_commit, dump_explanation, dump_log
@@ -69,6 +70,7 @@ class QuestionAnswers:
             Question.LOGS: self._logs,
             Question.WHY: self._why,
             Question.VERSIONS: self._versions,
+            Question.USAGE: self._usage,
         }
 
     async def answer(self, data: bytes) -> bytes | None:
@@ -147,6 +149,10 @@ class QuestionAnswers:
     async def _why(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = await self._doors.view.explanations(list(about["workers"]))
         return [dump_explanation(each) for each in found]
+
+    async def _usage(self, _about: Mapping[str, Any]) -> list[dict[str, Any]]:
+        documents = await self._doors.view.detailed_documents()
+        return [{name: document[name] for name in USAGE} for document in documents]
 
     async def _versions(self, _about: Mapping[str, Any]) -> dict[str, str]:
         return dict(await self._doors.view.versions())

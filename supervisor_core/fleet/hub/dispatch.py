@@ -26,6 +26,7 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.fleet.signing import CommandMessage, Signer
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.messages import FleetUnavailable
+from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
 from supervisor_core.intake.rolling import rows as rolling
 from supervisor_core.intake.rolling.rules import of_one_batch
@@ -40,6 +41,9 @@ AT_ONCE = 500
 
 SENT_AT_ONCE = 64
 """The messages that wait for NATS at the same time."""
+
+HEADERS = 1_024
+"""Bytes of a message beside its data."""
 
 RETRY_SECONDS = 1.0
 SETTLE_SECONDS = 0.005
@@ -85,8 +89,10 @@ class CommandDispatcher(Service):
         hosts: Callable[[], Collection[str]],
         deadline: timedelta,
         waits: Callable[[], str],
+        silent: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise."""
+        """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise. `silent`:
+        the hosts that are unresponsive."""
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
@@ -95,10 +101,13 @@ class CommandDispatcher(Service):
         self._hosts = hosts
         self._deadline = deadline
         self._waits = waits
+        self._silent = silent
         self._woken = asyncio.Event()
         self._problem = ""
         self._look_seconds = min(LOOK_SECONDS, deadline.total_seconds() / 4)
         self._followed_up = -math.inf
+        self._failed_until: dict[str, float] = {}
+        """The hosts whose last message failed, and until when they are left out."""
 
     def wake(self) -> None:
         """Look now; on the event loop."""
@@ -129,29 +138,39 @@ class CommandDispatcher(Service):
                 await wait_until(None, stopping, SETTLE_SECONDS)
 
     async def _round(self) -> bool:
-        """Send the jobs whose turn has come; True if more may wait."""
-        found = await self._blocking(self._ledger.read, _orders)
+        """Send the jobs whose turn has come; True if more may wait. A host whose message fails is left out for a while,
+        so that its commands hold up no others."""
+        now = time.monotonic()
+        self._failed_until = {host: until for host, until in self._failed_until.items() if until > now}
+        failed = tuple(self._failed_until)
+        found = await self._blocking(self._ledger.read, lambda connection: _orders(connection, failed))
         if found and (reason := self._waits()):
             raise FleetUnavailable(reason)
         by_host: dict[str, list[_Order]] = {}
         for order in found:
             by_host.setdefault(order.host, []).append(order)
         places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), self._hosts()
+        too_large: list[Job] = []
         gone = [job for host in by_host.keys() - known for order in by_host[host] for job in order.jobs]
         results = await asyncio.gather(
-            *(self._send_all(orders, places, sent) for host, orders in by_host.items() if host in known),
+            *(self._send_all(orders, places, sent, too_large) for host, orders in by_host.items() if host in known),
             return_exceptions=True,
         )
         if sent:
             crashpoints.reach("fleet.send:after")
-        if sent or gone:
-            await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone))
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        if sent or gone or too_large:
+            await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone, too_large))
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for host, result in zip((host for host in by_host if host in known), results, strict=True):
+            if isinstance(result, SupervisorError):
+                self._failed_until[host] = time.monotonic() + RETRY_SECONDS
+        if failures:
+            raise failures[0]
         return sum(len(order.jobs) for order in found) >= AT_ONCE
 
-    async def _send_all(self, orders: Sequence[_Order], places: asyncio.Semaphore, sent: list[Job]) -> None:
+    async def _send_all(
+        self, orders: Sequence[_Order], places: asyncio.Semaphore, sent: list[Job], too_large: list[Job]
+    ) -> None:
         """Send one host's commands, one after the other. What is sent is added to `sent`, whatever comes after it."""
         for order in orders:
             first = order.jobs[0]
@@ -160,18 +179,25 @@ class CommandDispatcher(Service):
                 order.host, _command_of(order.jobs), first.door, first.filed_at, until, tuple(first.approvals)
             )
             message_id = f"{first.task_id}/{order.host}/{first.job_id}"
+            data = message.encode(self._key)
+            if len(data) > MAX_PAYLOAD - HEADERS:
+                too_large += order.jobs
+                continue
             async with places:
                 crashpoints.reach("fleet.send:before")
                 subject = subjects.command_subject(order.host)
                 self._ledger.require()
-                await self._connection.publish_durably(subject, message.encode(self._key), message_id)
+                await self._connection.publish_durably(subject, data, message_id)
             sent += order.jobs
 
-    def _note(self, connection: Connection, sent: Sequence[Job], gone: Sequence[Job]) -> None:
+    def _note(self, connection: Connection, sent: Sequence[Job], gone: Sequence[Job], too_large: Sequence[Job]) -> None:
         now, hub_id = datetime.now(UTC), self._ledger.supervisor_id
         remote.note_sent(connection, sent, now)
         for job in gone:
             words = f"{_host_of(job)} isn't a host of this fleet any more, so the command isn't sent."
+            take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
+        for job in too_large:
+            words = f"The command is too large for a message to {_host_of(job)}, so it isn't sent. Nothing was done."
             take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
 
     async def _follow_up_late(self) -> str:
@@ -184,18 +210,23 @@ class CommandDispatcher(Service):
         return ""
 
     async def _follow_up(self) -> None:
-        """Say on the cards which hosts haven't answered by the deadline, and end what none will answer for."""
+        """Say on the cards which hosts are unresponsive and until when they may start it, then that they haven't
+        answered; and end what none will answer for."""
         now, hosts = datetime.now(UTC), frozenset(self._hosts())
-        late, lost = await self._blocking(
-            self._ledger.read, lambda connection: self._unanswered(connection, hosts, now)
+        notes, lost, orphaned = await self._blocking(
+            self._ledger.read,
+            lambda connection: (
+                *self._unanswered(connection, hosts, now),
+                remote.has_open_history(connection, hosts),
+            ),
         )
-        if not (late or lost):
-            return
         hub_id = self._ledger.supervisor_id
+        if not (notes or lost or orphaned):
+            return
 
         def say(connection: Connection) -> None:
-            for job in late:
-                words = f"No answer from {_host_of(job)}. If it hasn't started this by now, it never will"
+            remote.end_history(connection, hub_id, hosts, now)
+            for job, words in notes:
                 remote.note(connection, hub_id, job, words, now)
             for job in lost:
                 host = _host_of(job)
@@ -204,23 +235,37 @@ class CommandDispatcher(Service):
 
         await self._blocking(self._ledger.write, say)
 
-    def _unanswered(self, connection: Connection, hosts: Collection[str], now: datetime) -> tuple[list[Job], list[Job]]:
-        """The jobs whose deadline has passed without a word on their card, and those that no host will answer for."""
-        under_way = remote.under_way(connection)
-        waiting = [order for order in _orders(connection) if order.turn + self._deadline <= now]
-        late = [job for order in waiting for job in order.jobs]
+    def _unanswered(
+        self, connection: Connection, hosts: Collection[str], now: datetime
+    ) -> tuple[list[tuple[Job, str]], list[Job]]:
+        """The jobs whose cards lack a word about their host, with it, and those that no host will answer for."""
+        under_way, silent = remote.under_way(connection), self._silent()
+        waiting = [(job, order.turn + self._deadline) for order in _orders(connection) for job in order.jobs]
         unheard = [each for each in under_way if each.job.state is JobState.CLAIMED]
-        late += [each.job for each in unheard if each.sent_at + self._deadline <= now]
+        waiting += [(each.job, each.sent_at + self._deadline) for each in unheard]
         kept = max(timedelta(seconds=COMMANDS_KEPT_SECONDS), self._deadline)
         lost = [each.job for each in unheard if each.sent_at + kept <= now]
         lost += [each.job for each in under_way if _host_of(each.job) not in hosts and each.job not in lost]
-        return [job for job in late if not job.progress and job not in lost], lost
+        notes = []
+        for job, until in waiting:
+            host = _host_of(job)
+            if until <= now:
+                words = f"No answer from {host}. If it hasn't started this by now, it never will"
+            elif host in silent:
+                words = (
+                    f"Waiting for {host}, which is unresponsive. It starts this if it's back by {until:%H:%M:%S} UTC"
+                )
+            else:
+                continue
+            if job not in lost and not any(step.words == words for step in job.progress):
+                notes.append((job, words))
+        return notes, lost
 
 
-def _orders(connection: Connection) -> list[_Order]:
-    """The messages to send, in their order: each has the jobs of one command for one host."""
+def _orders(connection: Connection, without: Collection[str] = ()) -> list[_Order]:
+    """The messages to send, in their order: each has the jobs of one command for one host. None is for those hosts."""
     groups: dict[tuple[str, str], list[Job]] = {}
-    for job in remote.to_send(connection, AT_ONCE):
+    for job in remote.to_send(connection, AT_ONCE, without):
         groups.setdefault((job.task_id, _host_of(job)), []).append(job)
     turns = remote.turns_began(connection, [some[0] for some in groups.values()])
     for first in (some[0] for some in groups.values() if some[0].batch is not None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,8 @@ from supervisor_core.fleet.doors import Documents, HostCode, HostView
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import HostAway, Question
-from supervisor_core.fleet.values import load_commit, load_explanation, load_log
+from supervisor_core.fleet.reports import COMMIT, USAGE, decode
+from supervisor_core.fleet.values import load_answers, load_commit, load_explanation, load_log, unexplained
 
 MARGIN_SECONDS = 5.0
 """The way to a host and back, beside the time that the answer takes there."""
@@ -33,6 +35,8 @@ MOST_KEPT = 20_000
 
 LOG_SECONDS = 15.0
 WHY_SECONDS = 15.0
+USAGE_SECONDS = 1.0
+"""Whoever looks at the status gives up after 2 s."""
 
 
 class Fleet:
@@ -49,8 +53,9 @@ class Fleet:
         return [*await self._view.documents(), *self._hosts.workers()]
 
     async def detailed(self) -> Documents:
-        """The same with the details of this host's workers."""
-        return [*await self._view.detailed_documents(), *self._hosts.workers()]
+        """The same with the commit, memory and CPU time of each, where its host answers in time."""
+        own, usage = await asyncio.gather(self._view.detailed_documents(), self._usage_elsewhere())
+        return [*own, *({**worker, **usage.get(worker["id"], {})} for worker in self._hosts.workers())]
 
     async def versions(self) -> dict[str, str]:
         """The commit of each worker's checkout, where it's known."""
@@ -69,6 +74,18 @@ class Fleet:
             found |= {each["id"]: watched_elsewhere(each) for each in some}
         return found
 
+    async def _usage_elsewhere(self) -> dict[str, dict[str, Any]]:
+        async def ask(host: str) -> Documents:
+            try:
+                found = await self._ask(host, Question.USAGE, {}, USAGE_SECONDS)
+                return load_answers(host, found, lambda _, each: decode("worker", each, USAGE))
+            except SupervisorError:  # silent, set aside, or of an earlier version
+                return []
+
+        names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
+        answers = zip(names, await asyncio.gather(*map(ask, names)), strict=True)
+        return {str(Address(name, each.pop("id"))): each for name, found in answers for each in found}
+
     async def _versions_elsewhere(self) -> dict[str, str]:
         found: dict[str, str] = {}
         names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
@@ -77,7 +94,8 @@ class Fleet:
         )
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, dict):
-                found |= {str(Address(name, worker_id)): str(commit) for worker_id, commit in answer.items()}
+                known = {worker_id: commit for worker_id, commit in answer.items() if COMMIT.accepts(commit)}
+                found |= {str(Address(name, worker_id)): commit for worker_id, commit in known.items()}
         return found
 
     async def written(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
@@ -87,9 +105,9 @@ class Fleet:
         async def ask(host: str, ids: list[str]) -> list[WorkerLog]:
             try:
                 found = await self._ask(host, Question.LOGS, {"workers": ids, "count": count}, LOG_SECONDS)
+                return load_answers(host, found, load_log)
             except SupervisorError as error:
                 return [WorkerLog(str(Address(host, each)), "", problem=str(error)) for each in ids]
-            return [load_log(host, each) for each in found]
 
         parts = await asyncio.gather(
             self._view.newest_output(own, count) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
@@ -98,23 +116,20 @@ class Fleet:
         return [logs[each] for each in workers if each in logs]
 
     async def explain(self, workers: Collection[str]) -> list[Explanation]:
-        """Explain these workers, the unhealthy ones first. `HostAway` if none of their hosts answers."""
+        """Explain these workers, the unhealthy ones first. Of a host that doesn't answer, each worker says so."""
         own, elsewhere = _parted(workers)
 
         async def ask(host: str, ids: list[str]) -> list[Explanation]:
-            found = await self._ask(host, Question.WHY, {"workers": ids}, WHY_SECONDS)
-            return [load_explanation(host, each) for each in found]
+            try:
+                found = await self._ask(host, Question.WHY, {"workers": ids}, WHY_SECONDS)
+                return load_answers(host, found, load_explanation)
+            except SupervisorError as error:
+                return [unexplained(str(Address(host, each)), str(error), datetime.now(UTC)) for each in ids]
 
         parts = await asyncio.gather(
-            self._view.explanations(own) if own else _nothing(),
-            *(ask(*each) for each in elsewhere.items()),
-            return_exceptions=True,
+            self._view.explanations(own) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
         )
-        told = [each for part in parts if not isinstance(part, BaseException) for each in part]
-        failed = [part for part in parts if isinstance(part, BaseException)]
-        if failed and not told:
-            raise failed[0]
-        return sorted(told, key=lambda each: each.fine)
+        return sorted((each for part in parts for each in part), key=lambda each: each.fine)
 
     def preview(self, command: Command) -> tuple[dict[str, Any], ...]:
         """Preview a command on all its hosts at once. It blocks."""
@@ -136,7 +151,7 @@ class Fleet:
         found = self._ask.wait(
             self._ask(host, Question.COMMITS, {"workers": ids, "most": most}, LOG_SECONDS), LOG_SECONDS
         )
-        return [load_commit(each) for each in found]
+        return load_answers(host, found, lambda _, each: load_commit(each))
 
     def find(self, workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
         """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
@@ -147,7 +162,8 @@ class Fleet:
         for host, ids in elsewhere.items():  # the same code is on all of them, or it isn't the same commit
             asking = self._ask(host, Question.FIND, {**about, "workers": ids}, LOG_SECONDS)
             found = self._ask.wait(asking, LOG_SECONDS + MARGIN_SECONDS)
-            return (load_commit(found["commit"]), int(found["place"])) if found else None
+            places = load_answers(host, [found] if found else [], _load_place)
+            return places[0] if places else None
         return None
 
     def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
@@ -184,7 +200,7 @@ class Fleet:
                 "task_id": command.task_id,
             }
             found = await self._ask(host, Question.PREVIEW, about, PREVIEW_SECONDS + MARGIN_SECONDS)
-            return [_of_host(host, each) for each in found]
+            return load_answers(host, found, _of_host)
 
         parts = await asyncio.gather(*(ask(*each) for each in elsewhere.items()))
         return [each for part in parts for each in part]
@@ -221,6 +237,10 @@ def _of_host(host: str, document: Mapping[str, Any]) -> dict[str, Any]:
         "checkout": f"{host}:{checkout}" if checkout else checkout,
         "workers": [{**each, "id": str(Address(host, str(each["id"])))} for each in document["workers"]],
     }
+
+
+def _load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
+    return load_commit(document["commit"]), int(document["place"])
 
 
 def _parted(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from supervisor_core.common.errors import TemporaryError
+from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet.questions import HostAway, HostError, Question
 from supervisor_core.fleet.signing import QUESTION, Signer, signed
@@ -18,6 +19,9 @@ from supervisor_core.fleet.transport import subjects
 
 ANSWER_SECONDS = 5.0
 """The longest wait for an answer; a preview may take as long as the host gives it."""
+
+LONGEST_ERROR = 2_000
+"""Characters of a host's refusal."""
 
 T = TypeVar("T")
 
@@ -45,17 +49,28 @@ class Asker:
         self, host: str, question: Question, about: Mapping[str, Any], seconds: float = ANSWER_SECONDS
     ) -> Any:  # noqa: ANN401 (JSON of any shape)
         """The answer to a question."""
+        return (await self.fetch(host, question, about, seconds))[0]
+
+    async def fetch(
+        self, host: str, question: Question, about: Mapping[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> tuple[Any, int]:
+        """The answer to a question, and its size in bytes."""
         body = {"question": str(question), "about": dict(about), "asked_at": to_text(datetime.now(UTC))}
         body["id"] = uuid.uuid4().hex
         data = signed(QUESTION, host, body, self._key)
         try:
-            answer = json.loads(await self._connection.request(subjects.ask_subject(host), data, seconds))
+            received = await self._connection.request(subjects.ask_subject(host), data, seconds)
         except TemporaryError as error:
             raise HostAway(f"{host} doesn't answer.", remedy="Try again when it's connected.") from error
-        if "error" in answer:
+        try:
+            answer = json.loads(received)
+            if "error" not in answer:
+                return answer["answer"], len(received)
             kind = HostAway if answer.get("retryable") else HostError
-            raise kind(f"{host}: {answer['error']}")
-        return answer["answer"]
+            reason = one_line(str(answer["error"]), LONGEST_ERROR)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise HostError(f"{host}: its answer isn't one of this program's.") from None
+        raise kind(f"{host}: {reason}")
 
     def wait(self, asking: Coroutine[Any, Any, T], seconds: float) -> T:
         """Wait in a thread for what only the event loop can do."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection
+
 from supervisor_core.commands.addresses import Address
 from supervisor_core.commands.targets import LONGEST_ADDRESS, can_have_address
 from supervisor_core.common.errors import SupervisorError, describe
@@ -18,6 +20,8 @@ from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.copies import SETTLE_SECONDS, RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.known_hosts import (
+    MOST_BYTES,
+    MOST_ROWS,
     SERVER,
     UNSEEN,
     HubConnection,
@@ -34,11 +38,11 @@ from supervisor_core.fleet.hub.known_hosts import (
 from supervisor_core.fleet.hub.refusals import RefusalWatch
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
 from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
+from supervisor_core.fleet.reports import InvalidReport, decode_snapshot
 from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.audit.cells import LARGEST_ID
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import audit_log
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
 
 LOOK_SECONDS = 1.0
@@ -78,6 +82,14 @@ class HubHooks:
     """Rows were copied from a host: jobs may have ended, and others have their turn."""
 
 
+class _OverBudget(Exception):
+    """A host has reported too much in this minute."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        super().__init__(f"more than {MOST_ROWS:,} rows or {MOST_BYTES / 1e6:g} MB in a minute; the rest is read later")
+        self.wait_seconds = wait_seconds
+
+
 class FleetHosts(Service):
     """Follows every host: copies its new rows, fetches its status when it changes, and notices its silence."""
 
@@ -108,6 +120,8 @@ class FleetHosts(Service):
         self._refusals = RefusalWatch(ledger, blocking, hooks.observe)
         self._copied = Settled(hooks.copied)
         self._announced = asyncio.Event()
+        self._refused: dict[str, str] = {}
+        """Why reports are refused, by host, until it's recorded."""
         self._unnamed: dict[str, str] = {}
         """Why a worker can't be named, by host."""
 
@@ -117,12 +131,14 @@ class FleetHosts(Service):
 
     def hear(self, name: str, data: bytes) -> None:
         """Take a message on a host's presence subject."""
-        presence = read_presence(name, data)
-        if presence is None:
-            log.warning("a message on the presence subject of %s isn't one of a host's", name)
-            return
         host = self.hosts.get(name)
         if host is None:  # it has joined since the last look, and is known with the next one
+            return
+        presence = read_presence(name, data)
+        if presence is None:
+            if not host.is_set_aside:
+                log.warning("a message on the presence subject of %s isn't one of a host's", name)
+                self._set_aside(host, "a message that says it's there isn't valid")
             return
         host.presence, host.heard_at = presence, datetime.now(UTC)
         if host.silent:
@@ -183,6 +199,7 @@ class FleetHosts(Service):
                 now = datetime.now(UTC)
                 self._look_for_silence(now)
                 await self._store_announcements(now)
+                await self._record_refusals(now)
                 await self._refusals.look(now, self.hosts)
                 if not await wait_until(self._announced, stopping, LOOK_SECONDS) and self._announced.is_set():
                     await wait_until(None, stopping, SETTLE_SECONDS)  # many hosts connect at the same time
@@ -206,7 +223,17 @@ class FleetHosts(Service):
                 async with self._places:
                     await self._copy_rows(host)
                     await self._fetch_snapshot(host)
-                host.trouble = self._unnamed.get(host.name, "")
+                host.trouble, host.is_set_aside = self._unnamed.get(host.name, ""), False
+            except InvalidReport as error:
+                self._set_aside(host, str(error))
+                await wait_until(None, stopping, RETRY_SECONDS)
+            except _OverBudget as error:
+                if host.trouble != str(error):
+                    log.warning("%s is followed more slowly: %s", host.name, error)
+                    self._note_refusal(host, f"{host.name} reported {error}")
+                host.trouble = str(error)
+                await wait_until(None, stopping, error.wait_seconds)
+                host.woken.set()
             except Exception as error:  # the edge: one host keeps no other from being followed
                 words = describe(error)
                 if words != host.trouble:
@@ -214,6 +241,42 @@ class FleetHosts(Service):
                     log.warning("%s can't be followed: %s", host.name, words, exc_info=not known)
                 host.trouble, host.have = words, None
                 await wait_until(None, stopping, RETRY_SECONDS)  # the next presence goes on
+
+    async def _ask_within_budget(self, host: KnownHost, question: Question, about: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """The host's answer; `_OverBudget` if it has reported too much in this minute."""
+        if seconds := host.budget.wait_seconds():
+            raise _OverBudget(seconds)
+        answer, size = await self._ask.fetch(host.name, question, about)
+        if not isinstance(answer, Mapping):
+            raise InvalidReport(f"Its answer to {question} isn't a document.")
+        host.budget.spend(sum(len(part) for part in answer.values() if isinstance(part, list)), size)
+        return answer
+
+    def _set_aside(self, host: KnownHost, reason: str) -> None:
+        """Believe nothing of this host until its reports are valid again; the others are followed all the same."""
+        if not host.is_set_aside or host.trouble != reason:
+            log.error("%s is set aside: %s", host.name, reason)
+            self._note_refusal(host, f"{host.name} sent a report that isn't valid: {reason}")
+        host.trouble, host.is_set_aside, host.have, host.snapshot = reason, True, None, None
+
+    def _note_refusal(self, host: KnownHost, reason: str) -> None:
+        """Have it recorded that reports of this host are refused, which raises an alert."""
+        self._refused[host.name] = reason
+        self._announced.set()
+
+    async def _record_refusals(self, now: datetime) -> None:
+        refused, self._refused = self._refused, {}
+        hub_id = self._ledger.supervisor_id
+
+        def note(connection: Connection) -> list[bool]:
+            return [rows.note_refused_report(connection, hub_id, host, why, now) for host, why in refused.items()]
+
+        try:
+            if refused and any(await self._blocking(self._ledger.write, note)):
+                self._refusals.wake()
+        except SupervisorError as error:  # it's tried again with the next look
+            self._refused = refused | self._refused
+            log.warning("refused reports can't be recorded: %s", error)
 
     async def _copy_rows(self, host: KnownHost) -> None:
         presence = host.presence
@@ -227,11 +290,11 @@ class FleetHosts(Service):
         if host.snapshot is None or host.snapshot[0] != presence.life:  # only between two runs is a ledger restored
             have.check_kept(host.name, Position.of(presence.position))
         while have.is_behind(Position.of(presence.position)):
-            found = await self._ask(host.name, Question.ROWS, have.as_json())
+            found = await self._ask_within_budget(host, Question.ROWS, have.as_json())
             before, have = have, have.and_then(await self._copies.take(origin, found))
             host.have = origin.ledger_id, have
             self._copied.tell()
-            self._refusals.note(found[audit_log.name])
+            self._refusals.wake()
             if have == before:
                 break  # an older presence than the rows that were copied
 
@@ -239,12 +302,12 @@ class FleetHosts(Service):
         presence = host.presence
         if presence is None or host.snapshot == (presence.life, presence.snapshot):
             return
-        found = await self._ask(host.name, Question.SNAPSHOT, {})
+        found = decode_snapshot(await self._ask_within_budget(host, Question.SNAPSHOT, {}))
         now = datetime.now(UTC)
-        said = [each for each in found["workers"] if can_have_address(host.name, str(each["id"]))]
-        self._unnamed[host.name] = _unnamed(host.name, [str(each["id"]) for each in found["workers"]])
+        said = [each for each in found["workers"] if can_have_address(host.name, each["id"])]
+        self._unnamed[host.name] = _unnamed(host.name, [each["id"] for each in found["workers"]])
         workers = [addressed(host.name, each) for each in said]
-        host.snapshot = str(found["life"]), int(found["number"])
+        host.snapshot = found["life"], found["number"]
         if list(map(_identity, workers)) == list(map(_identity, host.workers)):
             host.workers, host.unstored = workers, None
         else:  # shown once they are stored, and can be named in commands

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -39,6 +41,34 @@ UNSEEN: Mapping[str, Any] = {
 """The status of a worker whose host hasn't connected yet."""
 
 
+MOST_ROWS, MOST_BYTES = 3_000, 2_000_000
+"""The rows and the bytes of its reports that the hub takes from one host in a minute. A host that was away for weeks
+needs some minutes more; one that has gone wild, or was taken over, fills no disk and delays nobody."""
+
+MINUTE = 60.0
+
+
+class ReportBudget:
+    """The reports of one host in the current minute, by the monotonic clock."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun_at = -math.inf
+        self._rows = self._bytes = 0
+
+    def spend(self, rows: int, size: int) -> None:
+        """Count what was received."""
+        now = self._clock()
+        if now >= self._begun_at + MINUTE:
+            self._begun_at, self._rows, self._bytes = now, 0, 0
+        self._rows, self._bytes = self._rows + rows, self._bytes + size
+
+    def wait_seconds(self) -> float:
+        """The time until more is taken; 0 if it is now."""
+        spent = self._rows >= MOST_ROWS or self._bytes >= MOST_BYTES
+        return max(0.0, self._begun_at + MINUTE - self._clock()) if spent else 0.0
+
+
 class UnstoredWorkers(NamedTuple):
     """Workers that are shown once they are stored."""
 
@@ -68,6 +98,9 @@ class KnownHost:
     """Its workers, if they have changed and aren't stored yet."""
     silent: bool = False
     trouble: str = ""
+    is_set_aside: bool = False
+    """True if its last report wasn't valid: what is known of its workers may be wrong."""
+    budget: ReportBudget = field(default_factory=ReportBudget)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -117,8 +150,10 @@ def is_cut_off(link: HubConnection, now: datetime) -> bool:
 
 
 def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[str, Any]:
-    """The status of a worker; of a silent host's, nobody knows whether it runs."""
+    """The status of a worker; of a silent host's, or of one that is set aside, nobody knows whether it runs."""
     if not (host.silent or cut_off):
+        if host.is_set_aside:
+            return {**worker, "health": "unknown", "fine": False, "reason": f"{host.name} is set aside: {host.trouble}"}
         return worker
     seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
     words = f"the {SERVER} can't be reached" if cut_off else f"{host.name} is unresponsive"

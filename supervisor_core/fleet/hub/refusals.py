@@ -1,18 +1,18 @@
-"""The alerts about messages that hosts refused. They follow the copied trails, so no crash loses one."""
+"""The alerts about messages that hosts refused, and about reports of hosts that the hub refused. They follow the audit
+trails, so no crash loses one."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection, select
 
 from supervisor_core.alerts import flips
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking
-from supervisor_core.fleet.rows import HUB_ID, REFUSED, is_refusal, refused_because
+from supervisor_core.fleet.rows import HUB_ID, REFUSED, refused_because
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
 from supervisor_core.workers.conditions.rules import LINK, Condition, Reading, Target, TargetReading
@@ -39,9 +39,9 @@ class RefusalWatch:
         """True if refusals were copied since the last look, or may have been before the start."""
         self._looked_at: datetime | None = None
 
-    def note(self, trail: Iterable[Mapping[str, Any]]) -> None:
-        """Take the rows of a trail that were just copied."""
-        self._copied = self._copied or any(map(is_refusal, trail))
+    def wake(self) -> None:
+        """Look at the next opportunity: rows of a host were copied, or refused."""
+        self._copied = True
 
     async def look(self, now: datetime, hosts: Collection[str]) -> None:
         """Have the alerts of these hosts' links follow the trails, if there's something new."""
@@ -59,14 +59,17 @@ class RefusalWatch:
 
 def refusal_readings(connection: Connection, hub_id: str, now: datetime) -> list[TargetReading]:
     """The links of the hosts that have refused messages lately, and of those for which that's over."""
-    query = select(audit_log.c.supervisor_id, audit_log.c.created_at, audit_log.c.details_json)
+    columns = ("supervisor_id", "target_id", "created_at", "details_json")
+    query = select(*(audit_log.c[name] for name in columns))
     lately = (audit_log.c.actor == HUB_ID, audit_log.c.action == REFUSED, audit_log.c.created_at > now - RECENT)
     found: dict[Target, Reading] = {}
     rows = connection.execute(query.where(*lately).order_by(audit_log.c.created_at.desc()).limit(MOST_ROWS))
-    for host, at, details in rows:
-        target = Target(LINK, str(host))
+    for chain, about, at, details in rows:
+        by_hub = chain == hub_id
+        target = Target(LINK, str(about if by_hub else chain))
         newest = found.get(target)
-        words = newest.reason if newest else f"{refused_because(details)}. Check who can publish to the NATS server"
+        check = "Check that host" if by_hub else "Check who can publish to the NATS server"
+        words = newest.reason if newest else f"{refused_because(details)}. {check}"
         found[target] = Reading(Condition.REFUSED, words, min(at, now))
     for target, known in flips.current_host_conditions(connection, hub_id).items():
         if target.kind == LINK and known.condition is Condition.REFUSED and target not in found:

@@ -164,7 +164,7 @@ class FlagRejections:
 def _id_of(connection: Connection, flag: ClaimedFlag, claims: FlagClaims) -> str:
     """The command id of a rejection's result: its own, unless another command has it."""
     for task_id in filter(None, (claims.task_id, flag.token)):
-        taken = is_reserved(task_id) or jobs.of_task(connection, task_id)
+        taken = is_reserved(task_id) or jobs.submitted_jobs(connection, task_id)
         if not taken and not command_ids.id_holder(connection, task_id, DOOR):
             return task_id
     return new_task_id(datetime.now(UTC))

@@ -74,6 +74,8 @@ class AuditFilter:
     """One of these, where several are meant."""
     target_type: str | None = None
     """A worker may have the name of its supervisor."""
+    supervisor_id: str | None = None
+    """The chain of one host: another host may have a worker of the same name."""
     actors: tuple[str, ...] | None = None
     """The actors that the issuer can mean, once they are known."""
 
@@ -156,7 +158,7 @@ def _affecting_rows(
     if not workers:
         return []
     these = [audit_workers.c.created_at >= oldest] if oldest else []
-    these += [*_conditions(wanted, _filters(wanted, about=False)), *_labeled(wanted)]
+    these += [*_conditions(wanted, _filters(wanted, about=False)), *_labeled(wanted), *_of_chain(wanted)]
     return _indexed_rows(connection, workers, wanted, these, beside, newer=newer)
 
 
@@ -188,7 +190,7 @@ def _matching_rows(
     walked = _narrowest(connection, wanted, narrow, when)
     others = _conditions(wanted, [each for each in narrow if each[0] is not walked])
     others += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
-    others += _labeled(wanted)
+    others += [*_labeled(wanted), *_of_chain(wanted)]
     query = select(audit_log).where(and_(True, *others, *when)).order_by(*_order(newer=newer)).limit(wanted.limit)
     if walked is audit_log.c.action and wanted.command:
         executed = _rows(connection, query.where(walked == wanted.action))
@@ -215,6 +217,10 @@ def _labeled(wanted: AuditFilter) -> list[ColumnElement[bool]]:
     start = func.length(column) - len(ending)
     name = func.substr(column, 1, start)
     return [start > 0, func.substr(column, start + 1) == ending, name.not_like(f"%{SEPARATOR}%")]
+
+
+def _of_chain(wanted: AuditFilter) -> list[ColumnElement[bool]]:
+    return [audit_log.c.supervisor_id == wanted.supervisor_id] if wanted.supervisor_id else []
 
 
 def _since(wanted: AuditFilter) -> tuple[ColumnElement[bool], ...]:

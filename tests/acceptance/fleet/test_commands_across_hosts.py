@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from slack_playground import Playground
+from tests.support.daemon import short_silence
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
 from tests.support.homes import Home
 from tests.support.slack.slack_home import asked, started
@@ -55,6 +56,9 @@ async def test_what_a_host_knows_of_its_worker_is_found_on_the_hub_by_its_addres
     assert await asked(hub, "audit", "--worker", "web-2/fetcher") == []
     (row,) = await asked(hub, "audit", "--worker", "web-1/fetcher")
     assert (row["action"], row["target_id"], row["address"]) == ("PAUSE", "fetcher", "web-1/fetcher")
+    elsewhere = {each["id"]: each for each in (await asyncio.to_thread(hub.status))["workers"]}
+    assert elsewhere["web-2/fetcher"]["memory_bytes"] > 1_000_000
+    assert elsewhere["web-2/fetcher"]["cpu_seconds"] > 0
     (told,) = await asked(hub, "why", "web-1/fetcher")
     assert told["worker_id"] == "web-1/fetcher"
     assert "paused" in told["sentence"]
@@ -80,6 +84,19 @@ async def test_a_crashed_worker_of_another_host_is_alerted_with_the_last_lines_t
         await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
         await started(fleet.hub, slack)
         await slack.channel("ops").shows("out of paper")
+
+
+@pytest.mark.playground(patience=30)
+async def test_the_card_of_a_command_for_an_unresponsive_host_says_until_when_it_may_start(
+    tmp_path: Path, slack: Playground
+) -> None:
+    with a_fleet(tmp_path, environ=short_silence.ENVIRON) as fleet:
+        await fleet.start(slack)
+        fleet.lines["web-1"].cut()
+        card = await slack.user("operator").slash("/supervisor pause web-1/fetcher hotfix")
+        await card.shows("Waiting for web-1, which is unresponsive. It starts this if it's back by")
+        fleet.lines["web-1"].mend()
+        await card.becomes("web-1/fetcher paused")
 
 
 def add_commands(home: Home, **programs: list[str]) -> None:

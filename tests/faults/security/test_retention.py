@@ -19,6 +19,7 @@ from sqlalchemy.types import Float
 
 from supervisor_core.code.git.changes import keep_commit, kept_refs
 from supervisor_core.code.git.runner import Git
+from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon.services import retention
 from supervisor_core.daemon.services.retention import RetentionChore, delete_batch, sweep
 from supervisor_core.daemon.services.retention_rules import (
@@ -30,6 +31,8 @@ from supervisor_core.daemon.services.retention_rules import (
     RetentionScope,
 )
 from supervisor_core.daemon.single_pass import supervisor
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.membership import FleetMembers, HostNews
 from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep
 from supervisor_core.jobs import rows as job_rows
 from supervisor_core.storage import tables
@@ -285,6 +288,23 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
     left = messages(ledger, t.outbox.c.subject)
     renewed = {(kind, f"{state}/1") for kind in ("home", "welcome") for state in ("sent", "pending")}
     assert left == renewed | {("alert", "a2")}, "its alert is still open"
+
+
+def test_a_hub_keeps_the_last_state_of_a_quiet_worker_of_a_host(place: CodeHost) -> None:
+    members, t = FleetMembers(place.ledger), tables
+    invite = members.invite("web-1", Issuer("cli:anna", "anna"), WRITTEN)
+    members.join(invite.invite_id, "web-1", KeyPair.new().public_key, "1.0", WRITTEN)
+    members.seen([HostNews("web-1", "1.0", [{"id": "quiet", "team": "", "enabled": True}])], WRITTEN)
+    add(place.ledger, t.conditions, target_type="worker", target_id="web-1/quiet", flip_id=9)
+    for number, worker in enumerate(("quiet", "quiet", "removed"), 1):
+        add(place.ledger, t.flips, supervisor_id="web-1", flip_id=number, target_type="worker", target_id=worker)
+    fleet = place.host.config.fleet.model_copy(update={"role": "hub"})
+    hub = replace(place.host, config=place.host.config.model_copy(update={"fleet": fleet}))
+    for _ in sweep(hub, place.ledger, MUCH_LATER):
+        pass
+    left = place.ledger.read(lambda look: look.execute(select(t.flips.c.flip_id, t.flips.c.target_id)).all())
+    assert [tuple(row) for row in left] == [(2, "quiet")]
+    assert count(place.ledger, t.conditions) == 1
 
 
 def test_a_result_that_the_drive_never_took_is_given_up_after_a_year_with_a_warning(

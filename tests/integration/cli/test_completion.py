@@ -92,6 +92,13 @@ def test_names_come_from_the_configuration_that_is_typed(home: Home, tmp_path: P
     assert home.supervisor("completion", "targets", "--config", str(other)).stdout == "West\nall\n"
 
 
+def test_a_hub_without_a_daemon_completes_its_own_names(tmp_path: Path) -> None:
+    fleet = {"role": "hub", "url": "nats://127.0.0.1:1", "credentials": "hub.seed"}
+    with a_home(tmp_path, {"local": {"command": ["sleep", "9"]}}, fleet=fleet) as home:
+        done = home.supervisor("completion", "targets")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "local\nall\n", "")
+
+
 @pytest.mark.parametrize("script", [bash(), zsh(), fish()], ids=["bash", "zsh", "fish"])
 def test_a_script_knows_every_subcommand_and_option(script: str) -> None:
     for name in COMMANDS:

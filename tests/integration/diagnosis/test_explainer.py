@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 from sqlalchemy import Connection
 
 from supervisor_core.alerts.actions import AlertRequest, AlertService
+from supervisor_core.alerts.flips import ConditionChange, record_flips
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.phrases import plain
+from supervisor_core.common.times import to_text
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch
@@ -27,8 +30,11 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.processes.records import RUNNING, WorkerRecord
+from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
@@ -166,3 +172,22 @@ def test_a_change_of_the_code_by_a_neighbour_s_command_is_taken_back_by_its_name
     assert "(shared with North)" in plain(told.found.todo)
     (undo,) = told.found.remedies
     assert (undo.name, undo.target, undo.params["task_id"]) == ("undo", "North", "task_1")
+
+
+def test_a_hub_explains_its_own_worker_by_its_own_rows(place: FakeHost, ledger: Ledger) -> None:
+    """A host may have a worker of the same name."""
+    fleet = place.host.config.fleet.model_copy(update={"role": "hub"})
+    place.host = replace(place.host, config=place.host.config.model_copy(update={"fleet": fleet}))
+    changes = [ConditionChange(Target(WORKER, "OrionMX"), None, Condition.DOWN, "out of paper", NOW)]
+    applied = {"changes": ["OrionMX: command"], "begun_at": to_text(NOW)}
+    entry = AuditEntry("cli:eve", "CONFIG_APPLIED", "OrionMX", task_id="task_config", details=applied)
+
+    def report(connection: Connection) -> None:
+        record_flips(connection, "web-1", changes, NOW)
+        audit.append(connection, "web-1", entry, NOW)
+
+    ledger.write(report)
+    dies(place, 3)
+    said = str(explained(place, ledger))
+    assert "out of paper" not in said
+    assert "cli:eve" not in said

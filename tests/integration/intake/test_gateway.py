@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.commands.grammar import render
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
@@ -84,6 +85,12 @@ def test_what_only_informs_is_refused_and_files_nothing(gateway: Gateway, ledger
         gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
     assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []
     assert cards(ledger) == []
+
+
+def test_an_undo_of_several_workers_can_be_requested_again(gateway: Gateway) -> None:
+    undo = Command("undo", "North,South", ("North", "South"), {"task_id": "task_1", "batch": "100%"})
+    again = gateway.parse(render(undo), undo.target)
+    assert (again.workers, again.params["task_id"]) == (undo.workers, "task_1")
 
 
 def with_approvals(ledger: Ledger, folder: Path, terms: str = "") -> Gateway:

@@ -105,11 +105,11 @@ def test_a_rolling_change_has_the_buttons_of_its_state(
     assert "8 batches to go" in shown(made)
 
 
-def test_a_finished_one_looks_like_any_other_command_and_can_be_rolled_back() -> None:
+def test_a_finished_one_looks_like_any_other_command_and_can_be_undone() -> None:
     made = command_card(fleet(50), NOW, rolling(RollingState.DONE, 11))
     assert made["text"] == ":white_check_mark: *50 workers on 50 hosts updated*"
-    back = buttons_of(made)["Roll back"]
-    assert back["confirm"]["title"]["text"] == "Roll back 50 workers on 50 hosts?"
+    back = buttons_of(made)["Undo"]
+    assert back["confirm"]["title"]["text"] == "Undo the change of 50 workers on 50 hosts?"
     assert "50 of 50 workers" in back["confirm"]["text"]["text"]
     assert "needs an approval" in back["confirm"]["text"]["text"]
 

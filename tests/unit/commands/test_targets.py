@@ -30,13 +30,14 @@ FLEET = GrammarContext(
         ("ALL", FLEET.workers),
         ("Team:ARCHIVE", ("OrionMX", "vega")),
         ("orion*", ("OrionMX", "OrionMX2")),
+        ("w1,OrionMX", ("OrionMX", "w1")),
     ],
 )
 def test_a_target_means_workers_in_their_configured_order(word: str, workers: tuple[str, ...]) -> None:
     assert resolve(word, FLEET) == workers
 
 
-@pytest.mark.parametrize("word", ["hotfix", "orinmx", "3", "", "archive"])
+@pytest.mark.parametrize("word", ["hotfix", "orinmx", "3", "", "archive", "w1,nobody", ","])
 def test_any_other_word_is_no_target(word: str) -> None:
     assert resolve(word, FLEET) is None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from bot.views.cards.card import command_card
 from bot.views.cards.headlines import WORDS
 from bot.views.cards.next_steps import CardContext
 from bot.views.cards.notices import approval_requested, preview_pending
+from bot.views.cards.thread import outcome_reply
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.catalog import CATALOG
@@ -371,6 +373,21 @@ def test_commits_link_to_their_pages_and_odd_addresses_do_not() -> None:
         said = json.dumps(command_card([job(handler="update_code", outcome=done)], NOW), ensure_ascii=False)
         assert (f"<{PAGE}{'c' * 40}|ccccccc> Read `*faster*` · Ada" in said) is linked
         assert "evil" not in said
+
+
+@pytest.mark.parametrize("handler", ["restart_watcher", "update_code", "diagnostics"])
+def test_nothing_in_the_details_of_an_outcome_is_live(handler: str) -> None:
+    """They may come from a host that was taken over."""
+    live = "<!channel> <https://evil.example|x>"
+    names = "new_pid old_pid pid message push_error packages_said drive checkout before after commit_page report_path"
+    for name in f"{names} undone_task_id rests was_running seconds".split():
+        for details in ({name: live}, {"workers": {"OrionMX": {name: live}}, **HEADS}):
+            for outcome in (Outcome.done(**details), Outcome.failed(live, **details)):
+                ended = replace(job(handler=handler, outcome=outcome), task_id=live)
+                said = json.dumps([command_card([ended], NOW), outcome_reply([ended], None, "", asked_here=False)])
+                shown = re.sub(r'"(value|action_id|block_id)": "[^"]*"', "", said)
+                assert "<!channel>" not in shown, name
+                assert "<https://evil" not in shown, name
 
 
 def test_links_to_long_addresses_are_never_cut() -> None:
