@@ -397,4 +397,4 @@ def test_rollback_code_with_label(coded: tuple[Home, Clones]) -> None:
     labelled(home, result, "hotfix")
     assert result["details"]["label"] == "hotfix"
     assert all(f"Requested by {ME} - hotfix." in message(code.checkout, made) for made in code.checkout.log()[:2])
-    assert f"[{result['task_id']} - hotfix] git revert in {code.checkout.folder}" in log_of(home)
+    assert f"[{result['task_id']} - hotfix] git revert in " in log_of(home)
