@@ -24,7 +24,7 @@ from bot.requests.request import AlertAction, FormSubmission, Request, VoteReque
 from bot.views import forms
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
-from bot.views.buttons import ACTION, DO, PAGE, SHARE
+from bot.views.buttons import ACTION, DO, PAGE, SHARE, WITHDRAW
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DECISION, DENIAL, VOTE
 from bot.views.form_fields import VALUE
@@ -95,6 +95,7 @@ ROUTES: Sequence[Route] = (
     route("view", DENIAL, requests.from_denial_form, lambda to: to.votes.handle),
     route("action", DECIDE, requests.from_home_button, lambda to: to.votes.ask_vote),
     route("view", DECISION, requests.from_decision_form, lambda to: to.votes.handle),
+    route("action", WITHDRAW, requests.from_withdraw_button, lambda to: to.held.cancel),
     route("action", _prefix(PRESS), requests.from_alert_button, lambda to: to.alerts.handle),
     route("shortcut", forms.SHORTCUT, _envelope, lambda to: to.forms.open_picker),
     route("shortcut", forms.SHORTCUT_ON_MESSAGE, _envelope, lambda to: to.forms.open_picker),

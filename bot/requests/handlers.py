@@ -20,6 +20,7 @@ from bot.requests.alert_actions import AlertActions, AlertCommands
 from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts, reply_with
 from bot.requests.form_actions import FormActions
 from bot.requests.form_previews import FormPreviews
+from bot.requests.held_commands import HeldCommands
 from bot.requests.home_actions import HomeActions
 from bot.requests.introductions import Introductions
 from bot.requests.rolling import RollingCommands
@@ -51,6 +52,7 @@ class RequestHandlers:
     home: HomeActions
     introductions: Introductions
     pages: HomePages
+    held: HeldCommands
 
 
 def build_handlers(
@@ -117,4 +119,5 @@ def build_handlers(
         home=HomeActions(refresher, forms, config, facts),
         introductions=introductions,
         pages=HomePages(config, access, allowed, composer, ledger, context),
+        held=HeldCommands(ledger, access, context.filed),
     )

@@ -275,6 +275,12 @@ def from_vote_button(received: StoredEnvelope) -> VoteRequest:
     return VoteRequest(replace(_from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
 
 
+def from_withdraw_button(received: StoredEnvelope) -> Request:
+    """The cancellation of a command that waits for its host, with its command id as the text."""
+    task_id = str(received.payload["actions"][0].get("value") or "")
+    return replace(_from_button(received, "cancel"), text=task_id, button=None, target="")
+
+
 def from_alert_button(received: StoredEnvelope) -> AlertAction:
     """The action of a button of an alert, whose value is the alert's id."""
     choice = _action_id(received).removeprefix(PRESS)

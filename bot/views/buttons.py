@@ -19,6 +19,9 @@ ACTION = "command:"
 PART = ":"
 """After that name, before what tells several buttons of one command in one row apart."""
 
+WITHDRAW = "withdraw"
+"""The `action_id` of the button that cancels a command that waits for its host; its value is the command id."""
+
 PAGE = "page:"
 """Before the name of a command whose answer goes on: the value of the button is `NONCE WHERE ARGUMENTS`."""
 

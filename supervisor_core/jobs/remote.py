@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from supervisor_core.commands.addresses import address_of
-from supervisor_core.commands.command import REPORTED, Outcome
+from supervisor_core.commands.command import REPORTED, Issuer, Outcome
 from supervisor_core.common.text import canonical_json
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
@@ -294,6 +294,15 @@ def _open_history(hosts: Collection[str]) -> ColumnElement[bool]:
     open_states = [state for state in JobState if state not in FINAL]
     others = (jobs.c.worker_id.not_like(f"{host}/%") for host in hosts)
     return and_(jobs.c.state.in_(open_states), ~turns.is_own(), *others)
+
+
+def cancel_unsent(connection: Connection, hub_id: str, task_id: str, by: Issuer, now: datetime) -> int:
+    """End the jobs of a command that weren't sent to their hosts yet; how many."""
+    mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, is_elsewhere())
+    unsent = connection.execute(select(jobs).where(*mine).order_by(jobs.c.job_id)).mappings().all()
+    words = f"Cancelled by {by.name or by.id} before it was sent. Nothing was done."
+    steps = [rows.refuse(rows.of_row(row), Outcome.failed(words), now) for row in unsent]
+    return sum(take(connection, hub_id, step, now) for step in steps)
 
 
 def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:

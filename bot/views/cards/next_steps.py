@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.views.blocks import Json
-from bot.views.buttons import command_button, form_button
+from bot.views.blocks import Json, button
+from bot.views.buttons import WITHDRAW, command_button, confirm, form_button
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.changes import size_text, sizes
 from bot.views.cards.outcome import (
@@ -24,14 +24,17 @@ from bot.views.cards.outcome import (
 )
 from bot.views.cards.progress import degraded_watch
 from bot.views.forms import is_live
-from bot.views.text import shorten
+from bot.views.text import named_or_counted, shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake
+from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING, ROLLING
 from supervisor_core.intake.rolling.rules import RollingChange
-from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.model import Job, JobState
+
+NAMED = 3  # workers
 
 UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 STARTING = frozenset({"resume", "restart_watcher"})
@@ -73,7 +76,7 @@ class CardContext:
 def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
     """The buttons of the card."""
     if not has_ended(jobs):
-        return []
+        return [_cancel(jobs)] if any(map(is_held, jobs)) else []
     named = len(jobs) > 1
     undos = [_undo(job, about, named=named) for job in undoable(jobs, about)]
     failed = tried(jobs)
@@ -84,6 +87,18 @@ def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
     if undos:
         return [*undos, *([] if named else [_button(jobs[0], about, "logs", "Show log")])][:BUTTONS]
     return []
+
+
+def is_held(job: Job) -> bool:
+    """True for a job that waits for its unresponsive host, and wasn't sent."""
+    return job.state is JobState.QUEUED and is_address(job.worker_id) and bool(job.progress)
+
+
+def _cancel(jobs: Sequence[Job]) -> Json:
+    workers = named_or_counted([job.worker_id for job in jobs if is_held(job)], NAMED)
+    made = button(WITHDRAW, "Cancel", jobs[0].task_id, label=f"Cancel {jobs[0].command} of {workers}")
+    effect = "It isn't sent to its host any more. Nothing is done there."
+    return made | {"confirm": confirm(f"Cancel {jobs[0].command} of {workers}?", effect, "Cancel it")}
 
 
 def _resumes(jobs: Sequence[Job], about: CardContext, *, named: bool) -> list[Json]:

@@ -142,7 +142,7 @@ class CommandDispatcher(Service):
         so that its commands hold up no others."""
         now = time.monotonic()
         self._failed_until = {host: until for host, until in self._failed_until.items() if until > now}
-        failed = tuple(self._failed_until)
+        failed = {*self._failed_until, *self._silent()}  # a command for an unresponsive host can be cancelled
         found = await self._blocking(self._ledger.read, lambda connection: _orders(connection, failed))
         if found and (reason := self._waits()):
             raise FleetUnavailable(reason)

@@ -95,8 +95,15 @@ async def test_the_card_of_a_command_for_an_unresponsive_host_says_until_when_it
         fleet.lines["web-1"].cut()
         card = await slack.user("operator").slash("/supervisor pause web-1/fetcher hotfix")
         await card.shows("Waiting for web-1, which is unresponsive. It starts this if it's back by")
+        resume = await slack.user("operator").slash("/supervisor resume web-1/fetcher")
+        await resume.shows("Waiting for web-1")
+        await resume.button("Cancel").click(as_=slack.user("viewer"), confirm=True)
+        await slack.user("viewer").sees("limited to operators")
+        await resume.button("Cancel").click(as_=slack.user("operator"), confirm=True)
+        await resume.shows("Cancelled by operator before it was sent")
         fleet.lines["web-1"].mend()
         await card.becomes("web-1/fetcher paused")
+        assert {row["action"] for row in await asked(fleet.hosts["web-1"], "audit")} == {"PAUSE"}
 
 
 def add_commands(home: Home, **programs: list[str]) -> None:
