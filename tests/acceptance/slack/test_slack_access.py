@@ -165,7 +165,7 @@ async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_pa
         await slack.channel("ops").shows("North paused")
 
 
-@pytest.mark.parametrize("word", ["no_such_subteam", "plan_upgrade_required", "missing_scope"])
+@pytest.mark.parametrize("word", ["no_such_subteam", "plan_upgrade_required"])
 async def test_a_group_that_slack_does_not_answer_for_gives_no_rights(
     word: str, home: SlackHome, slack: Playground
 ) -> None:
@@ -179,6 +179,19 @@ async def test_a_group_that_slack_does_not_answer_for_gives_no_rights(
     (row,) = refusals(home)
     assert row["details"]["missing"] == "operators"
     assert f"the user group S0ONCALL gives no rights: {word}" in home.whole_log()
+    assert len(home.running_copies("South")) == 1
+
+
+async def test_a_group_that_the_bot_may_not_ask_about_refuses_the_command(home: SlackHome, slack: Playground) -> None:
+    member = slack.user("member")
+    slack.group("oncall", member)
+    await started(home, slack)
+    slack.fault("error", "usergroups.users.list", times=0, error="missing_scope")
+    await member.slash("/supervisor pause South")
+    await member.sees("couldn't confirm who you are")
+    await settled(home)
+    (row,) = refusals(home)
+    assert row["details"]["missing"] == "identity"
     assert len(home.running_copies("South")) == 1
 
 
