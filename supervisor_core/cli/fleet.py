@@ -37,7 +37,7 @@ from supervisor_core.fleet.transport.server import (
     make_certificates,
     own_authority,
     write_server,
-    write_users,
+    write_accounts,
 )
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, checked_name
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
@@ -86,11 +86,11 @@ def _init(options: argparse.Namespace) -> int:
     plan = ServerPlan.of(config)
     there = config.fleet.credentials.exists()
     keys = KeyPair.read(config.fleet.credentials) if there else KeyPair.create(config.fleet.credentials)
+    with opened_ledger(config) as ledger:
+        write_accounts(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     configuration = write_server(plan)
     if plan.tls:
         make_certificates(plan.folder, str(urlsplit(config.fleet.url.get_secret_value().split(",")[0]).hostname))
-    with opened_ledger(config) as ledger:
-        write_users(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     print(f"{config.supervisor.id} is the hub of a fleet.")
     if planned is not None:
         print(f"Changed in {config.path}: {', '.join(planned.changes)}.")
@@ -233,7 +233,7 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             await connection.wait_connected(CONNECT_SECONDS)
         except SupervisorError as error:
             hosts, invites = members.users(datetime.now(UTC))
-            write_users(folder, keys.public_key, hosts, invites)
+            write_accounts(folder, keys.public_key, hosts, invites)
             if config.fleet.server.run and not error.remedy:
                 error.remedy = (
                     f"The hub's daemon runs this server. Run {_restart_command(config)}; "

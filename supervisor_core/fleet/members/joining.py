@@ -23,7 +23,7 @@ from supervisor_core.fleet.keys import KeyPair, verify
 from supervisor_core.fleet.members.membership import FleetMembers, Invite, JoinRefused
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage, NoAnswer
-from supervisor_core.fleet.transport.server import reload_server, write_users
+from supervisor_core.fleet.transport.server import reload_server, write_accounts
 from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream, remove_host
 from supervisor_core.fleet.transport.subjects import ALL_JOINS, join_inbox, join_subject, last_word
 from supervisor_core.version import __version__
@@ -79,7 +79,7 @@ async def apply_members(connection: FleetConnection, members: FleetMembers, fold
             await prepare_host(connection, host)
 
     await asyncio.gather(*map(prepare, hosts))
-    await asyncio.to_thread(write_users, folder, hub_key, hosts, invites)
+    await asyncio.to_thread(write_accounts, folder, hub_key, hosts, invites)
     await reload_server(connection)
 
 
