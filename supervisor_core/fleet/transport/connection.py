@@ -169,8 +169,9 @@ class FleetConnection:
 
     async def subscribe(self, subject: str, handler: Handler) -> None:
         """Have `handler` called for each message, now and after each reconnect. One handler for each subject."""
+        is_new = subject not in self._handlers
         self._handlers[subject] = handler
-        if self._client is not None:
+        if is_new and self._client is not None:
             await self._subscribe(self._client, subject)
 
     async def pull(self, stream: str, consumer: str, batch: int = 1, seconds: float = 30.0) -> Sequence[FleetMessage]:
