@@ -54,7 +54,7 @@ def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:
     """Write everything for a hub and its hosts, which have joined already. It blocks."""
     from supervisor_core.fleet.keys import KeyPair
     from supervisor_core.fleet.members.membership import FleetMembers
-    from supervisor_core.fleet.transport.server import ServerPlan, write_server, write_accounts
+    from supervisor_core.fleet.transport.server import ServerPlan, write_accounts, write_server
 
     root = hub.folder.parent
     hub.folder.mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
@@ -85,6 +85,7 @@ class HubLink(Service):
                 if self._unprepared or self._prepared_at != self._connection.since:
                     await self._prepare()  # after each reconnect: it may be another server
                 self._followed(await self._blocking(self._members.hosts))
+                await self._blocking(self._members.report_repeated_refusals, datetime.now(UTC))
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 ANSWER_SECONDS = 5.0
+NO_RESPONDERS = "503"
+"""The status of a request to a subject that nobody serves."""
+
 GATHER_SECONDS = 0.02
 """The wait for the rest of a batch."""
 
@@ -100,6 +103,8 @@ class Pull:
         while True:
             message = await self._subscription.next_msg(seconds)
             if message.subject == place:
+                if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                    raise NoAnswer(f"There's no answer from {self._subject}: the server has no such queue now.")
                 return None
             if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
                 about = message.metadata

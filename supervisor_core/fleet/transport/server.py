@@ -30,7 +30,8 @@ from supervisor_core.host.programs import run_command
 from supervisor_core.processes.children import Child
 
 PROGRAM = "nats-server"
-CONFIGURATION, ACCOUNTS, CA, CERTIFICATE, KEY = "nats-server.conf", "accounts.conf", "ca.pem", "server.pem", "server.key"
+CONFIGURATION, ACCOUNTS = "nats-server.conf", "accounts.conf"
+CA, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
 CANDIDATE = "accounts.new.conf"
 """The accounts while they are checked."""
 

@@ -131,7 +131,7 @@ REPLIES = (
 
 @pytest.mark.parametrize("through", ["pull", "acknowledgment"])
 def test_no_reply_subject_reaches_beyond_the_host_that_names_it(tmp_path: Path, through: str) -> None:
-    """The server checks no right to publish on a reply subject, and answers a pull or an acknowledgment there itself."""
+    """The server checks no right to publish on a reply subject, where it answers a pull or an acknowledgment itself."""
 
     async def main(fleet: NatsFleet) -> None:
         beyond: list[str] = []

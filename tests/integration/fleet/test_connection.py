@@ -120,6 +120,11 @@ def test_streams_and_consumers_may_be_prepared_again_and_a_host_s_be_removed(fle
                 await remove_host(hub, "gone")
             subjects = (await call(hub, f"STREAM.INFO.{COMMANDS}", {"subjects_filter": "fleet.commands.gone"}))["state"]
             assert "fleet.commands.gone" not in subjects.get("subjects", {})
+            async with fleet.host("web") as web:
+                await remove_host(hub, "web")
+                with pytest.raises(NoAnswer):  # at once, and not as if no command were there
+                    await web.pull(COMMANDS, "web", 1, PATIENCE)
+                await prepare_host(hub, "web")
 
     asyncio.run(main())
 

@@ -96,7 +96,7 @@ def test_a_server_whose_hosts_share_an_account_gives_each_its_own_at_the_hub_s_n
 
     fleet = NatsFleet(tmp_path / "nats", ["web", "db"])
     configuration = fleet.folder / "nats-server.conf"
-    head, include, _ = configuration.read_text().partition('include "')
+    head = configuration.read_text().partition('include "')[0]
     configuration.write_text(head.replace("ping_max: 2", "ping_max: 3") + SHARED_ACCOUNT)
     users = [fleet.hub_keys, *fleet.hosts.values()]
     (fleet.folder / "users.conf").write_text(f"users: {json.dumps([{'nkey': each.public_key} for each in users])}")

@@ -17,7 +17,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_accounts
+from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
 from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE

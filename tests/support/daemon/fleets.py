@@ -20,8 +20,8 @@ from supervisor_core.fleet.transport.server import (
     NatsServer,
     ServerPlan,
     make_certificates,
-    write_server,
     write_accounts,
+    write_server,
 )
 from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, host_inbox

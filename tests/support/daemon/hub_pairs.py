@@ -13,7 +13,7 @@ from typing import Any
 from slack_playground import Playground
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_accounts
+from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
 from tests.support.daemon.fleet_homes import KEY, WORKER, DatabaseHome, take_in
 from tests.support.daemon.fleets import free_port
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home

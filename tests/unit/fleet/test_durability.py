@@ -28,7 +28,7 @@ def test_a_durable_server_has_no_faults(version: str) -> None:
         (answer(""), "Its version is unknown."),
         (answer(sync_always=False), "Set sync_interval: always"),
         (answer(max_storage=0), "It stores nothing on disk."),
-        ({"server": {}, "data": {"version": "2.12.0"}}, "JetStream is off."),
+        ({"server": {}, "data": {"version": "2.15.1"}}, "JetStream is off."),
     ],
 )
 def test_each_fault_is_named_with_its_remedy(told: dict[str, Any], fault: str) -> None:
