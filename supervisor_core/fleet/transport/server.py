@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,6 @@ from supervisor_core.processes.children import Child
 PROGRAM = "nats-server"
 CONFIGURATION, ACCOUNTS = "nats-server.conf", "accounts.conf"
 CA, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
-CANDIDATE = "accounts.new.conf"
-"""The accounts while they are checked."""
-
 INCLUDE = f'include "{ACCOUNTS}"\n'
 OLD_USERS, OLD_SECTION = "users.conf", "\nsystem_account:"
 """The users of earlier versions, which were all in the hub's account, and the last section of their configuration."""
@@ -117,7 +115,7 @@ def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites
     accounts = folder / ACCOUNTS
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     if not accounts.exists() or accounts.read_text() != text:
-        _check_accounts(folder, text)
+        _check_accounts(text)
         write_atomically(accounts, text)
     configuration = folder / CONFIGURATION
     settings = configuration.read_text() if configuration.exists() else INCLUDE
@@ -126,18 +124,16 @@ def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites
         (folder / OLD_USERS).unlink(missing_ok=True)
 
 
-def _check_accounts(folder: Path, text: str) -> None:
+def _check_accounts(text: str) -> None:
     """Have the program check the file, where it's installed: the server may run on another machine."""
     try:
         program = find_program()
     except ServerError:
         return
-    candidate = folder / CANDIDATE
-    write_atomically(candidate, text)
-    try:
+    with tempfile.TemporaryDirectory() as folder:  # several programs of the hub may do so at the same time
+        candidate = Path(folder) / ACCOUNTS
+        candidate.write_text(text)
         checked = run_command([program, "-t", "-c", str(candidate)], env=safe_environment(os.environ))
-    finally:
-        candidate.unlink(missing_ok=True)
     if not checked:
         reason = (checked.errors or checked.output).strip()[-300:]
         raise ServerError(f"The NATS server wouldn't accept its new accounts: {reason}", remedy="The old ones stay.")
