@@ -68,7 +68,7 @@ def hub_account(key: str, hosts: Mapping[str, str]) -> Mapping[str, Any]:
             {"service": ALL_PRESENCE},
             {"service": ALL_JOINS},
             {"service": ALL_ACKNOWLEDGMENTS},
-            {"service": ALL_PULLS, "response": "stream"},
+            {"service": ALL_PULLS},
         ],
         "imports": imports,
         "users": [_user(key, publish, [f"{ROOT}.>", f"{HUB_INBOX}.>"])],

@@ -166,7 +166,7 @@ def test_no_reply_subject_reaches_beyond_the_host_that_names_it(tmp_path: Path, 
                     raw.publish(f"$JS.ACK.{COMMANDS}.web.1.{newest['message']['seq']}.{delivery}.0.0", "")
                 raw.answers()
             assert beyond == []
-            [command] = await db.pull(COMMANDS, "db", 1, PATIENCE)
+            [command] = await db.pull(COMMANDS, "db", PATIENCE)
             assert command.data == b"secret"
             await command.acknowledge()
             left = await call(hub, f"STREAM.INFO.{COMMANDS}", {"subjects_filter": ">"})

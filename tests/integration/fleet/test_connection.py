@@ -38,7 +38,7 @@ def test_commands_arrive_in_order_one_at_a_time_and_once(fleet: NatsFleet) -> No
             for number in (1, 2, 2, 3):
                 await hub.publish_durably(command_subject("web"), b"%d" % number, f"command-{number}")
             found: list[bytes] = []
-            while got := await web.pull(COMMANDS, "web", batch=10, seconds=0.3 if len(found) == 3 else PATIENCE):
+            while got := await web.pull(COMMANDS, "web", seconds=0.3 if len(found) == 3 else PATIENCE):
                 assert len(got) == 1, "the next one comes when this one is acknowledged"
                 found.append(got[0].data)
                 await got[0].acknowledge()
@@ -123,7 +123,7 @@ def test_streams_and_consumers_may_be_prepared_again_and_a_host_s_be_removed(fle
             async with fleet.host("web") as web:
                 await remove_host(hub, "web")
                 with pytest.raises(NoAnswer):  # at once, and not as if no command were there
-                    await web.pull(COMMANDS, "web", 1, PATIENCE)
+                    await web.pull(COMMANDS, "web", PATIENCE)
                 await prepare_host(hub, "web")
 
     asyncio.run(main())

@@ -91,7 +91,7 @@ def test_a_server_whose_hosts_share_an_account_gives_each_its_own_at_the_hub_s_n
                 raw.answers()
             assert (await call(hub, f"STREAM.INFO.{COMMANDS}"))["state"]["messages"] == 1
             await db.wait_connected(PATIENCE)
-            [command] = await db.pull(COMMANDS, "db", 1, PATIENCE)
+            [command] = await db.pull(COMMANDS, "db", PATIENCE)
             assert command.data == b"secret"
 
     fleet = NatsFleet(tmp_path / "nats", ["web", "db"])

@@ -73,7 +73,7 @@ def test_a_host_joins_gets_commands_and_is_cut_off_when_it_is_revoked(hub: Hub) 
             hub.fleet.hosts["web"] = keys
             async with hub.fleet.host("web") as web:
                 await connection.publish_durably(command_subject("web"), b"restart", "1")
-                [command] = await web.pull(COMMANDS, "web", 1, PATIENCE)
+                [command] = await web.pull(COMMANDS, "web", PATIENCE)
                 assert command.data == b"restart"
                 hub.members.revoke("web", ANNA, datetime.now(UTC))
                 await remove_member(connection, hub.members, hub.fleet.folder, hub.fleet.hub_keys.public_key, "web")
