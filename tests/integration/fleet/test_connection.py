@@ -64,6 +64,28 @@ def test_a_command_that_isn_t_acknowledged_comes_again_before_the_next(fleet: Na
     asyncio.run(main())
 
 
+def test_a_pull_outlives_a_reload_of_the_server_and_none_of_an_earlier_connection_takes_a_command(
+    fleet: NatsFleet,
+) -> None:
+    """A command that the server delivers to nobody comes again only after half a minute."""
+
+    async def main() -> None:
+        async with fleet.hub() as hub:
+            for number in range(2):
+                async with fleet.host("late") as late:
+                    pulling = asyncio.create_task(late.pull(COMMANDS, "late"))
+                    await asyncio.sleep(0.1)  # the server has the request
+                    await reload_server(hub)
+                    await hub.publish_durably(command_subject("late"), b"x", f"late-{number}")
+                    [command] = await asyncio.wait_for(pulling, PATIENCE)
+                    await command.acknowledge()
+                    pulling = asyncio.create_task(late.pull(COMMANDS, "late"))
+                    await asyncio.sleep(0.1)
+                    pulling.cancel()
+
+    asyncio.run(main())
+
+
 def test_a_host_answers_the_hub_and_an_absent_one_is_noticed_at_once(fleet: NatsFleet) -> None:
     async def main() -> None:
         async def answer(message: FleetMessage) -> None:
