@@ -68,7 +68,9 @@ class Pull:
 
     def __init__(self, client: Client, inbox: str, stream: str, consumer: str) -> None:
         self._client = client
-        self._inbox = f"{inbox}.pull-{uuid.uuid4().hex}"  # of no earlier connection, whose requests the server then drops
+        self._inbox = (
+            f"{inbox}.pull-{uuid.uuid4().hex}"  # of no earlier connection, whose requests the server then drops
+        )
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._subscription: Any = None
         self._count = 0
