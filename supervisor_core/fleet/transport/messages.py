@@ -68,9 +68,8 @@ class Pull:
 
     def __init__(self, client: Client, inbox: str, stream: str, consumer: str) -> None:
         self._client = client
-        self._inbox = (
-            f"{inbox}.pull-{uuid.uuid4().hex}"  # of no earlier connection, whose requests the server then drops
-        )
+        # A name of its own: the server drops the requests of earlier connections, to whose names nobody listens now.
+        self._inbox = f"{inbox}.pull-{uuid.uuid4().hex}"
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._subscription: Any = None
         self._count = 0
