@@ -54,7 +54,7 @@ def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:
     """Write everything for a hub and its hosts, which have joined already. It blocks."""
     from supervisor_core.fleet.keys import KeyPair
     from supervisor_core.fleet.members.membership import FleetMembers
-    from supervisor_core.fleet.transport.server import ServerPlan, write_server, write_users
+    from supervisor_core.fleet.transport.server import ServerPlan, write_accounts, write_server
 
     root = hub.folder.parent
     hub.folder.mkdir()
@@ -88,7 +88,7 @@ def furnish_fleet(hub: Home, rights: Rights) -> dict[str, DemoHost]:
         for name, pair in keys.items():
             members.join(members.invite(name, by, now).invite_id, name, pair.public_key, __version__, now)
         write_server(ServerPlan.of(config))
-        write_users(config.fleet_folder, key.public_key, *members.users(now))
+        write_accounts(config.fleet_folder, key.public_key, *members.users(now))
     return hosts
 
 

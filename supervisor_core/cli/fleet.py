@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,26 +29,31 @@ from supervisor_core.doctor.daemon import observe_daemon
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.checks import check_fleet
 from supervisor_core.fleet.members.joining import JoinToken, apply_members, remove_member, request_join
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState
+from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState, JoinRefused
 from supervisor_core.fleet.members.setup import PlannedConfig, host_section, hub_section, plan_host, plan_hub
-from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.connection import SECURE, FleetConnection
 from supervisor_core.fleet.transport.server import (
     CA,
     ServerPlan,
     find_program,
     make_certificates,
     own_authority,
+    write_accounts,
     write_server,
-    write_users,
 )
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, checked_name
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
-from supervisor_core.host.files import write_atomically
+from supervisor_core.host.files import read_limited, write_atomically
+from supervisor_core.host.network import is_loopback
+from supervisor_core.host.open_folder import OpenFolder
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 2.0
 MOST_WORKERS = 8
 """Of a host, in the table."""
+
+MAX_TOKEN = 100_000
+SEED, NEW_SEED = "host.seed", "host.new.seed"
 
 HEAD = ("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS")
 
@@ -61,7 +68,12 @@ def run(options: argparse.Namespace) -> int:
         "revoke": _revoke,
         "doctor": _doctor,
     }
-    needed = {"invite": "NAME", "join": "TOKEN", "revoke": "NAME"}.get(options.what, "")
+    if options.what == "join" and options.name:
+        raise UsageError(
+            "The token isn't given on the command line, where every user of this host can read it.",
+            remedy="Run `supervisor fleet join` and paste it, or `supervisor fleet join --token-file FILE`.",
+        )
+    needed = {"invite": "NAME", "revoke": "NAME"}.get(options.what, "")
     if bool(needed) != bool(options.name):
         call = f"supervisor fleet {options.what} {needed}".rstrip()
         raise UsageError(f"This isn't how `fleet {options.what}` is called.", remedy=f"Run `{call}`.")
@@ -86,12 +98,19 @@ def _init(options: argparse.Namespace) -> int:
     plan = ServerPlan.of(config)
     there = config.fleet.credentials.exists()
     keys = KeyPair.read(config.fleet.credentials) if there else KeyPair.create(config.fleet.credentials)
+    with opened_ledger(config) as ledger:
+        write_accounts(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     configuration = write_server(plan)
     if plan.tls:
         make_certificates(plan.folder, str(urlsplit(config.fleet.url.get_secret_value().split(",")[0]).hostname))
-    with opened_ledger(config) as ledger:
-        write_users(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     print(f"{config.supervisor.id} is the hub of a fleet.")
+    urls = [urlsplit(url) for url in config.fleet.url.get_secret_value().split(",")]
+    if not all(url.scheme in SECURE or is_loopback(url.hostname or "") for url in urls):
+        print(
+            "Warning: connections aren't encrypted. Who is on the network between the hub and a host can read and "
+            "change what they send. Use a URL with tls://, unless another layer encrypts it, such as a VPN.",
+            file=sys.stderr,
+        )
     if planned is not None:
         print(f"Changed in {config.path}: {', '.join(planned.changes)}.")
     print(f"Its key is in {config.fleet.credentials}. Keep it secret, and back it up.")
@@ -132,24 +151,35 @@ def _invite(options: argparse.Namespace) -> int:
         asyncio.run(_apply(config, members, keys))
         certificate = ca.read_text() if ca else ""
         token = JoinToken.of(invite, config.fleet.url.get_secret_value(), certificate, keys.public_key)
-    print(f"On {options.name}, in the folder of its config.yaml, run this within 60 minutes.")
-    print("Keep it secret: it works once, for anyone who has it.\n")
-    print(f"supervisor fleet join {token.as_text()}")
+    print(f"On {options.name}, in the folder of its config.yaml, run this within 60 minutes, and paste the token:\n")
+    print("supervisor fleet join\n")
+    print("The token. Keep it secret: it works once, for anyone who has it.\n")
+    print(token.as_text())
     return SUCCESS
 
 
 def _join(options: argparse.Namespace) -> int:
-    """Join with a token. The configuration is checked first, so that a mistake in it doesn't use the token up."""
-    token = JoinToken.from_text(options.name)
+    """Join with a token. The configuration is checked first, so that a mistake in it doesn't use the token up.
+
+    A token takes a new key. It replaces the host's old one once the hub has answered; until then, a repeated call uses
+    it again, because the answer may have been lost.
+    """
+    token = JoinToken.from_text(_read_token(options.token_file))
     path = _config_path(options.config)
     folder = path.parent / "fleet"
     planned = plan_host(path, token.host, host_section(token.url, token.hub_key, ca=bool(token.ca)))
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    seed, ca = folder / "host.seed", folder / CA if token.ca else None
+    new_seed, ca = folder / NEW_SEED, folder / CA if token.ca else None
     if ca is not None:
         write_atomically(ca, token.ca)
-    keys = KeyPair.read(seed) if seed.exists() else KeyPair.create(seed)
-    asyncio.run(request_join(token, keys, ca))
+    keys = KeyPair.read(new_seed) if new_seed.exists() else KeyPair.create(new_seed)
+    try:
+        asyncio.run(request_join(token, keys, ca))
+    except JoinRefused:
+        new_seed.unlink(missing_ok=True)
+        raise
+    with OpenFolder.at(folder, shared=False) as opened:
+        opened.rename(NEW_SEED, opened, SEED)
     planned.write()
     print(f"{token.host} has joined the fleet.")
     if planned.changes:
@@ -158,6 +188,26 @@ def _join(options: argparse.Namespace) -> int:
         print("It has no workers yet: add them to this file, under `workers`.")
     print(f"Next: {_restart_command(planned.config)}. `supervisor fleet list` on the hub then shows {token.host}.")
     return SUCCESS
+
+
+def _read_token(source: str | None) -> str:
+    """The token from a file, from standard input (`-`), or from the person at the terminal, without showing it."""
+    if source == "-":
+        return sys.stdin.read(MAX_TOKEN)
+    if source is not None:
+        try:
+            return read_limited(source, MAX_TOKEN).decode("ascii", "replace")
+        except OSError as error:
+            raise UsageError(f"The token's file {source} can't be read: {error.strerror or error}.") from None
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "There's no terminal to ask for the token.",
+            remedy="Name its file, or - for standard input: `supervisor fleet join --token-file FILE`.",
+        )
+    try:
+        return getpass.getpass("Token (it isn't shown): ")
+    except EOFError:
+        raise UsageError("No token was given.") from None
 
 
 def _config_path(named: str | None) -> Path:
@@ -233,7 +283,7 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             await connection.wait_connected(CONNECT_SECONDS)
         except SupervisorError as error:
             hosts, invites = members.users(datetime.now(UTC))
-            write_users(folder, keys.public_key, hosts, invites)
+            write_accounts(folder, keys.public_key, hosts, invites)
             if config.fleet.server.run and not error.remedy:
                 error.remedy = (
                     f"The hub's daemon runs this server. Run {_restart_command(config)}; "

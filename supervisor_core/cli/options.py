@@ -227,7 +227,9 @@ def fleet(parser: ArgumentParser) -> None:
     what = "init: make this host the hub. invite: print a token for a new host. join: let this host join with a token. "
     what += "list: show the hosts. revoke: cut a host off. doctor: check key, connection, server and rights"
     parser.add_argument("what", choices=["init", "invite", "join", "list", "revoke", "doctor"], help=what)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the host; with join: the token")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="with invite and revoke: the host")
+    source = "with join: the file with the token, or - for standard input (default: it's asked for)"
+    parser.add_argument("--token-file", metavar="FILE", help=source)
     parser.add_argument("--url", metavar="URL", help="with init: URL of the server, such as tls://hub:4222")
     parser.add_argument("--json", action="store_true", help="with list: print JSON")
 

@@ -100,7 +100,7 @@ class Network:
     def _is_direct(self, parts: SplitResult) -> bool:
         """True for this host itself, and for what `NO_PROXY` lists."""
         host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme)
-        if _is_loopback(host):
+        if is_loopback(host):
             return True
         entries = re.split(r"[\s,]+", self._first(NO_PROXY)[1].lower())
         return any(_is_listed(entry, host, port) for entry in entries if entry)
@@ -173,7 +173,7 @@ def _checked_proxy(name: str, value: str) -> str:
     return url
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     address = _address(host)
     return address.is_loopback if address else host == "localhost" or host.endswith(".localhost")
 

@@ -49,7 +49,7 @@ HOME: Mapping[str, str] = {
     "changes/": "Temporary worktrees in which reverts and merges are made.",
     "trials/": "Temporary worktrees of previews.",
     "nats/nats-server.conf": "Configuration of the fleet's server, in the hub's state folder.",
-    "nats/users.conf": "The keys that may connect to the fleet's server, with their rights.",
+    "nats/accounts.conf": "The accounts of the fleet's server, with the keys that may connect and their rights.",
     "nats/data/": "Data of the fleet's server.",
     "nats/server.json": "The process of the fleet's server, if the hub runs it.",
     "nats/server.out": "What the fleet's server wrote before its log opened.",

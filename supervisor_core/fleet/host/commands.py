@@ -37,7 +37,7 @@ REMEMBERED = 1000
 class CommandSource(Protocol):
     """The connection, for commands."""
 
-    async def pull(self, stream: str, consumer: str, batch: int = 1, seconds: float = 30.0) -> Sequence[FleetMessage]:
+    async def pull(self, stream: str, consumer: str, seconds: float = 30.0) -> Sequence[FleetMessage]:
         """The next command after the last one is acknowledged. Empty if none comes in this time."""
 
 

@@ -3,6 +3,9 @@
 A job is `queued` until NATS has the command on disk, then `claimed`; all else comes from its host. After a crash
 between the two it's sent again, and its host knows the command id. A command whose deadline has passed is sent as well:
 its host may have got it before, and says whether it has started it. It never starts it then.
+
+A server can lose its stream, or its whole disk. So once it's prepared, what is `claimed` and no host has reported yet
+is sent again, up to its deadline. The server drops a repeat of the last minutes, and a host one whose id it knows.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.fleet.signing import CommandMessage, Signer
 from supervisor_core.fleet.transport import subjects
-from supervisor_core.fleet.transport.messages import FleetUnavailable
+from supervisor_core.fleet.transport.messages import FleetUnavailable, NoAnswer
 from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
 from supervisor_core.intake.rolling import rows as rolling
@@ -108,6 +111,14 @@ class CommandDispatcher(Service):
         self._followed_up = -math.inf
         self._failed_until: dict[str, float] = {}
         """The hosts whose last message failed, and until when they are left out."""
+        self._resend = True
+        self.on_lost_stream: Callable[[], None] = lambda: None
+        """Called when nobody stores commands: the server has to be prepared again."""
+
+    def resend(self) -> None:
+        """Send what no host has reported yet once more: the server may have lost it. On the event loop."""
+        self._resend = True
+        self.wake()
 
     def wake(self) -> None:
         """Look now; on the event loop."""
@@ -144,18 +155,24 @@ class CommandDispatcher(Service):
         self._failed_until = {host: until for host, until in self._failed_until.items() if until > now}
         failed = {*self._failed_until, *self._silent()}  # a command for an unresponsive host can be cancelled
         found = await self._blocking(self._ledger.read, lambda connection: _orders(connection, failed))
-        if found and (reason := self._waits()):
+        unreported = await self._blocking(self._ledger.read, self._unreported) if self._resend else []
+        if (found or unreported) and (reason := self._waits()):
             raise FleetUnavailable(reason)
+        self._resend = False
         by_host: dict[str, list[_Order]] = {}
-        for order in found:
+        for order in (*unreported, *found):
             by_host.setdefault(order.host, []).append(order)
         places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), self._hosts()
         too_large: list[Job] = []
-        gone = [job for host in by_host.keys() - known for order in by_host[host] for job in order.jobs]
+        gone = [job for order in found if order.host not in known for job in order.jobs]
         results = await asyncio.gather(
             *(self._send_all(orders, places, sent, too_large) for host, orders in by_host.items() if host in known),
             return_exceptions=True,
         )
+        if any(isinstance(result, BaseException) for result in results):
+            self._resend = self._resend or bool(unreported)
+        if any(isinstance(result, NoAnswer) for result in results):
+            self.on_lost_stream()
         if sent:
             crashpoints.reach("fleet.send:after")
         if sent or gone or too_large:
@@ -235,6 +252,13 @@ class CommandDispatcher(Service):
 
         await self._blocking(self._ledger.write, say)
 
+    def _unreported(self, connection: Connection) -> list[_Order]:
+        """The messages that were sent and may still be started, and of which no host has reported anything."""
+        claimed = [each.job for each in remote.under_way(connection) if each.job.state is JobState.CLAIMED]
+        orders = _orders_of(connection, sorted(claimed, key=lambda job: (job.filed_at, job.job_id)))
+        now = datetime.now(UTC)
+        return [order for order in orders if order.turn + self._deadline > now]
+
     def _unanswered(
         self, connection: Connection, hosts: Collection[str], now: datetime
     ) -> tuple[list[tuple[Job, str]], list[Job]]:
@@ -263,9 +287,14 @@ class CommandDispatcher(Service):
 
 
 def _orders(connection: Connection, without: Collection[str] = ()) -> list[_Order]:
-    """The messages to send, in their order: each has the jobs of one command for one host. None is for those hosts."""
+    """The messages to send, in their order. None is for those hosts."""
+    return _orders_of(connection, remote.to_send(connection, AT_ONCE, without))
+
+
+def _orders_of(connection: Connection, waiting: Sequence[Job]) -> list[_Order]:
+    """The messages for these jobs: each has those of one command for one host."""
     groups: dict[tuple[str, str], list[Job]] = {}
-    for job in remote.to_send(connection, AT_ONCE, without):
+    for job in waiting:
         groups.setdefault((job.task_id, _host_of(job)), []).append(job)
     turns = remote.turns_began(connection, [some[0] for some in groups.values()])
     for first in (some[0] for some in groups.values() if some[0].batch is not None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
@@ -62,6 +62,8 @@ class HubLink(Service):
         self._prepared_at: datetime | None = None
         """The beginning of the connection over which the server was prepared."""
         self._woken = asyncio.Event()
+        self.on_prepared: Callable[[], None] = lambda: None
+        """Called each time that the server was prepared: it may have lost what it had."""
 
     def problem(self) -> str:
         """The reason why commands can't be sent."""
@@ -83,6 +85,7 @@ class HubLink(Service):
                 if self._unprepared or self._prepared_at != self._connection.since:
                     await self._prepare()  # after each reconnect: it may be another server
                 self._followed(await self._blocking(self._members.hosts))
+                await self._blocking(self._members.report_repeated_refusals, datetime.now(UTC))
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
@@ -94,6 +97,11 @@ class HubLink(Service):
     def wake(self) -> None:
         """The connection is up, or a host has joined; on the event loop."""
         self._woken.set()
+
+    def prepare_again(self) -> None:
+        """The server has lost its stream; on the event loop."""
+        self._prepared_at = None
+        self.wake()
 
     async def shut_down(self) -> None:
         """Disconnect. The server goes on, so that no host is cut off by a restart of the hub."""
@@ -110,6 +118,7 @@ class HubLink(Service):
         since = self._connection.since
         await self._joins.start()
         self._unprepared, self._server_failed, self._prepared_at = "", False, since
+        self.on_prepared()
 
     async def _heard(self, message: FleetMessage) -> None:
         self._hear(subjects.last_word(message.subject), message.data)
@@ -145,6 +154,8 @@ class HubServices:
         self.dispatcher = CommandDispatcher(
             ledger, blocking, connection, key, self.hosts.hosts.keys, deadline, self.link.problem, self.hosts.silent
         )
+        self.dispatcher.on_lost_stream = self.link.prepare_again
+        self.link.on_prepared = self.dispatcher.resend
 
     @property
     def services(self) -> tuple[Service, ...]:

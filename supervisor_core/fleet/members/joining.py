@@ -20,10 +20,10 @@ from typing import Any, Self
 from supervisor_core.common.errors import SupervisorError, TemporaryError, UsageError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.fleet.keys import KeyPair, verify
-from supervisor_core.fleet.members.membership import FleetMembers, Invite, JoinRefused
+from supervisor_core.fleet.members.membership import KEY_IN_USE, FleetMembers, Invite, JoinRefused
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage, NoAnswer
-from supervisor_core.fleet.transport.server import reload_server, write_users
+from supervisor_core.fleet.transport.server import reload_server, write_accounts
 from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream, remove_host
 from supervisor_core.fleet.transport.subjects import ALL_JOINS, join_inbox, join_subject, last_word
 from supervisor_core.version import __version__
@@ -79,7 +79,7 @@ async def apply_members(connection: FleetConnection, members: FleetMembers, fold
             await prepare_host(connection, host)
 
     await asyncio.gather(*map(prepare, hosts))
-    await asyncio.to_thread(write_users, folder, hub_key, hosts, invites)
+    await asyncio.to_thread(write_accounts, folder, hub_key, hosts, invites)
     await reload_server(connection)
 
 
@@ -114,15 +114,20 @@ class JoinService:
             async with self._turn:
                 answer = await self._join(last_word(message.subject), message.data)
         except SupervisorError as error:
-            log.warning("a host can't join: %s", error.message)
+            if not isinstance(error, JoinRefused):  # those are reported with a count
+                log.warning("a host can't join: %s", error.message)
             answer = {"error": error.message, "remedy": error.remedy, "retryable": error.retryable}
         await message.respond(canonical_json(answer).encode())
 
     async def _join(self, invite_id: str, data: bytes) -> Mapping[str, Any]:
         """The server has checked that the sender has the key of this invite."""
-        request = _request_of(data)
-        host, key = request["host"], request["public_key"]
         now = datetime.now(UTC)
+        request = _request_of(data)
+        if request is None:
+            await asyncio.to_thread(self._members.refuse, invite_id, invite_id, "This isn't a request to join.", now)
+        host, key = request["host"], request["public_key"]
+        if key == self._keys.public_key:
+            await asyncio.to_thread(self._members.refuse, invite_id, host, KEY_IN_USE, now)
         if not verify(key, _signed(invite_id, host, key), request["signature"]):
             reason = "The request isn't signed with the host's key."
             await asyncio.to_thread(self._members.refuse, invite_id, host, reason, now)
@@ -163,12 +168,12 @@ async def _ask_hub(connection: FleetConnection, subject: str, data: bytes) -> by
             await asyncio.sleep(RETRY_SECONDS)
 
 
-def _request_of(data: bytes) -> Mapping[str, str]:
+def _request_of(data: bytes) -> Mapping[str, str] | None:
     try:
         found = json.loads(data) if len(data) <= MAX_REQUEST else {}
         return {name: str(found[name])[:MAX_REQUEST] for name in ("host", "public_key", "signature", "version")}
     except (ValueError, KeyError, TypeError):
-        raise JoinRefused("This isn't a request to join.") from None
+        return None
 
 
 def _signed(invite_id: str, host: str, key: str) -> bytes:

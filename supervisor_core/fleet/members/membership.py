@@ -7,11 +7,12 @@ refused there, and is in the audit trail.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
@@ -26,12 +27,18 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import fleet_hosts, fleet_invites
 
 INVITE_LIFE = timedelta(minutes=60)
+REPORT_REPEATS = timedelta(minutes=10)
+"""An invite that is refused again and again is reported at once, and then so often, with a count."""
+
 INVITED, JOINED_FLEET, REVOKED_HOST, REFUSED = "HOST_INVITED", "HOST_JOINED", "HOST_REVOKED", "REFUSED"
 HOST = "host"
 """The type of the target of these audit rows."""
 
+KEY_IN_USE = "The key isn't new: a host joins with one that nobody in the fleet has or had."
 MAX_WORKERS_TEXT = 1_000_000
-MAX_VERSION = 64
+MAX_VERSION = MAX_NAME = 64
+
+log = logging.getLogger(__name__)
 
 
 class HostState(StrEnum):
@@ -84,11 +91,22 @@ class Invite:
     expires_at: datetime
 
 
+@dataclass(slots=True)
+class Refusals:
+    """The newest refusal of an invite, and the number of those that aren't reported yet."""
+
+    host_id: str
+    reason: str
+    reported_at: datetime
+    unreported: int = 0
+
+
 class FleetMembers:
     """The hosts and invites in the hub's ledger. Every call blocks."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._refusals: dict[str, Refusals] = {}
 
     def hosts(self) -> Sequence[FleetHost]:
         """All hosts by name, revoked ones included."""
@@ -141,12 +159,34 @@ class FleetMembers:
         if reason:
             self.refuse(invite_id, name, reason, now)
 
-    def refuse(self, invite_id: str, name: str, reason: str, now: datetime) -> None:
-        """Record that a host may not join, and raise `JoinRefused`."""
-        details = {"command": f"fleet join {name}", "error": reason, "invite": invite_id}
+    def refuse(self, invite_id: str, name: str, reason: str, now: datetime) -> NoReturn:
+        """Raise `JoinRefused`. The first refusal of an invite is recorded at once, and the others are counted."""
+        known = self._refusals.get(invite_id)
+        if known is None:
+            self._report_refusals(invite_id, name, reason, 1, now)
+            self._refusals[invite_id] = Refusals(name, reason, now)
+        else:
+            known.host_id, known.reason = name, reason
+            known.unreported += 1
+        raise JoinRefused(reason, remedy=f"Run `supervisor fleet invite {name}` on the hub for a new token.")
+
+    def report_repeated_refusals(self, now: datetime) -> None:
+        """Record the refusals that were counted, where it's time."""
+        for invite_id, known in list(self._refusals.items()):
+            if now < known.reported_at + REPORT_REPEATS:
+                continue
+            if known.unreported:
+                self._report_refusals(invite_id, known.host_id, known.reason, known.unreported, now)
+                known.reported_at, known.unreported = now, 0
+            else:
+                del self._refusals[invite_id]
+
+    def _report_refusals(self, invite_id: str, name: str, reason: str, count: int, now: datetime) -> None:
+        name = name[:MAX_NAME]
+        log.warning("%s can't join: %s (%d times)", name, reason, count)
+        details = {"command": f"fleet join {name}", "error": reason, "invite": invite_id, "count": count}
         entry = AuditEntry(f"invite:{invite_id}", REFUSED, name, "failure", target_type=HOST, details=details)
         self._ledger.audit(entry, now)
-        raise JoinRefused(reason, remedy=f"Run `supervisor fleet invite {name}` on the hub for a new token.")
 
     def revoke(self, name: str, by: Issuer, now: datetime) -> bool:
         """Revoke a host and its open invites; False if it was revoked before."""
@@ -206,6 +246,10 @@ class FleetMembers:
             return "This invite has expired."
         if known is not None and known.state is HostState.JOINED:
             return f"{name} is in the fleet already, with another key."
+        hosts = select(fleet_hosts.c.public_key).where(fleet_hosts.c.public_key == public_key)
+        invites = select(fleet_invites.c.public_key).where(fleet_invites.c.public_key == public_key)
+        if connection.execute(hosts.union_all(invites)).first() is not None:
+            return KEY_IN_USE
         self._take_in(connection, name, public_key, version, now, new=known is None)
         unused = (fleet_invites.c.invite_id == invite_id) & fleet_invites.c.used_at.is_(None)
         connection.execute(update(fleet_invites).where(unused).values(used_at=now))

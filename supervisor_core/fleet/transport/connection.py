@@ -169,19 +169,20 @@ class FleetConnection:
 
     async def subscribe(self, subject: str, handler: Handler) -> None:
         """Have `handler` called for each message, now and after each reconnect. One handler for each subject."""
+        is_new = subject not in self._handlers
         self._handlers[subject] = handler
-        if self._client is not None:
+        if is_new and self._client is not None:
             await self._subscribe(self._client, subject)
 
-    async def pull(self, stream: str, consumer: str, batch: int = 1, seconds: float = 30.0) -> Sequence[FleetMessage]:
-        """The next stored messages of a consumer, in order. Empty if none comes within the time limit."""
+    async def pull(self, stream: str, consumer: str, seconds: float = 30.0) -> Sequence[FleetMessage]:
+        """The next stored message of a consumer. Empty if none comes within the time limit."""
         client = self._connected()
         with TranslatedErrors():
             pulling = self._pulls.get((stream, consumer))
             if pulling is None:
                 pulling = self._pulls[stream, consumer] = Pull(client, self._inbox, stream, consumer)
                 await pulling.subscribe()
-            return await pulling.next(batch, seconds)
+            return await pulling.next(seconds)
 
     def _connected(self) -> Client:
         if self._client is None:

@@ -15,8 +15,10 @@ from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import NotPermitted
 from supervisor_core.fleet.transport.subjects import SERVER_VARIABLES
 
-OLDEST = (2, 11)
-_VERSION = re.compile(r"(\d+)\.(\d+)")
+OLDEST = (2, 12, 5)
+"""Older servers let a host delete another's command by acknowledging its number in the stream."""
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 class NotDurable(RefusedError):
@@ -43,7 +45,7 @@ class ServerFacts:
         found = []
         version = _VERSION.match(self.version)
         if version is None or tuple(map(int, version.groups())) < OLDEST:
-            found.append(f"Its version is {self.version or 'unknown'}. Install 2.11 or later.")
+            found.append(f"Its version is {self.version or 'unknown'}. Install {'.'.join(map(str, OLDEST))} or later.")
         if not self.jetstream:
             found.append("JetStream is off. Add the section jetstream to its configuration.")
         elif not self.stored_in or self.max_bytes <= 0:

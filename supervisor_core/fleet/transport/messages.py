@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 ANSWER_SECONDS = 5.0
-GATHER_SECONDS = 0.02
-"""The wait for the rest of a batch."""
+NO_RESPONDERS = "503"
+"""The status of a request to a subject that nobody serves."""
 
 
 class FleetUnavailable(TemporaryError):
@@ -63,11 +64,12 @@ class FleetMessage:
 
 
 class Pull:
-    """Pulls from one consumer over one connection. Unlike nats-py's `fetch`, it returns an incomplete batch at once."""
+    """Pulls from one consumer over one connection."""
 
     def __init__(self, client: Client, inbox: str, stream: str, consumer: str) -> None:
         self._client = client
-        self._inbox = f"{inbox}.pull-{stream}-{consumer}"
+        # A name of its own: the server drops the requests of earlier connections, to whose names nobody listens now.
+        self._inbox = f"{inbox}.pull-{uuid.uuid4().hex}"
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._subscription: Any = None
         self._count = 0
@@ -76,30 +78,28 @@ class Pull:
         """Subscribe to the place where the server delivers."""
         self._subscription = await self._client.subscribe(f"{self._inbox}.*")
 
-    async def next(self, batch: int, seconds: float) -> Sequence[FleetMessage]:
-        """One message within the time limit, and those that are there already."""
-        place = await self._ask({"batch": 1, "expires": int(seconds * 10**9)})
-        try:
-            found = [await self._message(place, seconds + ANSWER_SECONDS)]
-            if found[0] is not None and batch > 1:
-                place = await self._ask({"batch": batch - 1, "expires": int(GATHER_SECONDS * 10**9)})
-                while len(found) < batch and found[-1] is not None:
-                    found.append(await self._message(place, ANSWER_SECONDS))
-        except TimeoutError:
-            raise NoAnswer(f"There's no answer from {self._subject} within the time limit.") from None
-        return [each for each in found if each is not None]
+    async def next(self, seconds: float) -> Sequence[FleetMessage]:
+        """The next message; empty if none comes within the time limit.
 
-    async def _ask(self, content: Mapping[str, Any]) -> str:
+        Each request is for one: the server lets one answer through to a host's account.
+        """
         self._count += 1
         place = f"{self._inbox}.{self._count}"
+        content = {"batch": 1, "expires": int(seconds * 10**9)}
         await self._client.publish(self._subject, json.dumps(content).encode(), reply=place)
-        return place
+        try:
+            message = await self._message(place, seconds + ANSWER_SECONDS)
+        except TimeoutError:
+            raise NoAnswer(f"There's no answer from {self._subject} within the time limit.") from None
+        return [] if message is None else [message]
 
     async def _message(self, place: str, seconds: float) -> FleetMessage | None:
         """The next message; None for the server's note that this request gets no more."""
         while True:
             message = await self._subscription.next_msg(seconds)
             if message.subject == place:
+                if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                    raise NoAnswer(f"There's no answer from {self._subject}: the server has no such queue now.")
                 return None
             if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
                 about = message.metadata

@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import safe_environment
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.durability import server_facts
-from supervisor_core.fleet.transport.rights import EXPORTED, users_text
+from supervisor_core.fleet.transport.rights import accounts_text
 from supervisor_core.fleet.transport.subjects import reload_subject
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_atomically, write_json
@@ -29,7 +31,12 @@ from supervisor_core.host.programs import run_command
 from supervisor_core.processes.children import Child
 
 PROGRAM = "nats-server"
-CONFIGURATION, USERS, CA, CERTIFICATE, KEY = "nats-server.conf", "users.conf", "ca.pem", "server.pem", "server.key"
+CONFIGURATION, ACCOUNTS = "nats-server.conf", "accounts.conf"
+CA, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
+INCLUDE = f'include "{ACCOUNTS}"\n'
+OLD_USERS, OLD_SECTION = "users.conf", "\nsystem_account:"
+"""The users of earlier versions, which were all in the hub's account, and the last section of their configuration."""
+
 PROCESS, OUTPUT = "server.json", "server.out"
 
 MAX_PAYLOAD, MAX_CONNECTIONS = 1_048_576, 20_000
@@ -40,7 +47,8 @@ LOG_BYTES, LOG_FILES = 10_000_000, 5
 CA_KEY = "ca.key"
 CERTIFICATE_DAYS = 3650
 STOP_SECONDS = 15.0
-RELOAD_SECONDS = 10.0
+RELOAD_SECONDS = 60.0
+"""A reload takes 0.3 s with 1,000 hosts, and 3 s or more with 5,000."""
 
 
 class ServerError(SupervisorError):
@@ -69,8 +77,6 @@ def server_text(plan: ServerPlan) -> str:
     def name(file: str) -> str:
         return json.dumps(str(plan.folder / file))
 
-    exports = ", ".join(f'{{service: "{each}", accounts: [FLEET]}}' for each in EXPORTED)
-    imports = ", ".join(f'{{service: {{account: SYS, subject: "{each}"}}}}' for each in EXPORTED)
     tls = (
         f"tls {{ cert_file: {name(CERTIFICATE)}, key_file: {name(KEY)}, handshake_first: true }}\n" if plan.tls else ""
     )
@@ -90,16 +96,7 @@ logfile_max_num: {LOG_FILES}
   max_file_store: {int(plan.max_gigabytes * 10**9)}
   sync_interval: always
 }}
-system_account: SYS
-accounts {{
-  SYS {{ exports: [{exports}] }}
-  FLEET {{
-    jetstream: enabled
-    imports: [{imports}]
-    include "{USERS}"
-  }}
-}}
-"""
+{INCLUDE}"""
 
 
 def write_server(plan: ServerPlan) -> Path:
@@ -109,20 +106,53 @@ def write_server(plan: ServerPlan) -> Path:
     return plan.folder / CONFIGURATION
 
 
-def write_users(folder: Path, hub_key: str, hosts: Mapping[str, str], invites: Mapping[str, str]) -> None:
-    """Write the server's list of users. It counts from the next reload or start of the server."""
-    write_atomically(folder / USERS, users_text(hub_key, hosts, invites))
+def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites: Mapping[str, str]) -> None:
+    """Write the server's accounts, once they are checked. They count from the next reload or start of the server.
+
+    `ServerError` if the server wouldn't start with them: then the old ones stay.
+    """
+    text = accounts_text(hub_key, hosts, invites)
+    accounts = folder / ACCOUNTS
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    if not accounts.exists() or accounts.read_text() != text:
+        _check_accounts(text)
+        write_atomically(accounts, text)
+    configuration = folder / CONFIGURATION
+    settings = configuration.read_text() if configuration.exists() else INCLUDE
+    if INCLUDE not in settings:  # of an earlier version
+        write_atomically(configuration, f"{settings.partition(OLD_SECTION)[0]}\n{INCLUDE}")
+        (folder / OLD_USERS).unlink(missing_ok=True)
+
+
+def _check_accounts(text: str) -> None:
+    """Have the program check the file, where it's installed: the server may run on another machine."""
+    try:
+        program = find_program()
+    except ServerError:
+        return
+    with tempfile.TemporaryDirectory() as folder:  # several programs of the hub may do so at the same time
+        candidate = Path(folder) / ACCOUNTS
+        candidate.write_text(text)
+        checked = run_command([program, "-t", "-c", str(candidate)], env=safe_environment(os.environ))
+    if not checked:
+        reason = (checked.errors or checked.output).strip()[-300:]
+        raise ServerError(f"The NATS server wouldn't accept its new accounts: {reason}", remedy="The old ones stay.")
 
 
 async def reload_server(connection: FleetConnection) -> None:
-    """Have the server read its configuration and its users again. It disconnects the users that are gone."""
+    """Have the server read its configuration and its accounts again. It disconnects those that are gone.
+
+    Twice: the server serves what a new account imports only after the next reload.
+    """
     facts = await server_facts(connection)
-    answer = json.loads(await connection.request(reload_subject(facts.server_id), b"", RELOAD_SECONDS))
-    if "error" in answer:
-        raise ServerError(
-            f"The NATS server didn't accept its new configuration: {answer['error'].get('description', 'no reason')}.",
-            remedy="The old one stays in force. Fix the file, then run `supervisor fleet doctor`.",
-        )
+    for _ in range(2):
+        answer = json.loads(await connection.request(reload_subject(facts.server_id), b"", RELOAD_SECONDS))
+        if "error" in answer:
+            reason = answer["error"].get("description", "no reason")
+            raise ServerError(
+                f"The NATS server didn't accept its new configuration: {reason}.",
+                remedy="The old one stays in force. Fix the file, then run `supervisor fleet doctor`.",
+            )
 
 
 def make_certificates(folder: Path, host: str) -> None:
@@ -209,6 +239,7 @@ class NatsServer:
             process = Child(
                 [program, "-c", str(self._folder / CONFIGURATION)],
                 cwd=self._folder,
+                env=safe_environment(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

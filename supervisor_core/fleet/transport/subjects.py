@@ -17,11 +17,13 @@ ALL_COMMANDS = f"{ROOT}.commands.*"
 """Its subjects."""
 
 ALL_PRESENCE, ALL_JOINS = f"{ROOT}.presence.*", f"{ROOT}.join.*"
+ALL_PULLS, ALL_ACKNOWLEDGMENTS = f"$JS.API.CONSUMER.MSG.NEXT.{COMMANDS}.*", f"$JS.ACK.{COMMANDS}.*.>"
 
 HUB_INBOX = "_HUB"
 """The prefix of the subjects on which the hub gets replies. No host may subscribe to it."""
 
-JOIN_INBOXES = "_JOIN"
+SERVICE_REPLIES = "_R_"
+"""The prefix of the subjects on which the hub answers another account. The server makes them, and knows the account."""
 
 SERVER_VARIABLES = "$SYS.REQ.SERVER.PING.VARZ"
 """The request for the server's version and settings. Only the hub may send it."""
@@ -66,7 +68,7 @@ def host_inbox(host: str) -> str:
 
 def join_inbox(invite_id: str) -> str:
     """The prefix of the subjects on which an invite's user gets the reply."""
-    return f"{JOIN_INBOXES}.{checked_name(invite_id)}"
+    return f"_JOIN.{checked_name(invite_id)}"
 
 
 def next_command_subject(host: str) -> str:

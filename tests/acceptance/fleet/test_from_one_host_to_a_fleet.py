@@ -49,7 +49,8 @@ def test_a_single_host_becomes_a_hub_another_joins_over_tls_and_a_command_reache
     assert "supervisor daemon start" in early.stderr
     hub.start_daemon()
     token = wait_until(lambda: _token(hub), 20.0, "the server is ready")
-    joined = ran(host, "fleet", "join", token)
+    (host.folder / "token").write_text(token)
+    joined = ran(host, "fleet", "join", "--token-file", "token")
     assert "supervisor.id: web-1, slack.enabled: false (the hub runs the bot), the new section fleet" in joined
     assert yaml.safe_load(host.config.read_text())["workers"]["fetcher"] == WORKER
     host.start_daemon()
@@ -61,7 +62,11 @@ def test_a_single_host_becomes_a_hub_another_joins_over_tls_and_a_command_reache
     wait_until(lambda: "web-1/fetcher" in ran(hub, "status"), 20.0, "its worker is known")
     ran(hub, "send", "pause web-1/fetcher hotfix", "--wait")
     assert host.running_copies("fetcher") == []
-    ran(host, "fleet", "join", token)  # an answer may have been lost
+    fleet = host.folder / "fleet"
+    (fleet / "host.seed").rename(fleet / "host.new.seed")  # as if the hub's answer had been lost
+    ran(host, "fleet", "join", "--token-file", "token")
+    again = host.supervisor("fleet", "join", "--token-file", "token")
+    assert (again.returncode, "has been used" in again.stderr) == (1, True)
     assert "fleet_rights" in host.supervisor("doctor").stdout
 
 
@@ -75,13 +80,14 @@ def test_a_stopped_hub_names_its_server_that_keeps_running(hub: Home) -> None:
 
 
 def test_a_mistake_in_the_configuration_is_named_before_the_token_is_used(host: Home) -> None:
+    (host.folder / "token").write_text(TOKEN)
     text = host.config.read_text()
     host.config.write_text(text.replace("workers:", "worker:"))
-    done = host.supervisor("fleet", "join", TOKEN)
+    done = host.supervisor("fleet", "join", "--token-file", "token")
     assert done.returncode == 2
     assert "worker" in done.stderr
     host.config.write_text(text.replace("state_dir: var", "id: web-2\n  state_dir: var"))
-    done = host.supervisor("fleet", "join", TOKEN)
+    done = host.supervisor("fleet", "join", "--token-file", "token")
     assert done.returncode == 2
     assert "supervisor fleet invite web-2" in done.stderr
     assert not (host.folder / "fleet").exists()

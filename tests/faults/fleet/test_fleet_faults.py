@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.streams import call
+from supervisor_core.fleet.transport.subjects import COMMANDS, HUB_INBOX
 from tests.support.daemon.fleet_faults.checker import FleetChecker
+from tests.support.daemon.fleet_faults.network import HUB
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER
 from tests.support.daemon.fleet_faults.traffic import Traffic
-from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.daemon.fleet_homes import KEY, FleetHomes, a_fleet
 from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import started
 from tests.support.storage.full_disk import a_small_disk
+from tests.support.waiting import wait_until
 
 HOSTS = ("web-1", "web-2", "web-3")
 WORKERS = {"fetcher": NOTING_WORKER}
@@ -106,6 +112,25 @@ async def test_a_host_that_cannot_take_commands_takes_them_later_or_never_and_sa
             assert ends["web-1/fetcher"] == (True, None)
         else:
             assert "when it had to be started by. Nothing was done." in str(ends["web-1/fetcher"][1])
+
+
+async def test_commands_survive_the_loss_of_the_stream_that_holds_them(tmp_path: Path, slack: Playground) -> None:
+    with a_fleet(tmp_path, HOSTS[:2], WORKERS) as fleet:
+        await fleet.start(slack)
+        traffic = Traffic(fleet, slack)
+        fleet.hosts["web-1"].kill_newest_daemon()
+        await traffic.send("restart", "web-1/fetcher")
+        sent = "select 1 from jobs_t where worker_id = 'web-1/fetcher' and state = 'claimed'"
+        await asyncio.to_thread(wait_until, lambda: fleet.hub.rows(sent), 20.0, "the server has the command")
+        key = KeyPair.read(tmp_path / HUB / KEY)
+        async with FleetConnection(fleet.url, key, name="test", inbox=HUB_INBOX) as connection:
+            await connection.wait_connected(10)
+            assert (await call(connection, f"STREAM.DELETE.{COMMANDS}"))["success"]
+        await traffic.send("restart", "web-2/fetcher")
+        await slack.channel("ops").shows("web-2/fetcher restarted")
+        await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
+        jobs = await FleetChecker(traffic).check()
+        assert [bool(job["success"]) for job in jobs] == [True, True]
 
 
 HUB_POINTS = ("fleet.send:before", "fleet.send:after", "fleet.copy:before", "fleet.copy:after")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from supervisor_core.fleet.transport.messages import NotPermitted
+from supervisor_core.fleet.transport.connection import FleetConnection
+from supervisor_core.fleet.transport.messages import FleetMessage, NotPermitted
 from supervisor_core.fleet.transport.server import reload_server
-from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject
+from supervisor_core.fleet.transport.streams import call
+from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, next_command_subject
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, RawClient, a_fleet
 
 VIOLATION = "Permissions Violation"
@@ -105,7 +108,6 @@ def test_a_host_answers_what_it_was_asked_once_and_nothing_else(fleet: NatsFleet
             asked = asyncio.create_task(ask())
             line = await asyncio.to_thread(raw.next_message)
             reply = line.split()[3]
-            assert reply.startswith("_HUB.")
             raw.publish(reply, "fine")
             assert await asked == b"fine"
             raw.publish(reply, "forged later")
@@ -115,12 +117,70 @@ def test_a_host_answers_what_it_was_asked_once_and_nothing_else(fleet: NatsFleet
     asyncio.run(main())
 
 
-def test_a_pull_of_a_host_s_own_commands_can_t_be_delivered_to_another(fleet: NatsFleet) -> None:
-    """The reply of a request is where the server delivers: it may be anything, but only its owner can read it."""
-    with RawClient(fleet.port, fleet.hosts["web"]) as raw:
-        raw.send("SUB _INBOX_web.> 1")
-        raw.publish("$JS.API.CONSUMER.MSG.NEXT.COMMANDS.web", '{"batch":1,"no_wait":true}', reply="_INBOX_web.1")
-        assert all(VIOLATION not in each for each in raw.answers())
+REPLIES = (
+    "$JS.API.STREAM.PURGE.COMMANDS",
+    "$JS.API.STREAM.DELETE.COMMANDS",
+    "$JS.API.CONSUMER.DELETE.COMMANDS.db",
+    "$JS.ACK.COMMANDS.db.1.1.1.1.0",
+    "fleet.commands.db",
+    "fleet.presence.db",
+    "fleet.ask.db",
+    "_HUB.forged",
+)
+
+
+@pytest.mark.parametrize("through", ["pull", "acknowledgment"])
+def test_no_reply_subject_reaches_beyond_the_host_that_names_it(tmp_path: Path, through: str) -> None:
+    """The server checks no right to publish on a reply subject, where it answers a pull or an acknowledgment itself."""
+
+    async def main(fleet: NatsFleet) -> None:
+        beyond: list[str] = []
+
+        async def overhear(message: FleetMessage) -> None:
+            beyond.append(message.subject)
+
+        async with fleet.hub() as hub, fleet.host("db") as db:
+            await hub.publish_durably(command_subject("db"), b"secret", "db-1")
+            await hub.subscribe("fleet.presence.db", overhear)
+            await hub.subscribe("_HUB.forged", overhear)
+            await db.subscribe("fleet.ask.db", overhear)
+            with RawClient(fleet.port, fleet.hosts["web"]) as raw:
+                raw.send("SUB _INBOX_web.> 1")
+                for number, reply in enumerate(REPLIES):
+                    await hub.publish_durably(command_subject("web"), b"own", f"web-{number}")
+                    if through == "pull":
+                        for _ in range(2):  # the second one is answered with an empty message
+                            raw.publish(next_command_subject("web"), '{"batch":1,"no_wait":true}', reply)
+                    else:
+                        raw.publish(next_command_subject("web"), '{"batch":1}', "_INBOX_web.1")
+                        line = await asyncio.to_thread(raw.next_message)
+                        own = next(word for word in line.split() if word.startswith("$JS.ACK"))
+                        raw.publish(own, "", reply)
+                        raw.publish(own, "")  # the server may have refused the other one
+                    raw.answers()
+                    answer = await call(hub, f"STREAM.INFO.{COMMANDS}", {"subjects_filter": "fleet.commands.db"})
+                    assert answer.get("state", {}).get("subjects") == {"fleet.commands.db": 1}, reply
+                    assert {each["name"] for each in await consumers(hub)} == {"web", "db"}, reply
+                newest = await call(hub, f"STREAM.MSG.GET.{COMMANDS}", {"last_by_subj": command_subject("db")})
+                for delivery in range(5):  # an acknowledgment of its own consumer, with the number of another's message
+                    raw.publish(f"$JS.ACK.{COMMANDS}.web.1.{newest['message']['seq']}.{delivery}.0.0", "")
+                raw.answers()
+            assert beyond == []
+            [command] = await db.pull(COMMANDS, "db", PATIENCE)
+            assert command.data == b"secret"
+            await command.acknowledge()
+            left = await call(hub, f"STREAM.INFO.{COMMANDS}", {"subjects_filter": ">"})
+            assert "fleet.commands.db" not in left["state"].get("subjects", {})
+            if through == "acknowledgment":
+                assert left["state"]["messages"] == 0, "its own commands are acknowledged"
+
+    with a_fleet(tmp_path, ["web", "db"]) as fleet:
+        asyncio.run(main(fleet))
+
+
+async def consumers(hub: FleetConnection) -> list[dict[str, str]]:
+    found = await call(hub, f"CONSUMER.LIST.{COMMANDS}")
+    return list(found.get("consumers", ()))
 
 
 def test_an_invite_can_ask_to_join_and_do_nothing_else(fleet: NatsFleet) -> None:
@@ -160,7 +220,7 @@ def test_a_revoked_host_is_cut_off_at_once_and_the_others_are_not(fleet: NatsFle
             with RawClient(fleet.port, fleet.hosts["web"]) as raw:
                 assert raw.answers() == []
                 del fleet.hosts["web"]
-                fleet.write_users()
+                fleet.write_accounts()
                 await reload_server(hub)
                 with pytest.raises(ConnectionError):
                     raw.answers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.transport.server import NatsServer
 from tests.support.daemon.fleets import PATIENCE, free_port
-from tests.support.homes import Home, a_home
+from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.waiting import wait_until
 
 
@@ -37,8 +38,9 @@ def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
         ending.callback(NatsServer(config.fleet_folder).stop)
         hub.start_daemon()
         wait_until(lambda: hub.supervisor("fleet", "invite", "web").returncode == 0, PATIENCE, "the hub is ready")
-        token = said(hub, "invite", "web").split("supervisor fleet join ")[1].strip()
-        assert "web has joined the fleet" in said(web, "join", token)
+        (web.folder / "token").write_text(said(hub, "invite", "web").split()[-1])
+        assert "web has joined the fleet" in said(web, "join", "--token-file", "token")
+        stolen = (web.folder / "fleet" / "host.seed").read_bytes()
         assert config.fleet.credentials is not None
         hub_key = KeyPair.read(config.fleet.credentials).public_key
         joined = load_supervisor_config(web.config, environ={})
@@ -55,6 +57,9 @@ def test_a_host_joins_with_one_command_and_is_revoked(tmp_path: Path) -> None:
         (web.folder / "ca.pem").rename(authority)
         assert "cut off" in said(hub, "revoke", "web")
         assert '"state": "revoked"' in said(hub, "list", "--json")
+        (web.folder / "token").write_text(said(hub, "invite", "web").split()[-1])
+        assert "web has joined the fleet" in said(web, "join", "--token-file", "token")
+        assert (web.folder / "fleet" / "host.seed").read_bytes() != stolen, "a revoked key never comes back"
         assert "isn't the hub" in said(web, "invite", "db", code=2)
         hub.kill_newest_daemon()
         assert "No answer from the hub's daemon" in said(hub, "list")
@@ -74,3 +79,53 @@ def test_the_certificate_follows_the_url_and_the_authority_stays(tmp_path: Path)
         assert (folder / "ca.pem").read_bytes() == authority
         checking = ["openssl", "verify", "-CAfile", "ca.pem", "-verify_hostname", "localhost", "server.pem"]
         assert subprocess.run(checking, cwd=folder, capture_output=True).returncode == 0
+
+
+def test_a_fleet_without_tls_beyond_this_machine_says_what_that_means(tmp_path: Path) -> None:
+    for number, (url, warned) in enumerate(
+        [("nats://hub.example.org:4222", True), ("nats://127.0.0.1:4222", False), ("tls://127.0.0.1:4222", False)]
+    ):
+        with a_fleet_home(tmp_path, f"hub{number}") as hub:
+            done = hub.supervisor("fleet", "init", "--url", url)
+            assert done.returncode == 0, done.stderr
+            assert ("encrypted" in done.stderr) is warned, url
+
+
+def test_a_token_comes_from_a_file_standard_input_or_the_terminal_and_never_from_the_command_line(
+    tmp_path: Path,
+) -> None:
+    """Every user of the host can read the command line of a process."""
+    with a_fleet_home(tmp_path, "web") as web:
+        told = said(web, "join", "fleet1-secret", code=2)
+        assert "--token-file" in told
+        assert "fleet1-secret" not in told
+        assert "no-file can't be read" in said(web, "join", "--token-file", "no-file", code=2)
+        joining = [*SUPERVISOR, "fleet", "join"]
+        for words, expected in ((["--token-file", "-"], "isn't a token"), ([], "--token-file")):
+            done = subprocess.run(
+                [*joining, *words],
+                input=b"junk\n",
+                capture_output=True,
+                timeout=PATIENCE,
+                cwd=web.folder,
+                env=web.environ,
+            )
+            assert (done.returncode, expected in done.stderr.decode()) == (2, True)
+        keyboard, terminal = os.openpty()
+        with subprocess.Popen(
+            joining,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd=web.folder,
+            env=web.environ,
+        ) as asking:
+            assert asking.stderr is not None
+            assert asking.stderr.read(1)  # it asks
+            os.write(keyboard, b"typed-secret\n")
+            assert b"isn't a token" in asking.communicate(timeout=PATIENCE)[1]
+        os.write(terminal, b"end")
+        assert b"typed-secret" not in os.read(keyboard, 10_000)
+        os.close(keyboard)
+        os.close(terminal)

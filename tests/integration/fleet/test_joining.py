@@ -20,11 +20,12 @@ from supervisor_core.fleet.members.joining import JoinService, JoinToken, apply_
 from supervisor_core.fleet.members.membership import INVITE_LIFE, FleetMembers, JoinRefused
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetUnavailable
-from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject
+from supervisor_core.fleet.transport.streams import call, prepare_host
+from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, join_subject
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
-from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
+from tests.support.daemon.fleets import PATIENCE, NatsFleet, RawClient, a_fleet
 
 ANNA = Issuer("cli:anna", "anna")
 
@@ -72,7 +73,7 @@ def test_a_host_joins_gets_commands_and_is_cut_off_when_it_is_revoked(hub: Hub) 
             hub.fleet.hosts["web"] = keys
             async with hub.fleet.host("web") as web:
                 await connection.publish_durably(command_subject("web"), b"restart", "1")
-                [command] = await web.pull(COMMANDS, "web", 1, PATIENCE)
+                [command] = await web.pull(COMMANDS, "web", PATIENCE)
                 assert command.data == b"restart"
                 hub.members.revoke("web", ANNA, datetime.now(UTC))
                 await remove_member(connection, hub.members, hub.fleet.folder, hub.fleet.hub_keys.public_key, "web")
@@ -94,6 +95,55 @@ def test_a_token_works_once_and_a_second_use_is_refused_and_in_the_audit_trail(h
                 await request_join(token, KeyPair.new(), None)
             assert any("fleet join db" in each and "has been used" in each for each in hub.refusals())
             assert hub.members.users(datetime.now(UTC))[0]["db"] == keys.public_key
+
+    asyncio.run(main())
+
+
+def test_a_join_is_handled_once_also_after_the_hub_has_reconnected(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.fleet.hub() as connection:
+            joined: list[str] = []
+            service = JoinService(connection, hub.members, hub.fleet.folder, hub.fleet.hub_keys)
+            service.joined = lambda: joined.append("once")
+            for _ in range(2):
+                await service.start()
+            token, keys = await hub.token(connection, "again"), KeyPair.new()
+            for _ in range(2):  # the second answer comes after all that the first request has caused
+                await request_join(token, keys, None)
+            assert joined == ["once", "once"]
+
+    asyncio.run(main())
+
+
+def test_the_hub_s_own_key_can_t_join(hub: Hub) -> None:
+    async def main() -> None:
+        async with hub.running() as connection:
+            token = await hub.token(connection, "mirror")
+            for keys in (hub.fleet.hub_keys, KeyPair(token.seed)):
+                with pytest.raises(JoinRefused, match="isn't new"):
+                    await request_join(token, keys, None)
+            await hub.apply(connection)
+            await request_join(token, KeyPair.new(), None)
+
+    asyncio.run(main())
+
+
+def test_the_hub_s_answer_reaches_only_the_account_of_whoever_asks(hub: Hub) -> None:
+    """Else who has a token has the hub publish wherever the reply subject says."""
+
+    async def main() -> None:
+        async with hub.running() as connection:
+            token = await hub.token(connection, "sly")
+            await prepare_host(connection, "sly")
+            await connection.publish_durably(command_subject("sly"), b"kept", "sly-1")
+            with RawClient(hub.fleet.port, KeyPair(token.seed)) as raw:
+                for reply in (command_subject("sly"), f"$JS.API.STREAM.PURGE.{COMMANDS}"):
+                    raw.publish(join_subject(token.invite), "{}", reply)
+                raw.answers()
+                with pytest.raises(JoinRefused):
+                    await request_join(replace(token, host="other"), KeyPair.new(), None)
+            answer = await call(connection, f"STREAM.INFO.{COMMANDS}", {"subjects_filter": command_subject("sly")})
+            assert answer["state"]["subjects"] == {command_subject("sly"): 1}
 
     asyncio.run(main())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -94,6 +95,35 @@ def test_a_revoked_host_can_t_come_back_with_an_older_invite(members: FleetMembe
     third = members.invite("web", ANNA, NOW)
     members.join(third.invite_id, "web", OTHER_KEY, "", NOW)
     assert members.users(NOW)[0] == {"web": OTHER_KEY}
+
+
+def test_a_host_joins_with_a_key_that_nobody_in_the_fleet_has_or_had(members: FleetMembers) -> None:
+    members.join(members.invite("db", ANNA, NOW).invite_id, "db", OTHER_KEY, "", NOW)
+    invite, another = (members.invite("web", ANNA, NOW) for _ in range(2))
+    for key in (OTHER_KEY, invite.keys.public_key, another.keys.public_key):
+        with pytest.raises(JoinRefused, match="isn't new"):
+            members.join(invite.invite_id, "web", key, "", NOW)
+    members.revoke("db", ANNA, NOW)
+    with pytest.raises(JoinRefused, match="isn't new"):
+        members.join(members.invite("db", ANNA, NOW).invite_id, "db", OTHER_KEY, "", NOW)
+    members.join(invite.invite_id, "web", KEY, "", NOW)
+
+
+def test_a_token_that_is_tried_again_and_again_is_reported_with_a_count(members: FleetMembers, ledger: Ledger) -> None:
+    def reports() -> list[int]:
+        query = select(audit_log.c.details_json).where(audit_log.c.action == "REFUSED").order_by(audit_log.c.audit_id)
+        return [json.loads(text)["count"] for text in ledger.read(lambda look: look.execute(query).scalars().all())]
+
+    invite = members.invite("web", ANNA, NOW)
+    members.join(invite.invite_id, "web", KEY, "", NOW)
+    for second in range(30):
+        with pytest.raises(JoinRefused, match="has been used"):
+            members.join(invite.invite_id, "web", OTHER_KEY, "", NOW + timedelta(seconds=second))
+        members.report_repeated_refusals(NOW + timedelta(seconds=second))
+    assert reports() == [1]
+    for _ in range(2):
+        members.report_repeated_refusals(NOW + INVITE_LIFE)
+    assert reports() == [1, 29]
 
 
 def test_a_host_that_is_in_the_fleet_is_not_invited_again(members: FleetMembers) -> None:

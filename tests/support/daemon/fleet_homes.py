@@ -17,7 +17,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
+from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
 from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
@@ -131,7 +131,7 @@ def a_fleet(
     hub_key = KeyPair.create(folder / "hub" / KEY)
     keys = {name: KeyPair.create(folder / name / KEY) for name in hosts}
     write_server(plan)
-    write_users(plan.folder, hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
+    write_accounts(plan.folder, hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
     take_in(folder / "hub" / "var", keys, database_url)
     server = NatsServer(plan.folder)
     with ExitStack() as ending:

@@ -20,8 +20,8 @@ from supervisor_core.fleet.transport.server import (
     NatsServer,
     ServerPlan,
     make_certificates,
+    write_accounts,
     write_server,
-    write_users,
 )
 from supervisor_core.fleet.transport.streams import prepare_host, prepare_stream
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, host_inbox
@@ -43,16 +43,16 @@ class NatsFleet:
         write_server(ServerPlan(folder, f"127.0.0.1:{self.port}", 1, tls))
         if tls:
             make_certificates(folder, "127.0.0.1")
-        self.write_users()
+        self.write_accounts()
 
     @property
     def url(self) -> str:
         return f"{'tls' if self.tls else 'nats'}://127.0.0.1:{self.port}"
 
-    def write_users(self) -> None:
+    def write_accounts(self) -> None:
         hosts = {name: keys.public_key for name, keys in self.hosts.items()}
         invites = {name: keys.public_key for name, keys in self.invites.items()}
-        write_users(self.folder, self.hub_keys.public_key, hosts, invites)
+        write_accounts(self.folder, self.hub_keys.public_key, hosts, invites)
 
     @asynccontextmanager
     async def connected(self, keys: KeyPair, inbox: str) -> AsyncIterator[FleetConnection]:
@@ -129,10 +129,11 @@ class RawClient:
 
     def next_message(self) -> str:
         """The first line of the next message: `MSG subject sid [reply] bytes`."""
-        while not (line := self._lines.readline().decode().strip()).startswith(("MSG", "HMSG")):
-            if not line:
+        while not (read := self._lines.readline()).startswith((b"MSG", b"HMSG")):
+            if not read:
                 raise ConnectionError("the server has closed the connection")
-        self._lines.readline()
+        line = read.decode().strip()
+        self._lines.read(int(line.split()[-1]) + len("\r\n"))
         return line
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any
 from slack_playground import Playground
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_server, write_users
+from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
 from tests.support.daemon.fleet_homes import KEY, WORKER, DatabaseHome, take_in
 from tests.support.daemon.fleets import free_port
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
@@ -104,7 +104,7 @@ def a_hub_pair(folder: Path, url: str, workers: Sequence[str] = ("fetcher",), **
     (folder / "second" / KEY).write_bytes((folder / "first" / KEY).read_bytes())
     (folder / "second" / KEY).chmod(0o600)
     write_server(plan)
-    write_users(plan.folder, key.public_key, {"web-1": host_key.public_key}, {})
+    write_accounts(plan.folder, key.public_key, {"web-1": host_key.public_key}, {})
     take_in(folder / "setup", {"web-1": host_key}, url)
     server = NatsServer(plan.folder)
     with ExitStack() as ending:

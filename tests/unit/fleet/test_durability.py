@@ -11,12 +11,12 @@ from supervisor_core.fleet.transport.durability import facts_of
 GOOD: dict[str, Any] = {"store_dir": "/var/nats", "max_storage": 10**9, "sync_always": True}
 
 
-def answer(version: str = "2.11.0", **settings: object) -> dict[str, Any]:
+def answer(version: str = "2.12.5", **settings: object) -> dict[str, Any]:
     config = {**GOOD, **settings}
     return {"server": {"id": "N1"}, "data": {"version": version, "jetstream": {"config": config}}}
 
 
-@pytest.mark.parametrize("version", ["2.11.0", "2.15.1", "3.0.0-beta"])
+@pytest.mark.parametrize("version", ["2.12.5", "2.15.1", "3.0.0-beta"])
 def test_a_durable_server_has_no_faults(version: str) -> None:
     assert facts_of(answer(version)).faults() == []
 
@@ -24,11 +24,11 @@ def test_a_durable_server_has_no_faults(version: str) -> None:
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
-        (answer("2.10.29"), "Its version is 2.10.29. Install 2.11 or later."),
+        (answer("2.11.11"), "Its version is 2.11.11. Install 2.12.5 or later."),
         (answer(""), "Its version is unknown."),
         (answer(sync_always=False), "Set sync_interval: always"),
         (answer(max_storage=0), "It stores nothing on disk."),
-        ({"server": {}, "data": {"version": "2.12.0"}}, "JetStream is off."),
+        ({"server": {}, "data": {"version": "2.15.1"}}, "JetStream is off."),
     ],
 )
 def test_each_fault_is_named_with_its_remedy(told: dict[str, Any], fault: str) -> None:
