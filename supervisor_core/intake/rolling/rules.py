@@ -214,9 +214,13 @@ def unanswered(change: RollingChange, jobs: Iterable[Job], now: datetime) -> tup
     """The hosts that hold the current batch: they were sent its command, and haven't answered for a while."""
     if change.state is not RollingState.RUNNING or now < change.released_at + PATIENCE:
         return ()
-    waits = (JobState.QUEUED, JobState.CLAIMED)
-    unheard = (job.worker_id for job in jobs if job.batch == change.released and job.state in waits)
-    return tuple(dict.fromkeys(address_of(each).host for each in unheard if is_address(each)))
+    current = (job for job in jobs if job.batch == change.released and is_address(job.worker_id))
+    unheard = (
+        job.worker_id
+        for job in current
+        if job.state is JobState.CLAIMED or (job.state is JobState.QUEUED and job.progress)  # held for its host
+    )
+    return tuple(dict.fromkeys(address_of(each).host for each in unheard))
 
 
 def _done_at(change: RollingChange, worker: BatchWorker, ended_at: datetime) -> datetime | None:

@@ -100,7 +100,7 @@ async def test_the_card_of_a_command_for_an_unresponsive_host_says_until_when_it
         await resume.button("Cancel").click(as_=slack.user("viewer"), confirm=True)
         await slack.user("viewer").sees("limited to operators")
         await resume.button("Cancel").click(as_=slack.user("operator"), confirm=True)
-        await resume.shows("Cancelled by operator before it was sent")
+        await resume.shows("before it was sent")
         fleet.lines["web-1"].mend()
         await card.becomes("web-1/fetcher paused")
         assert {row["action"] for row in await asked(fleet.hosts["web-1"], "audit")} == {"PAUSE"}
