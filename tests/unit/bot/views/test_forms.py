@@ -44,7 +44,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Risk, TargetRule
 from supervisor_core.commands.grammar import parse, render
-from supervisor_core.commands.labels import validate_label
+from supervisor_core.commands.labels import clean_note, validate_label
 from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.commands.targets import GrammarContext
 from tests.support.homes import ROOT
@@ -395,10 +395,9 @@ def test_whatever_is_typed_the_command_has_exactly_these_parts_or_an_error_stand
         default = single if definition.target is TargetRule.WORKERS else ""
         assert command.target == ((values[TARGET] or "").strip() or default)
     if definition.takes_label:
-        text = (values[LABEL] or "").strip()
-        assert (command.label or "", command.params.get("note") or "") == (
-            (text, "") if validate_label(text)[0] else ("", text)
-        )
+        label, _, note = f" {(values[LABEL] or '').strip()}".partition(" -- ")
+        expected = (label.strip(), note) if validate_label(label.strip())[0] else ("", (values[LABEL] or "").strip())
+        assert (command.label or "", command.params.get("note") or "") == (expected[0], clean_note(expected[1]))
     for parameter in definition.parameters:
         if parameter.kind not in (*REST, ParameterKind.DURATION):
             assert command.params[parameter.name] == meant(parameter, values[block_id_of(parameter)])
