@@ -29,15 +29,25 @@ LIMIT_SECONDS = 4.0
 LATE_SECONDS = 1.0
 
 
+DEMO = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": NEVER}
+SILENT = {"command": ["sleep", "100000"], "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": LIMIT_SECONDS}
+SETTINGS = {
+    "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL},
+    "alerts": {"start_grace_seconds": 1, "flapping": {"flips": 20}},
+}
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[SlackHome]:
-    demo = {"command": demo_command(), "start_grace_seconds": 0.2, "restart": NEVER}
-    silent = {"command": ["sleep", "100000"], "start_grace_seconds": 0.1, "heartbeat_max_age_seconds": LIMIT_SECONDS}
-    settings = {
-        "slack": {"enabled": True, "access": ACCESS, "alert_channel": CHANNEL},
-        "alerts": {"start_grace_seconds": 1, "flapping": {"flips": 20}},
-    }
-    with a_home(tmp_path, {"OrionMX": demo, "Silent": silent}, make=SlackHome, **settings) as made:
+    with a_home(tmp_path, {"OrionMX": DEMO}, make=SlackHome, **SETTINGS) as made:
+        assert isinstance(made, SlackHome)
+        yield made
+
+
+@pytest.fixture
+def home_with_silent(tmp_path: Path) -> Iterator[SlackHome]:
+    """A second worker sends no heartbeat but those of the test, and soon misses one."""
+    with a_home(tmp_path, {"OrionMX": DEMO, "Silent": SILENT}, make=SlackHome, **SETTINGS) as made:
         assert isinstance(made, SlackHome)
         yield made
 
@@ -199,9 +209,10 @@ async def test_a_crash_loop_is_one_alert_with_its_snooze_up_to_the_quarantine(
 
 
 async def test_a_heartbeat_that_goes_stale_is_told_of_at_the_moment_at_which_it_is_due(
-    home: SlackHome, slack: Playground
+    home_with_silent: SlackHome, slack: Playground
 ) -> None:
     """The rounds of this daemon come every thirty seconds."""
+    home = home_with_silent
     await started(home, slack)
     operator = slack.user("operator")
     said = beat(home, "Silent")
