@@ -149,7 +149,7 @@ def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--since", "yesterday"], "--since 'yesterday' isn't a time. Try 2d, 12h or 2026-01-31."),
+        (["--since", "tomorrow"], "--since 'tomorrow' isn't a time. Try 30s, 12h, 2d, yesterday or 2026-01-31."),
         (["--level", "loud"], "must be one of debug, info, warning, error, critical, not 'loud'"),
         (["--event", "worker.exitd"], "there's no log event 'worker.exitd'. Did you mean worker.exited?"),
         (["--event", "zzz"], "there's no log event 'zzz'; docs/reference/events.md lists them"),
