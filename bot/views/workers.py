@@ -121,6 +121,7 @@ def _state(worker: Worker) -> str:
 def _problem(worker: Worker) -> str:
     if worker["fine"] and not (worker["paused"] and worker["pid"]):
         return ""
-    if worker["last_error"]:
-        return f"`{in_code(one_line(worker['last_error'], REASON), REASON)}`"
+    error = worker.get("start_error", worker["last_error"])  # the reason tells of a crash
+    if error:
+        return f"`{in_code(one_line(error, REASON), REASON)}`"
     return inert(worker["reason"], REASON)

@@ -130,6 +130,7 @@ def worker_documents(
             document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
+        document["start_error"] = actor.operations.error
         document["last_error"] = actor.operations.error or _crash(reconciler.managed[seen.worker.id])
         documents.append(document)
     return documents

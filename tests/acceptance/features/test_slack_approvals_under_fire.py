@@ -143,7 +143,7 @@ async def test_the_deactivated_and_guests_never_approve_though_they_are_listed(
     await settled(home)
     assert actions(home) == ["APPROVAL_REQUESTED", "REFUSED"]
     assert home.rows("select * from votes_t") == []
-    await card.shows("0 of 1 vote")
+    await card.shows("0 of 1")
 
 
 async def test_an_approver_who_lost_the_role_between_the_vote_and_the_execution_has_approved_nothing(

@@ -258,7 +258,7 @@ def test_a_newer_change_overtakes_and_is_watched_instead(place: Place) -> None:
     second, later = place.did("rollback North 1")
     place.chore.work(later + LOOK)
     overtaken = place.bake(first)
-    assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, f"rollback {second} changed the code again")
+    assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, "anna changed the code again (rollback)")
     assert place.bake(second).state is B.WATCHING
 
 

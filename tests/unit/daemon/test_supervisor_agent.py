@@ -180,18 +180,23 @@ def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(
     world = World(database)
 
     async def story() -> None:
-        agent, expected = world.agent(), S.SPAWNING
+        agent, expected, paused = world.agent(), S.SPAWNING, False
         announced: list[SupervisorStatus] = []
         await agent.spawn()
         for move in moves:
             before, leads = expected, EXPECTED[expected, move]
+            starts_anew = (before, move) == (S.TERMINATED, M.START)
+            if starts_anew:
+                leads = S.PAUSED if paused else S.ACTIVE  # a pause stays in force for the next life
             try:
                 await ask(agent, move)
             except IllegalSupervisorMove:
                 assert leads == ILLEGAL
             else:
                 expected = SupervisorStatus(leads)
+                paused = expected is S.PAUSED or (paused and move is not M.RESUME)
             assert agent.status is world.status is expected
+            announced += [expected] if starts_anew and paused else []
             announced += [expected] if expected is not before and move in EVENTS else []
         assert world.heard.row_then == announced
 
