@@ -20,6 +20,7 @@ from typing import NamedTuple
 from supervisor_core.host.process_facts import signals as pidfd
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
+from supervisor_core.processes import children
 
 LOOK_SECONDS = 0.5  # only for processes without a descriptor: two glances a second cost nearly nothing
 TOLD_KEPT = 4096  # ends remembered, so that a look which began before one does not have it told again
@@ -114,6 +115,8 @@ class ExitWatch:
             if descriptor is None:
                 with self._lock:
                     self._open -= 1
+        if descriptor is not None:
+            children.follow(identity, descriptor)
         return _News(identity, descriptor, ended=descriptor is None)
 
     def _shut(self, descriptor: int | None) -> None:

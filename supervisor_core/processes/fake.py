@@ -258,6 +258,11 @@ class FakeProcesses:
         """The exit code of a process that has ended."""
         return self._codes.get(identity)
 
+    def exit_code_steps(self, identity: ProcessIdentity) -> Steps[int | None]:
+        """The same; nothing here waits to be reaped."""
+        yield from ()
+        return self.exit_code(identity)
+
     @property
     def lives(self) -> Mapping[ProcessIdentity, Liveness]:
         """Every process there ever was, and what became of it."""
