@@ -237,6 +237,9 @@ class DaemonPort(Protocol):
     def wait(self, who: ProcessIdentity, seconds: float) -> bool:
         """Wait until the process and its lock are gone; False on timeout."""
 
+    def record_stop(self, who: ProcessIdentity) -> None:
+        """Record that it was stopped, and didn't crash, if it couldn't do so itself."""
+
 
 class DaemonProcess:
     """The real one."""
@@ -274,6 +277,10 @@ class DaemonProcess:
         """Wait for the process, by the kernel's notice."""
         return wait_exit(who, seconds)
 
+    def record_stop(self, who: ProcessIdentity) -> None:
+        """In `runtime.json`, which it leaves as it was when it's killed."""
+        runtime_file.record_stop(self._state_dir, who.pid)
+
 
 def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | None:
     """End it; None where there was none. `StillAliveError` where not even KILL did, and then nothing says otherwise."""
@@ -286,6 +293,7 @@ def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | N
     for how, number, seconds in (("terminated", TERMINATE, TERM_SECONDS), ("killed", KILL, KILL_SECONDS)):
         door.signal(who, number)
         if door.wait(who, seconds):
+            door.record_stop(who)
             return StoppedDaemon(who.pid, how, answer)
     raise StillAliveError(
         f"The daemon (pid {who.pid}) couldn't be stopped, even with SIGKILL. It still supervises this host.",

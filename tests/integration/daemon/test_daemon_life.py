@@ -147,9 +147,9 @@ def test_restart_leaves_the_workers_alone(home: Host) -> None:
     first = started(home)
     old = worker(home)
     home.json("send", "pause OrionMX", "--wait")
-    done = home.supervisor("restart")
+    done = home.supervisor("daemon", "restart")
     assert done.returncode == 0, done.stderr
-    assert daemon_holder(home.state_dir) not in (None, first)
+    assert daemon_holder(home.state_dir) == first
     assert home.running_copies("OrionMX") == [], f"{old} was paused, and stays so"
     assert home.worker("OrionMX")["paused"]
 
@@ -193,6 +193,10 @@ def test_a_daemon_that_does_not_answer_is_terminated_or_killed(home: Host) -> No
     done = home.supervisor("stop")
     assert done.returncode == 0, done.stderr
     assert "killed because it didn't answer" in done.stdout
+    runtime = json.loads((home.state_dir / "runtime.json").read_text())
+    assert runtime["running"] is False, "it was stopped, and didn't crash"
+    assert runtime["stopped_at"] >= runtime["started_at"]
+    assert home.json("status")["supervisor"]["state"] == "stopped"
     assert daemon_holder(home.state_dir) is None
     assert worker(home) == old
 
@@ -218,6 +222,9 @@ class Immortal:
         assert who == self.me
         assert seconds > 0
         return False
+
+    def record_stop(self, who: ProcessIdentity) -> None:
+        raise AssertionError(f"{who} was never stopped")
 
 
 def test_one_that_survives_even_kill_is_never_called_stopped() -> None:
