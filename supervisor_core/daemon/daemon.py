@@ -22,7 +22,7 @@ from supervisor_core.daemon import systemd
 from supervisor_core.daemon.composition import NOT_BUILT, DaemonServices
 from supervisor_core.daemon.control.lifecycle import REEXEC
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
-from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
+from supervisor_core.daemon.handlers import stop_limit_seconds, stop_seconds
 from supervisor_core.daemon.status import status_document
 from supervisor_core.daemon.wiring import ChatFactory, Reach, reach_of
 from supervisor_core.intake.scheduler import MakeScheduler
@@ -131,7 +131,7 @@ class Daemon:
             await services.agent.stop()  # before the forwarder's last round, which tells the others
         except Exception:  # the edge: whatever it is, the rest must end
             log.exception("the stop of supervisor %s couldn't be recorded", services.agent.supervisor_id)
-        laggards = await services.listed.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
+        laggards = await services.listed.stop(stop_limit_seconds(config) + STOP_MARGIN_SECONDS)
         for group in (services.fleet_services, services.background, services.outbound):
             laggards += await group.stop(STOP_MARGIN_SECONDS)
         await services.config_record.shut_down()
@@ -154,10 +154,10 @@ class Daemon:
 
     @property
     def _stop_bound(self) -> float:
-        """The longest that a stop may take: the longest command, and the end of the workers where they end too."""
+        """The longest that a stop may take: the longest command, up to a limit, and the end of workers that end too."""
         config = self._context.host.config
         ending = max((stop_seconds(each) for each in config.workers.values()), default=0.0)
-        return longest_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
+        return stop_limit_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
 
     def _end_worker(self, worker: WorkerSettings) -> None:
         try:
