@@ -13,7 +13,6 @@ from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import order
-from supervisor_core.processes.output.files import size_of
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
 from supervisor_core.processes.together import Steps, at_once
@@ -130,7 +129,7 @@ class FakeProcesses:
             spec_hash=spec.spec_hash,
             identity=identity,
             order=spec.order,
-            output_before=size_of(spec.log_path),
+            own_log_before=spec.own_log_before,
         )
         self._workers[spec.worker_id] = worker = _Worker(record, identity)
         self._set(worker, Liveness.ALIVE)
