@@ -4,6 +4,7 @@ twice."""
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -113,6 +114,21 @@ def test_a_restart_keeps_the_workers_and_starts_with_the_new_settings(home: Host
     assert home.supervisor("daemon", "restart").returncode == 0
     more = len(list(Path(f"/proc/{daemon}/fd").iterdir())) - open_files
     assert more <= FEW, "no descriptor outlives its program"
+
+
+def test_systemd_sees_a_reload_of_the_same_process_and_never_a_stop(home: Host) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(home.folder / "notify"))
+        heard.settimeout(PATIENCE_SECONDS)
+        home.more_environ |= {"NOTIFY_SOCKET": str(home.folder / "notify"), "WATCHDOG_USEC": "60000000"}
+        started(home)
+        assert home.supervisor("daemon", "restart").returncode == 0
+        told: list[str] = []
+        while told.count("READY=1") < 2:
+            told.append(heard.recv(4096).decode().partition("\n")[0])
+        notices = [each for each in told if not each.startswith("WATCHDOG")]
+        assert notices == ["READY=1", "RELOADING=1", "READY=1"]
+        assert told[told.index("RELOADING=1") :].count("WATCHDOG=1") >= 1, "the watchdog waits for the new program"
 
 
 def test_an_invalid_configuration_is_refused_before_anything_stops(home: Host) -> None:
