@@ -231,7 +231,7 @@ def facts_of(
         given_up=given_up.words if given_up else "",
         given_up_at=_moment(given_up.at) if given_up else None,
         survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
-        start_error=str(document.get("last_error") or "") if leader is None else "",
+        start_error=seen.start_error if leader is None else "",
         due_at=_moment(str(due)) if due else None,
         drive=str(config.drive_root),
         drive_problem=around.drive_problem,
