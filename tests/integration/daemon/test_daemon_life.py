@@ -90,7 +90,7 @@ def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(
     dies = ["-c", "import logging, os; print(end='', flush=True); os.kill(os.getpid(), 9)"]
     home.state_dir.mkdir(mode=0o700)
     (home.state_dir / "supervisor.log").write_text("of an earlier life\n")
-    logs = "import os, sys; open('var/supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
+    logs = "import os, sys; open('supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
     with (
         pytest.raises(StartError, match=r"exited \(code -9\)\. Its last output:\nthe disk is full$"),
         chdir(home.folder),
