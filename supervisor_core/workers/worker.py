@@ -376,5 +376,6 @@ def _last_output(log: Path, record: WorkerRecord, masking: Masking) -> str:
         lines = []
     except (UnreadableFileError, OSError) as error:
         return f"Its last output can't be read: {error}"
-    own = "\n".join(lines_of_run(lines, from_text(record.started_at))).strip().splitlines()[-TAIL_LINES:]
+    of_run = lines_of_run(lines, from_text(record.started_at)) if record.started_at else []
+    own = "\n".join(of_run).strip().splitlines()[-TAIL_LINES:]
     return f"{LAST_OUTPUT}\n" + "\n".join(own) if own else f"No output in {log}."
