@@ -77,6 +77,19 @@ def follow(identity: ProcessIdentity, descriptor: int) -> None:
             _adopted[identity] = os.dup(descriptor)
 
 
+def followed() -> int:
+    """The number of pidfds that are held for exit codes."""
+    return len(_adopted)
+
+
+def stop_following() -> None:
+    """Close the copies of all pidfds."""
+    with _lock:
+        for descriptor in _adopted.values():
+            os.close(descriptor)
+        _adopted.clear()
+
+
 def reap() -> tuple[Exit, ...]:
     """Reap every child of ours that has ended, and tell of each exit once, whoever reaped it. Never waits."""
     with _lock:

@@ -103,7 +103,7 @@ class ExitWatch:
             return _News(identity)
         spare = pidfd.spare_descriptors()
         with self._lock:
-            if self._open >= spare:
+            if self._open + children.followed() >= spare:
                 return _News(identity)
             self._open += 1
         descriptor = None
@@ -115,7 +115,7 @@ class ExitWatch:
             if descriptor is None:
                 with self._lock:
                     self._open -= 1
-        if descriptor is not None:
+        if descriptor is not None and self._open + children.followed() < spare:  # a copy needs one more
             children.follow(identity, descriptor)
         return _News(identity, descriptor, ended=descriptor is None)
 
@@ -181,6 +181,7 @@ class ExitWatch:
                 waker, self._waker = self._waker, None
             for descriptor in (*left, *self._descriptors.values()):
                 self._shut(descriptor)
+            children.stop_following()
             selector.close()
             sleeper.close()
             if waker is not None:
