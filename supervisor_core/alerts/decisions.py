@@ -31,12 +31,14 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.alert_settings import EscalationSettings
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.logging.excerpts import last_lines
+from supervisor_core.host.logging.excerpts import newest_run
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, Condition, Severity, Target, shown_as
 from supervisor_core.workers.context import HostContext
+from supervisor_core.workers.output.runs import read_lines_of_run, run_in_question
+from supervisor_core.workers.restarts.history import read_history
 
 
 def place_of(config: SupervisorConfig) -> dict[str, str] | None:
@@ -217,8 +219,11 @@ def storm_rules_of(config: SupervisorConfig) -> StormRules:
 
 
 LINES, LINE = 6, 300
-READ_LINES = 40
-"""Of the end of a log; those without words are left out."""
+READ_LINES, ASKED_LINES = 400, 40
+"""Of the end of a log, here and of another host; those of other runs and those without words are left out."""
+
+ABOUT_END = frozenset({Condition.DOWN, Condition.RESTART_LIMIT, Condition.FLAPPING})
+"""The end of a process is the problem; the worker may have been restarted since."""
 
 SECONDS = 2.0
 AT_ONCE = 20
@@ -243,26 +248,27 @@ class EvidenceCollector:
         self._elsewhere = elsewhere
         self._threads = DaemonThreads("evidence", 1)
 
-    def gather(self, wanted: Sequence[tuple[str, str]], keep: Keep) -> None:
-        """Collect details about these alerts and their workers in the background."""
-        for alert_id, worker_id in wanted[:AT_ONCE]:
-            self._threads.submit(self._gather, alert_id, worker_id, keep)
+    def gather(self, alerts: Sequence[Alert], keep: Keep) -> None:
+        """Collect details about these alerts of workers in the background."""
+        for alert in alerts[:AT_ONCE]:
+            self._threads.submit(self._gather, alert, keep)
 
-    def _gather(self, alert_id: str, worker_id: str, keep: Keep) -> None:
+    def _gather(self, alert: Alert, keep: Keep) -> None:
         """The edge: what can't be found is left out."""
+        worker_id = alert.target.worker
         try:
             if self._elsewhere is not None and is_address(worker_id):
-                lines = _cut(self._elsewhere(worker_id, READ_LINES))
+                lines = _cut(newest_run(self._elsewhere(worker_id, ASKED_LINES)))
             else:
-                lines = last_words(self._host(), worker_id)
+                lines = last_words(self._host(), worker_id, about_end=alert.condition in ABOUT_END)
             if lines:
-                keep(alert_id, lines)
+                keep(alert.alert_id, lines)
         except (DriveUnavailable, SupervisorError, OSError) as error:
             log.info("the last log lines of %s couldn't be read: %s", worker_id, error)
 
 
-def last_words(host: HostContext, worker_id: str) -> list[str]:
-    """Read the last log lines of this worker."""
+def last_words(host: HostContext, worker_id: str, *, about_end: bool = False) -> list[str]:
+    """Read the last log lines of this worker's process; of the one before it, if the problem is the end of that."""
     worker = host.config.workers.get(worker_id)
     if worker is None:
         return []
@@ -270,8 +276,10 @@ def last_words(host: HostContext, worker_id: str) -> list[str]:
         end = read_source(host.drive, source_of(host.config, worker), timeout=SECONDS)
     except FileNotFoundError:
         return []
-    found = last_lines(end, READ_LINES, Masking(host.config.secrets())).lines
-    return _cut(found)
+    record, (ended, _) = host.processes.record(worker_id), read_history(host.config.state_dir, worker_id)
+    running = bool(record and record.identity and host.processes.state(record.identity).running)
+    run = run_in_question(record, ended, running=running, about_end=about_end)
+    return _cut(read_lines_of_run(worker, end, run, READ_LINES, Masking(host.config.secrets())))
 
 
 def _cut(lines: Sequence[str]) -> list[str]:

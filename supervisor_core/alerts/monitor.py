@@ -243,7 +243,7 @@ class AlertMonitor:
     def _after(self, decisions: Sequence[AlertDecision]) -> None:
         _log(decisions)
         wanted = [
-            (alert.alert_id, alert.target.worker)
+            alert
             for _, alert, decision, _ in decisions
             if alert.target.worker
             and (decision.reason is Reason.FIRST or (decision.reason is Reason.WORSE and alert.target.kind == FLAPPING))

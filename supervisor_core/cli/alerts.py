@@ -135,6 +135,7 @@ def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
         "decided": alert.decided,
         "due_at": to_text(alert.due_at) if alert.due_at else None,
         "parent_id": alert.parent_id,
+        "evidence": list(alert.evidence),
     }
 
 

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from supervisor_core.cli.host import load_config
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.control.lifecycle import DaemonProcess, StoppedDaemon, start_daemon, stop_daemon
+from supervisor_core.daemon.control.lifecycle import (
+    DaemonProcess,
+    StoppedDaemon,
+    reexec_daemon,
+    start_daemon,
+    stop_daemon,
+)
 from supervisor_core.daemon.environment import prepare_state_dir
 
 
@@ -101,8 +107,17 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
 
 
 def run_restart(options: argparse.Namespace) -> int:
-    """Check the configuration before anything stops; with a broken one the old daemon keeps running."""
+    """Check the configuration before anything stops; with a broken one the old daemon keeps running.
+
+    The daemon restarts in place if it can, else it's stopped and started.
+    """
     config = load_supervisor_config(options.config)
+    restarted = reexec_daemon(config.state_dir, config.path, config.logging.file)
+    if restarted is not None:
+        print(f"Restarted: pid {restarted.pid}. Workers still running: {', '.join(restarted.workers) or 'none'}")
+        for problem in restarted.problems:
+            print(f"  {problem}")
+        return 1 if restarted.problems else 0
     ended = stop_daemon(DaemonProcess(config.state_dir)) if config.state_dir.is_dir() else None
     print(in_words(ended))
     return run_start(options)

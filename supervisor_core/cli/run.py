@@ -6,8 +6,9 @@ Each imports what it needs when it's called: a pass with nothing to do must be q
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_run(options: argparse.Namespace) -> int:
-    """Run the supervisor until it's told to stop.
+    """Run the supervisor until it's told to stop. To restart, this process runs the program anew.
 
     The garbage collector pauses until the daemon is up: it would look through all that is imported again and again.
     """
@@ -32,30 +33,41 @@ def run_run(options: argparse.Namespace) -> int:
     gc.disable()
     import asyncio
 
+    from supervisor_core.daemon.control.lifecycle import REEXEC, run_command_line
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir
     from supervisor_core.daemon.ownership import daemon_ownership
+    from supervisor_core.processes import children
     from supervisor_core.workers.context import DaemonContext, open_doors
 
+    children.inherit()
     config = load_supervisor_config(options.config)
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir):
         host = open_doors(config)
         with logging_as_configured(config, host.drive, to_stderr=not options.quiet):
             if config.ledger_url:
-                return _run_hub(config, host, ["--quiet"] if options.quiet else [])
-            with opened_ledger(config) as ledger:
-                return asyncio.run(_serve(config, DaemonContext(host, ledger)))
+                code = _run_hub(config, host, quiet=options.quiet)
+            else:
+                with opened_ledger(config) as ledger:
+                    code = asyncio.run(_serve(config, DaemonContext(host, ledger)))
+    if code == REEXEC:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        program = run_command_line(config.path, quiet=options.quiet)
+        os.execv(program[0], program)  # noqa: S606 (our own program, and no shell)
+    return code
 
 
-def _run_hub(config: SupervisorConfig, host: HostContext, words: Sequence[str]) -> int:
+def _run_hub(config: SupervisorConfig, host: HostContext, *, quiet: bool) -> int:
     """Wait until this machine is the hub, and then be it."""
     import asyncio
 
+    from supervisor_core.daemon.control.lifecycle import run_command_line
     from supervisor_core.daemon.environment import hub_lease, opened_ledger
     from supervisor_core.daemon.services.standby import Standby, record_takeover, stand_by_again
     from supervisor_core.workers.context import DaemonContext
 
-    program = [sys.executable, "-P", "-m", "supervisor_core.cli", "run", "--config", str(config.path), *words]
+    program = run_command_line(config.path, quiet=quiet)
     with hub_lease(config) as lease:
         code = asyncio.run(Standby(config, lease).wait())
         if code is not None:

@@ -110,6 +110,8 @@ Environment = Annotated[Mapping[str, Written], BeforeValidator(_environment), Fr
 Words = Annotated[tuple[Word, ...], BeforeValidator(_words)]
 Policy = Annotated[Literal["never", "on-failure", "always"], BeforeValidator(OneOf(("never", "on-failure", "always")))]
 
+OnUnknown = Annotated[Literal["restart", "leave"], BeforeValidator(OneOf(("restart", "leave")))]
+
 
 class ProbeSettings(Section):
     """A [probe](../how-to/notice-a-hung-worker.md) has exactly one of `http`, `tcp` and `exec`."""
@@ -150,6 +152,11 @@ class RestartSettings(Section):
         default=5,
         description="Maximum automatic restarts within an hour. After that, the worker is quarantined. "
         "Restarts while the shared drive is away don't count.",
+    )
+    on_unknown: OnUnknown = Field(
+        default="restart",
+        description="What `on-failure` does after an exit whose code nobody learned, such as while no daemon ran: "
+        "`restart`, because most workers are meant to run all the time, or `leave`, for a job that must not run twice.",
     )
     backoff_seconds: Seconds = Field(default=5.0, description="Wait before the first restart. It doubles each time.")
     on_hang: Flag = Field(

@@ -8,17 +8,21 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import with_trouble
+from supervisor_core.common.times import to_text
+from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import systemd
 from supervisor_core.daemon.composition import NOT_BUILT, DaemonServices
+from supervisor_core.daemon.control.lifecycle import REEXEC
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
-from supervisor_core.daemon.handlers import longest_seconds, stop_seconds
+from supervisor_core.daemon.handlers import stop_limit_seconds, stop_seconds
 from supervisor_core.daemon.status import status_document
 from supervisor_core.daemon.wiring import ChatFactory, Reach, reach_of
 from supervisor_core.intake.scheduler import MakeScheduler
@@ -52,12 +56,14 @@ class Daemon:
         self._services = services = DaemonServices(context, reach or reach_of(context), chat, no_chat, scheduler)
         self._interrupted = False
         self._with_workers = False
+        self._reexecs = False
         answers = {
             "status": self._status,
             "wake": self._wake,
             "send": services.receiver.answer,
             "wait": services.waiter.answer,
             "stop": self._stop,
+            **({} if sys.platform == "win32" else {"reexec": self._reexec}),
             "config": services.configuration.answer,
             "monitoring": services.monitoring.answer,
             "fleet": self._fleet,
@@ -66,7 +72,7 @@ class Daemon:
         self._control = ControlServer(context.host.config.state_dir, answers)
 
     async def run(self) -> int:
-        """Supervise this host; returns the exit code."""
+        """Supervise this host; returns the exit code, or `REEXEC`."""
         loop = asyncio.get_running_loop()
         for name in STOP_SIGNALS:
             with contextlib.suppress(NotImplementedError, AttributeError):  # Windows: Ctrl-C is a KeyboardInterrupt
@@ -87,10 +93,15 @@ class Daemon:
         if not gc.isenabled():  # paused for the start: what is there now stays, and needn't be looked through again
             gc.freeze()
             gc.enable()
-        watchdog = asyncio.create_task(systemd.Watchdog().run(stopping, self._services.problem))
+        ended = asyncio.Event()
+        watchdog = asyncio.create_task(
+            systemd.Watchdog().run(ended, lambda: "" if stopping.is_set() else self._services.problem())
+        )
         await stopping.wait()
+        code = await self._end()
+        ended.set()
         await watchdog
-        return await self._end()
+        return code
 
     async def _start(self) -> None:
         services, stopping = self._services, self._services.stopping
@@ -108,15 +119,19 @@ class Daemon:
 
     async def _end(self) -> int:
         services, config = self._services, self._context.host.config
-        systemd.stopping()
+        if self._reexecs:
+            systemd.reloading()
+        else:
+            systemd.stopping()
         workers = "stop, too" if self._with_workers else "keep running"
-        log.info("supervisor %s is stopping; its workers %s", services.agent.supervisor_id, workers)
+        what = "restarting" if self._reexecs else "stopping"
+        log.info("supervisor %s is %s; its workers %s", services.agent.supervisor_id, what, workers)
         services.waiter.notify()
         try:
             await services.agent.stop()  # before the forwarder's last round, which tells the others
         except Exception:  # the edge: whatever it is, the rest must end
             log.exception("the stop of supervisor %s couldn't be recorded", services.agent.supervisor_id)
-        laggards = await services.listed.stop(longest_seconds(config) + STOP_MARGIN_SECONDS)
+        laggards = await services.listed.stop(stop_limit_seconds(config) + STOP_MARGIN_SECONDS)
         for group in (services.fleet_services, services.background, services.outbound):
             laggards += await group.stop(STOP_MARGIN_SECONDS)
         await services.config_record.shut_down()
@@ -130,16 +145,19 @@ class Daemon:
         await services.runtime_file.write(running=False)
         about = LogEvent.DAEMON_STOPPED.extra(pid=os.getpid())
         log.info("supervisor %s stopped", services.agent.supervisor_id, extra=about)
+        if self._reexecs:  # what hangs in a thread ends with the old program
+            systemd.alive()
+            return REEXEC
         if laggards:
             return FAILED
         return INTERRUPTED if self._interrupted else 0
 
     @property
     def _stop_bound(self) -> float:
-        """The longest that a stop may take: the longest command, and the end of the workers where they end too."""
+        """The longest that a stop may take: the longest command, up to a limit, and the end of workers that end too."""
         config = self._context.host.config
         ending = max((stop_seconds(each) for each in config.workers.values()), default=0.0)
-        return longest_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
+        return stop_limit_seconds(config) + STOP_MARGIN_SECONDS + (ending if self._with_workers else 0)
 
     def _end_worker(self, worker: WorkerSettings) -> None:
         try:
@@ -151,6 +169,7 @@ class Daemon:
 
     def _stop_by_signal(self, name: str) -> None:
         log.info("received %s, stopping", name)
+        self._reexecs = False
         self._interrupted = self._interrupted or name == "SIGINT"
         self._services.stopping.set()
 
@@ -173,8 +192,25 @@ class Daemon:
     async def _stop(self, request: Mapping[str, Any]) -> dict[str, Any]:
         workers = await self._services.view.documents()
         self._with_workers = self._with_workers or request.get("workers") is True
+        self._reexecs = False
         self._services.stopping.set()
         return stop_answer(workers, self._stop_bound)
+
+    async def _reexec(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop, and run the program anew in this process; `refused` if it couldn't start with its configuration."""
+        services, path = self._services, self._context.host.config.path
+        if request.get("config") != str(path) or services.stopping.is_set():
+            return {}
+        try:
+            await services.blocking(load_supervisor_config, str(path))
+        except SupervisorError as error:
+            return {"refused": str(error)}
+        workers = await services.view.documents()
+        if services.stopping.is_set():  # meanwhile, by somebody who wants it to stay stopped
+            return {}
+        self._reexecs = True
+        services.stopping.set()
+        return {**stop_answer(workers, self._stop_bound), "started_at": to_text(services.runtime_file.started_at)}
 
     async def _status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         services, ledger = self._services, self._context.ledger

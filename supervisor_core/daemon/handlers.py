@@ -147,6 +147,15 @@ def longest_seconds(config: SupervisorConfig) -> float:
     )
 
 
+LONGEST_STOP_SECONDS = 600.0
+"""A host that shuts down doesn't wait longer for a command. It's cut off then, and reported as interrupted."""
+
+
+def stop_limit_seconds(config: SupervisorConfig) -> float:
+    """The most that a daemon that stops waits for the commands in hand."""
+    return min(longest_seconds(config), LONGEST_STOP_SECONDS)
+
+
 __all__ = [
     "HANDLERS",
     "Handler",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.times import to_text
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock, LockedError
@@ -112,6 +114,17 @@ def write(state_dir: Path, document: Mapping[str, Any]) -> None:
 def read(state_dir: Path) -> Mapping[str, Any]:
     """Read the last status; empty if there is none."""
     return read_json(state_dir / RUNTIME_FILE, tolerant=True) or {}
+
+
+def record_stop(state_dir: Path, pid: int) -> None:
+    """Record that the daemon with this pid was stopped, if it couldn't do so itself. Another one isn't touched."""
+    try:
+        with FileLock(state_dir / DAEMON_LOCK, "recording a stop").acquire(timeout=LOOK_SECONDS):
+            document = read(state_dir)
+            if document.get("running") and document.get("pid") == pid:
+                write(state_dir, {**document, "running": False, "stopped_at": to_text(datetime.now(UTC))})
+    except LockedError:
+        pass  # a new daemon runs, and writes its own
 
 
 def with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Notices to systemd: the daemon is up, well, or about to stop. Elsewhere nothing happens."""
+"""Notices to systemd: the daemon is up, well, restarting in place, or about to stop. Elsewhere nothing happens."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 
 from supervisor_core.common.errors import describe
@@ -32,6 +33,16 @@ def ready() -> None:
 def stopping() -> None:
     """The daemon is about to end."""
     _send("STOPPING=1")
+
+
+def reloading() -> None:
+    """The daemon restarts in place, and says `ready` again."""
+    _send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+
+
+def alive() -> None:
+    """Ping the watchdog once, before a while without pings."""
+    _send("WATCHDOG=1")
 
 
 def status(words: str) -> None:
@@ -64,7 +75,7 @@ class Watchdog:
         except Exception as error:  # noqa: BLE001 (who can't say that all is well is not well)
             problem = describe(error)
         if not problem:
-            _send("WATCHDOG=1")
+            alive()
         if bool(problem) != bool(self._problem):
             self._tell(problem)
         self._problem = problem

@@ -14,7 +14,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
 from supervisor_core.host.drive import Drive
-from supervisor_core.host.logging.excerpts import Tail, last_lines
+from supervisor_core.host.logging.excerpts import Tail, last_lines, start_time
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_before, source_of, written_to
 
@@ -78,7 +78,7 @@ def _written(
         return WorkerLog(worker.id, path, nothing=True)
     except (SupervisorError, OSError) as error:
         return WorkerLog(worker.id, path, problem=masking.text(str(error)))
-    return WorkerLog(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=not tail.lines)
+    return WorkerLog(worker.id, path, tuple(tail.lines), tail.size_bytes, nothing=all(map(start_time, tail.lines)))
 
 
 def _tail(

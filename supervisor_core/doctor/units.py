@@ -11,7 +11,7 @@ from typing import NamedTuple
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.setup.unit_files import seconds_in
-from supervisor_core.daemon.handlers import longest_seconds
+from supervisor_core.daemon.handlers import stop_limit_seconds
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.process_facts.identity import identify
@@ -126,7 +126,7 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
         told = ask(asked)
     except (UnitsError, ProgramError) as error:
         return CheckResult(NAME, True, f"not checked: {error.message}")
-    return _unit_result(daemon, told, longest_seconds(config) + BEYOND_SECONDS)
+    return _unit_result(daemon, told, stop_limit_seconds(config) + BEYOND_SECONDS)
 
 
 def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
@@ -175,7 +175,7 @@ def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str
             yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"
     allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
     if allowed is not None and allowed < needed:
-        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: the longest command may need {needed:.0f} s"
+        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s"
         yield words, f"TimeoutStopSec={needed:.0f}"
 
 

@@ -94,6 +94,7 @@ class WriteAlarm:
         self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
         self._reader, self._writer = os.pipe() if self._descriptor >= 0 else (-1, -1)
         self._woken = threading.Event()
+        self._closing = threading.Lock()
 
     def arm(self, folder: Path) -> bool:
         """Report the next write in this folder; False if the system can't."""
@@ -113,17 +114,19 @@ class WriteAlarm:
         poll.poll(None if seconds is None else seconds * 1000)
 
     def wake(self) -> None:
-        """End this wait and all later ones."""
+        """End this wait and all later ones; does nothing once it's closed."""
         self._woken.set()
-        if self._writer >= 0:
-            os.write(self._writer, b"x")
+        with self._closing:
+            if self._writer >= 0:
+                os.write(self._writer, b"x")
 
     def close(self) -> None:
         """Close the descriptors. Nobody may wait any more."""
-        for descriptor in (self._descriptor, self._reader, self._writer):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._reader = self._writer = -1
+        with self._closing:
+            for descriptor in (self._descriptor, self._reader, self._writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._descriptor = self._reader = self._writer = -1
 
 
 def _drain(descriptor: int) -> None:

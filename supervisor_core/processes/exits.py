@@ -20,6 +20,7 @@ from typing import NamedTuple
 from supervisor_core.host.process_facts import signals as pidfd
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
+from supervisor_core.processes import children
 
 LOOK_SECONDS = 0.5  # only for processes without a descriptor: two glances a second cost nearly nothing
 TOLD_KEPT = 4096  # ends remembered, so that a look which began before one does not have it told again
@@ -102,7 +103,7 @@ class ExitWatch:
             return _News(identity)
         spare = pidfd.spare_descriptors()
         with self._lock:
-            if self._open >= spare:
+            if self._open + children.followed() >= spare:
                 return _News(identity)
             self._open += 1
         descriptor = None
@@ -114,6 +115,8 @@ class ExitWatch:
             if descriptor is None:
                 with self._lock:
                     self._open -= 1
+        if descriptor is not None and self._open + children.followed() < spare:  # a copy needs one more
+            children.follow(identity, descriptor)
         return _News(identity, descriptor, ended=descriptor is None)
 
     def _shut(self, descriptor: int | None) -> None:
@@ -178,6 +181,7 @@ class ExitWatch:
                 waker, self._waker = self._waker, None
             for descriptor in (*left, *self._descriptors.values()):
                 self._shut(descriptor)
+            children.stop_following()
             selector.close()
             sleeper.close()
             if waker is not None:

@@ -13,7 +13,6 @@ from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import order
-from supervisor_core.processes.output.files import size_of
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
 from supervisor_core.processes.together import Steps, at_once
@@ -130,7 +129,7 @@ class FakeProcesses:
             spec_hash=spec.spec_hash,
             identity=identity,
             order=spec.order,
-            output_before=size_of(spec.log_path),
+            own_log_before=spec.own_log_before,
         )
         self._workers[spec.worker_id] = worker = _Worker(record, identity)
         self._set(worker, Liveness.ALIVE)
@@ -257,6 +256,11 @@ class FakeProcesses:
     def exit_code(self, identity: ProcessIdentity) -> int | None:
         """The exit code of a process that has ended."""
         return self._codes.get(identity)
+
+    def exit_code_steps(self, identity: ProcessIdentity) -> Steps[int | None]:
+        """The same; nothing here waits to be reaped."""
+        yield from ()
+        return self.exit_code(identity)
 
     @property
     def lives(self) -> Mapping[ProcessIdentity, Liveness]:

@@ -7,19 +7,20 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
+from supervisor_core.host.logging.excerpts import start_line
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes import children
 from supervisor_core.processes.finding import FoundWorker, Presence, find
-from supervisor_core.processes.output.files import opened_output
+from supervisor_core.processes.output.files import opened_output, read_output_end
 from supervisor_core.processes.records import (
     STARTING,
     StopOrder,
@@ -43,6 +44,8 @@ class LaunchSpec:
     spec_hash: str = ""
     order: StopOrder | None = None
     """Set for a launch on trial."""
+    own_log_before: int | None = None
+    """The size of the log that the worker writes itself."""
     looked: FoundWorker | None = None
     """The result of a search of all processes that was just made, and saves another one."""
 
@@ -71,10 +74,11 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
         log_path=str(spec.log_path),
         spec_hash=spec.spec_hash,
         order=spec.order,
+        own_log_before=spec.own_log_before,
     )
     with _opened_log(spec.log_path) as log:
-        record = record._replace(output_before=os.fstat(log).st_size)
         yield kept_record(state_dir, record)
+        _write_start_line(spec, log, record.started_at)
         try:
             child = _spawn(spec, record.generation, log)
         except BaseException:
@@ -133,6 +137,14 @@ def _opened_log(path: Path) -> Iterator[int]:
         if hasattr(os, "O_NONBLOCK"):
             os.set_blocking(descriptor, True)
         yield descriptor
+
+
+def _write_start_line(spec: LaunchSpec, log: int, at: str) -> None:
+    """Separate the output of this run from that of earlier ones; a full disk prevents no start."""
+    with suppress(OSError, UnreadableFileError):
+        is_open = read_output_end(spec.log_path, 1).data not in (b"", b"\n")  # its last line has no end
+        line = start_line(spec.worker_id, at) + "\n"
+        os.write(log, ("\n" + line if is_open else line).encode())
 
 
 def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:

@@ -37,6 +37,9 @@ ORDER_MARGIN_SECONDS = 30.0
 # One at a time starts or stops a worker; the others wait for it. A stop may take its whole time limit.
 LOCK_WAIT_SECONDS = 60.0
 
+REAP_SECONDS, REAP_LOOK_SECONDS = 5.0, 0.02
+"""An orphan's new parent usually reaps it at once; the first process of some containers does so in rounds."""
+
 
 class ProcessManager(Protocol):
     """The operations on worker processes. Every call may block, and none belongs on an event loop."""
@@ -107,7 +110,10 @@ class ProcessManager(Protocol):
         """The children of this program that have ended, each told once. Never waits."""
 
     def exit_code(self, identity: ProcessIdentity) -> int | None:
-        """The exit code of a child of this program, negative for a signal; None where unknown."""
+        """The exit code of a process that has ended, negative for a signal; None where unknown."""
+
+    def exit_code_steps(self, identity: ProcessIdentity) -> Steps[int | None]:
+        """`exit_code`, after a bounded wait for whoever must reap the process before its code is known."""
 
 
 def order(what: str, why: str, seconds: float) -> StopOrder:
@@ -281,10 +287,19 @@ class HostProcesses:
         return children.reap()
 
     def exit_code(self, identity: ProcessIdentity) -> int | None:
-        """The exit code of a child of this program, negative for a signal; None where unknown."""
+        """The exit code of a process that has ended, negative for a signal; None where unknown."""
 
         from supervisor_core.processes import children
 
+        return children.exit_code(identity)
+
+    def exit_code_steps(self, identity: ProcessIdentity) -> Steps[int | None]:
+        """`exit_code`, after a bounded wait for whoever must reap the process before its code is known."""
+        from supervisor_core.processes import children
+
+        deadline = time.monotonic() + REAP_SECONDS
+        while children.is_unreaped(identity) and children.exit_code(identity) is None and time.monotonic() < deadline:
+            yield Ended((), REAP_LOOK_SECONDS)
         return children.exit_code(identity)
 
     def _lock(self, worker_id: str, purpose: str) -> FileLock:

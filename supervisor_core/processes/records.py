@@ -52,8 +52,8 @@ class WorkerRecord(NamedTuple):
     spec_hash: str = ""
     identity: ProcessIdentity | None = None
     order: StopOrder | None = None
-    output_before: int = 0
-    """The bytes of output from earlier launches."""
+    own_log_before: int | None = None
+    """The size of the log that the worker writes itself, before this launch; None if it has none or that's unknown."""
 
     def running_as(self, identity: ProcessIdentity) -> WorkerRecord:
         """The same launch, now with its process."""
@@ -136,7 +136,7 @@ def _document(record: WorkerRecord) -> dict[str, Any]:
         "log_path": record.log_path,
         "spec_hash": record.spec_hash,
         "order": record.order and record.order._asdict(),
-        "output_before": record.output_before,
+        "own_log_before": record.own_log_before,
     }
 
 
@@ -161,7 +161,7 @@ def _from_document(document: dict[str, Any]) -> WorkerRecord:
         spec_hash=str(document["spec_hash"]),
         identity=identity,
         order=_order(document.get("order")),  # an earlier version wrote none
-        output_before=int(document.get("output_before", 0)),
+        own_log_before=None if document.get("own_log_before") is None else int(document["own_log_before"]),
     )
 
 

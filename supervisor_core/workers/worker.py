@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.common.log_events import LogEvent
+from supervisor_core.common.times import from_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
-from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines
+from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines, lines_of_run
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.linux import since_boot
@@ -28,12 +29,13 @@ from supervisor_core.processes.drive_needs import LayoutKept, Profiled, watcher_
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager, order
-from supervisor_core.processes.output.files import output_path, read_output_end, size_of
+from supervisor_core.processes.output.files import output_path, read_output_end
 from supervisor_core.processes.records import START, TRIAL, StopOrder, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
 from supervisor_core.workers.heartbeats.files import BeatRead
+from supervisor_core.workers.output.runs import own_log_size
 from supervisor_core.workers.restarts.policy import exit_in_words
 
 if TYPE_CHECKING:
@@ -238,6 +240,7 @@ def start_watcher(
         log_path=output,
         spec_hash=config.spec_hash(worker),
         order=_start_order(worker, trial, "" if waits else by),
+        own_log_before=own_log_size(drive, config, worker),
         looked=found,
     )
     crashpoints.reach("worker.start:before")
@@ -264,7 +267,7 @@ def _start_order(worker: WorkerSettings, trial: str, by: str) -> StopOrder | Non
 
 def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:
     """The end of this launch within its grace period, in words, with its last output."""
-    output = _last_output(worker_log(config, worker), record.output_before, Masking(config.secrets()))
+    output = _last_output(worker_log(config, worker), record, Masking(config.secrets()))
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
@@ -365,14 +368,14 @@ def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
     )
 
 
-def _last_output(log: Path, before: int, masking: Masking) -> str:
-    """The end of the output captured since the file had this size."""
-    size = size_of(log)
-    since = size - before if size >= before else TAIL_BYTES  # else its beginning was cut off meanwhile
+def _last_output(log: Path, record: WorkerRecord, masking: Masking) -> str:
+    """The end of the output captured since this launch."""
     try:
-        end = read_output_end(log, min(since, TAIL_BYTES))
+        lines = last_lines(read_output_end(log, TAIL_BYTES), TAIL_BYTES, masking).lines
+    except FileNotFoundError:
+        lines = []
     except (UnreadableFileError, OSError) as error:
         return f"Its last output can't be read: {error}"
-    end = end._replace(data=end.data.rstrip(), cut=since > TAIL_BYTES)
-    lines = last_lines(end, TAIL_LINES, masking).lines
-    return f"{LAST_OUTPUT}\n" + "\n".join(lines) if any(lines) else f"No output in {log}."
+    of_run = lines_of_run(lines, from_text(record.started_at)) if record.started_at else []
+    own = "\n".join(of_run).strip().splitlines()[-TAIL_LINES:]
+    return f"{LAST_OUTPUT}\n" + "\n".join(own) if own else f"No output in {log}."

@@ -39,15 +39,15 @@ def test_without_a_drive_a_daemon_and_a_flag_need_only_the_state_folder(plain: H
     assert f"none; the first run creates the folders in {plain.state_dir}" in checked.stdout
     plain.start_daemon()
     wait_until(lambda: plain.worker("OrionMX")["health"] == "healthy", 10, "the heartbeat is read")
+    wait_until(
+        lambda: b"started, version" in plain.output("OrionMX").read_bytes(), 10, "the worker's output is captured"
+    )
     plain.drop_flag("supervisor_pause_OrionMX_t1.flag", {"label": "by hand"})
     wait_until(lambda: plain.result("pause", "t1"), 10, "there is a result")
     assert plain.result("pause", "t1")["success"]  # type: ignore[index]
     assert (plain.state_dir / "state" / "supervisor_pause_OrionMX.flag").exists()
     assert plain.worker("OrionMX")["paused"]
     assert plain.supervisor("status").returncode == 0
-    wait_until(
-        lambda: b"started, version" in plain.output("OrionMX").read_bytes(), 10, "the worker's output is captured"
-    )
     plain.supervisor("daemon", "stop")
     assert [path.name for path in (plain.state_dir / "logs").iterdir()] == [], "nothing is copied to its own disk"
     progress = json.loads((plain.state_dir / "output" / "OrionMX.json").read_text())

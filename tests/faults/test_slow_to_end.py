@@ -73,7 +73,7 @@ class Troubled(composition.HeartbeatService):
         await super().run(stopping)
 
 composition.HeartbeatService = Troubled
-daemon.longest_seconds = lambda config: 0.0
+daemon.stop_limit_seconds = lambda config: 0.0
 daemon.STOP_MARGIN_SECONDS = 1.0
 from supervisor_core.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import sys
@@ -23,14 +22,11 @@ from supervisor_core.config.setup.answers import ENV_COMMENT, TOKENS
 from supervisor_core.config.setup.files import READABLE_FILE, add_variables, write_file
 from supervisor_core.config.setup.service_unit import UNIT_NAME, ServiceUnit
 from supervisor_core.config.slack_settings import FILE_SUFFIX
-from supervisor_core.daemon.handlers import longest_seconds
 from supervisor_core.daemon.wiring import installed_chat
-from supervisor_core.doctor.units import BEYOND_SECONDS, has_systemd
+from supervisor_core.doctor.units import has_systemd
 from supervisor_core.host.files import FileTaken
 
 CONFIG, MANIFEST = "config.yaml", "manifest.yml"
-USUAL_STOP_SECONDS = 2240
-"""Enough for workers with the usual limits, also those that are added later."""
 
 ABOUT_CONFIG = ("name", "state_dir", "worker", "drive", "slack", "tokens", "channel", "operators")
 """The options whose values are in the configuration."""
@@ -134,8 +130,7 @@ class Setup:
         (self._kept if existed and not added else self._written).append(ENV_FILE)
 
     def _unit(self) -> ServiceUnit:
-        seconds = max(USUAL_STOP_SECONDS, math.ceil(longest_seconds(self._config) + BEYOND_SECONDS))
-        return ServiceUnit(_program(), str(self._config.path), seconds, self._service_user())
+        return ServiceUnit(_program(), str(self._config.path), self._service_user())
 
     def _service_user(self) -> str:
         """The user who runs the daemon, the owner of the folder; empty for a unit of the user's own systemd."""

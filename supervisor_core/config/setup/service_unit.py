@@ -31,10 +31,8 @@ WatchdogSec=60
 # Keep workers running when the daemon stops, or when the kernel kills one for its memory.
 KillMode=process
 OOMPolicy=continue
-# A stop finishes the running command. The longest is an update-deps that waits for another, fails and
-# restores: three times pip_timeout_seconds (600), three times the longest stop_timeout_seconds (30), and
-# 350 s. `supervisor doctor` checks the sum.
-TimeoutStopSec={stop_seconds}
+# A stop finishes the running command. One that takes longer than 10 min is cut off and reported as interrupted.
+TimeoutStopSec=620
 # These also apply to workers. Remove them if a worker must use sudo. Don't add PrivateTmp, ProtectSystem or
 # RuntimeDirectory: workers outlive the daemon and would keep an old view of the disks.
 NoNewPrivileges=yes
@@ -55,7 +53,6 @@ class ServiceUnit:
     program: tuple[str, ...]
     """The command `supervisor`: the script of this installation, or an interpreter with a module."""
     config: str
-    stop_seconds: int
     user: str = ""
     """The user who runs the daemon; empty for a unit of a user's own systemd."""
     place: str = f"{SYSTEM_FOLDER}/{UNIT_NAME}"
@@ -71,7 +68,6 @@ class ServiceUnit:
                 quoted_word(word, program=place == 0)
                 for place, word in enumerate((*self.program, "run", "--config", self.config))
             ),
-            stop_seconds=self.stop_seconds,
             target="multi-user.target" if self.user else "default.target",
         )
 

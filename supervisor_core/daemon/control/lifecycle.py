@@ -1,6 +1,7 @@
 """Starts the daemon in the background and waits until it is up, or returns why it isn't.
 
-Stops the daemon by a request, then SIGTERM, then SIGKILL, and verifies that it is gone.
+Stops the daemon by a request, then SIGTERM, then SIGKILL, and verifies that it is gone. Restarts it in place: the same
+process runs the program anew, so it stays the parent of its workers and learns each exit code.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
     said = runtime_file.read(state_dir)
     stale = said.get("pid") if said.get("running") else None
     log, began_at = state_dir / log_name, _size(state_dir / log_name)
-    child = _spawn(state_dir, [*(program or _ourselves()), "run", "--config", str(config), "--quiet"])
+    child = _spawn(state_dir, run_command_line(config, quiet=True, program=program))
     identity = identify(child.pid)
     deadline, up_since = time.monotonic() + UP_SECONDS, None
     while time.monotonic() < deadline:
@@ -96,8 +97,66 @@ def _spawn(state_dir: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
         )
 
 
-def _ourselves() -> list[str]:
-    return [sys.executable, "-P", "-m", "supervisor_core.cli"]
+def run_command_line(config: Path, *, quiet: bool, program: Sequence[str] = ()) -> list[str]:
+    """The command line of a daemon with this configuration; `program` replaces our own."""
+    ourselves = program or (sys.executable, "-P", "-m", "supervisor_core.cli")
+    return [*ourselves, "run", "--config", str(config), *(["--quiet"] if quiet else [])]
+
+
+REEXEC = -1
+"""Instead of an exit code of the daemon: its process is to run the program anew, as the parent of its workers."""
+
+REEXEC_ASK_SECONDS = 10.0
+"""The daemon reads the configuration before it answers."""
+
+
+class RestartedDaemon(NamedTuple):
+    """A daemon that is up again in the same process."""
+
+    pid: int
+    workers: list[str]
+    """Those that ran when it was restarted."""
+    problems: list[str]
+
+
+def reexec_daemon(state_dir: Path, config: Path, log_name: str = "") -> RestartedDaemon | None:
+    """Have the daemon run the program anew in its own process, and wait until it is up.
+
+    None if it must be stopped and started instead: none runs, it doesn't answer, it was started by a version that can't
+    do this or with another configuration file, or the system has no `exec` that keeps the process.
+    `StartError` if it refuses the configuration as it reads it, or didn't come up.
+    """
+    log = state_dir / log_name
+    log_began_at, output_began_at = _size(log), _size(state_dir / OUTPUT_NAME)
+    try:
+        answer = ask(str(state_dir), {"do": "reexec", "config": str(config)}, timeout=REEXEC_ASK_SECONDS)
+    except (NotRunningError, UnresponsiveError, ControlError):
+        return None
+    if answer.get("refused"):
+        raise StartError(f"The daemon wasn't restarted: {answer['refused']}")
+    identity = identify(answer["pid"]) if answer.get("pid") else None
+    if identity is None:
+        return None
+    deadline, up_since = time.monotonic() + float(answer["bound_seconds"]) + MARGIN_SECONDS + UP_SECONDS, None
+    while time.monotonic() < deadline:
+        status = _status(state_dir)
+        supervisor = status["supervisor"] if status is not None else {}
+        restarted = supervisor.get("pid") == identity.pid and supervisor["started_at"] != answer["started_at"]
+        if status is not None and restarted and _settled(status):
+            up_since = up_since or time.monotonic()
+            if _workers_settled(status) or _for_long(up_since):
+                return RestartedDaemon(identity.pid, answer["workers"], _problems(status))
+        if wait_exit(identity, LOOK_SECONDS):
+            words = _last_words(state_dir, log, log_began_at, output_began_at)
+            raise StartError(
+                f"The daemon (pid {identity.pid}) ended while it restarted. Its workers keep running. {words}",
+                remedy="Fix the error, then run `supervisor daemon start`.",
+            )
+    raise StartError(
+        f"The daemon (pid {identity.pid}) was restarted, but isn't ready yet and keeps trying. "
+        f"{_last_words(state_dir, log, log_began_at, output_began_at)}",
+        remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
+    )
 
 
 def _status(state_dir: Path) -> dict[str, Any] | None:
@@ -128,13 +187,14 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _last_words(state_dir: Path, log: Path, began_at: int) -> str:
+def _last_words(state_dir: Path, log: Path, log_began_at: int, output_began_at: int = 0) -> str:
     """Return its output, else its log since the start."""
-    text = (state_dir / OUTPUT_NAME).read_text(encoding="utf-8", errors="replace").strip()
-    if not text and log.is_file():
-        with log.open("rb") as file:
-            file.seek(began_at if _size(log) >= began_at else 0)  # else it was rotated meanwhile
-            text = file.read().decode("utf-8", errors="replace").strip()
+    text = ""
+    for path, began_at in ((state_dir / OUTPUT_NAME, output_began_at), (log, log_began_at)):
+        if not text and path.is_file():
+            with path.open("rb") as file:
+                file.seek(began_at if _size(path) >= began_at else 0)  # else it was rotated meanwhile
+                text = file.read().decode("utf-8", errors="replace").strip()
     return f"Its last output:\n{text[-LAST_WORDS:]}" if text else "It had no output."
 
 
@@ -177,6 +237,9 @@ class DaemonPort(Protocol):
     def wait(self, who: ProcessIdentity, seconds: float) -> bool:
         """Wait until the process and its lock are gone; False on timeout."""
 
+    def record_stop(self, who: ProcessIdentity) -> None:
+        """Record that it was stopped, and didn't crash, if it couldn't do so itself."""
+
 
 class DaemonProcess:
     """The real one."""
@@ -214,6 +277,10 @@ class DaemonProcess:
         """Wait for the process, by the kernel's notice."""
         return wait_exit(who, seconds)
 
+    def record_stop(self, who: ProcessIdentity) -> None:
+        """In `runtime.json`, which it leaves as it was when it's killed."""
+        runtime_file.record_stop(self._state_dir, who.pid)
+
 
 def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | None:
     """End it; None where there was none. `StillAliveError` where not even KILL did, and then nothing says otherwise."""
@@ -226,6 +293,7 @@ def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | N
     for how, number, seconds in (("terminated", TERMINATE, TERM_SECONDS), ("killed", KILL, KILL_SECONDS)):
         door.signal(who, number)
         if door.wait(who, seconds):
+            door.record_stop(who)
             return StoppedDaemon(who.pid, how, answer)
     raise StillAliveError(
         f"The daemon (pid {who.pid}) couldn't be stopped, even with SIGKILL. It still supervises this host.",

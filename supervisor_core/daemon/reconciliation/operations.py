@@ -285,7 +285,7 @@ class WorkerOperations:
         if me is not None and me.boot_id != identity.boot_id:
             return False
         last_end = self._last_end if self._last_end is not None and self._last_end[0].identity == identity else None
-        code = self._exit_code(identity)
+        code = yield from self._exit_code(identity)
         ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
         if history.ended(found.record, code, now, ago) is not None:
             about = LogEvent.WORKER_EXITED.extra(pid=identity.pid, exit_code=code)
@@ -297,11 +297,11 @@ class WorkerOperations:
         looked, self._last_search = self._last_search, None
         return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
 
-    def _exit_code(self, identity: ProcessIdentity) -> int | None:
+    def _exit_code(self, identity: ProcessIdentity) -> Steps[int | None]:
         last_end = self._last_end[0] if self._last_end is not None else None
         if last_end is not None and last_end.identity == identity and last_end.exit_code is not None:
             return last_end.exit_code
-        return self._parts.host.processes.exit_code(identity)
+        return (yield from self._parts.host.processes.exit_code_steps(identity))
 
     def _failed(self, error: Exception, *, again: bool = False, what: str = "can't start") -> OperationResult:
         if str(error) != self.error:

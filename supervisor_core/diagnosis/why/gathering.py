@@ -43,7 +43,6 @@ from supervisor_core.diagnosis.why.model import (
 )
 from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import FileEnd
 from supervisor_core.jobs import rows as jobs
@@ -58,6 +57,7 @@ from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import DRIVE_SECONDS
+from supervisor_core.workers.output.runs import read_lines_of_run, run_in_question
 from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import automatic_starts
@@ -128,7 +128,7 @@ class Explainer:
             facts = facts_of(host.config, seen, shown[seen.worker.id], around)
             if seen in full:
                 facts = self._recorded(seen, facts, _own_chain(host.config))
-                facts = _with_log(facts, host.config, seen.worker, ends.get(seen.worker.id), masking)
+                facts = _with_log(facts, host.config, seen, ends.get(seen.worker.id), masking)
             found.append(explain(facts))
         return sorted(found, key=lambda each: each.fine)
 
@@ -319,12 +319,16 @@ def _changed(job: Job, since: datetime) -> bool:
 
 
 def _with_log(
-    facts: WorkerFacts, config: SupervisorConfig, worker: WorkerSettings, end: FileEnd | str | None, masking: Masking
+    facts: WorkerFacts, config: SupervisorConfig, seen: WorkerStatus, end: FileEnd | str | None, masking: Masking
 ) -> WorkerFacts:
+    """Add what the process in question wrote: of a worker that is well again or starting, the one that failed."""
+    worker = seen.worker
     if end is None or isinstance(end, str):
         words = f"{written_to(config, worker)} can't be read: {end or 'it took too long'}"
         return replace(facts, unknown=(*facts.unknown, masking.text(words)))
-    return replace(facts, lines=tuple(last_lines(end, LINES, masking).lines))
+    about_end = facts.fine or facts.state is WorkerState.STARTING
+    run = run_in_question(seen.found.record, facts.lives, running=facts.runs, about_end=about_end)
+    return replace(facts, lines=tuple(read_lines_of_run(worker, end, run, LINES, masking)))
 
 
 def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, FileEnd | str]:

@@ -165,7 +165,7 @@ class WorkerFacts:
     settings: RecentConfiguration | None = None
     """The newest configuration that affected it."""
     lines: tuple[str, ...] = ()
-    """The end of what it wrote, without secrets."""
+    """The end of what one process of it wrote, the one that the problem is about, without secrets."""
     log: str = ""
     """The path of its log."""
     heartbeat_file: str | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor_core.common.text import one_line
+from supervisor_core.common.times import from_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
@@ -40,6 +41,54 @@ _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(:|$)")
 _NUMBERS = re.compile(r"[0-9]+")
 _WHERE_TIMES_STAND = 80
 """Characters from the beginning of a line."""
+
+
+_START = re.compile(r"--- ([0-9-]{10}T[0-9:.]+Z) starting [A-Za-z0-9.-]+ ---")
+
+
+def start_line(worker_id: str, at: str) -> str:
+    """The line that the supervisor writes into a worker's output at each start, before the process exists."""
+    return f"--- {at} starting {worker_id} ---"
+
+
+def start_time(line: str) -> datetime | None:
+    """The time in a start line; None for any other line."""
+    match = _START.fullmatch(line)
+    try:
+        return from_text(match[1]) if match else None
+    except ValueError:  # written by somebody else
+        return None
+
+
+def lines_of_run(lines: Sequence[str], began: datetime, next_began: datetime | None = None) -> list[str]:
+    """The lines that the process started then has written, by the start lines in captured output.
+
+    `next_began` is the start after it, where there was one. Lines that may be another process's are left out.
+    """
+    starts = [(number, at) for number, line in enumerate(lines) if (at := start_time(line)) is not None]
+    own = next((place for place, (_, at) in enumerate(starts) if at == began), None)
+    if own is not None:
+        end = starts[own + 1][0] if own + 1 < len(starts) else len(lines)
+        return list(lines[starts[own][0] + 1 : end])
+    if starts and starts[0][1] == next_began:  # its own start line was cut off
+        return list(lines[: starts[0][0]])
+    return list(lines) if not starts and next_began is None else []
+
+
+def newest_run(lines: Sequence[str]) -> list[str]:
+    """The lines of captured output behind the newest start line."""
+    start = max((number + 1 for number, line in enumerate(lines) if start_time(line)), default=0)
+    return list(lines[start:])
+
+
+def lines_between(lines: Sequence[str], began: datetime, next_began: datetime | None = None) -> list[str]:
+    """The lines whose time is known and within a run; a line without a time has that of the line before it."""
+    chosen, at = [], None
+    for line in lines:
+        at = _moment(line) or at
+        if at is not None and at >= began and (next_began is None or at < next_began):
+            chosen.append(line)
+    return chosen
 
 
 def important_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:

@@ -56,6 +56,10 @@ class RestartRules(Protocol):
         """One of `Policy`."""
 
     @property
+    def on_unknown(self) -> str:
+        """`restart` or `leave`: what `on-failure` does after an exit whose code is unknown."""
+
+    @property
     def max_per_hour(self) -> int:
         """The most automatic starts within any hour; 0 for none."""
 
@@ -93,6 +97,11 @@ class WorkerRun:
         return max(0.0, by_clock if self.lived_seconds is None else self.lived_seconds)
 
     @property
+    def never_ran(self) -> bool:
+        """True for a start without a process, which is kept as a run without length."""
+        return self.exit_code is None and not self.seconds
+
+    @property
     def failed(self) -> bool:
         """True if it exited on its own, with a failure."""
         return not self.end_asked and self.exit_code != 0
@@ -127,6 +136,7 @@ class RestartReason(StrEnum):
     ASKED_FOR = "asked_for"
     ENDED_WELL = "ended_well"
     POLICY_NEVER = "policy_never"
+    EXIT_UNKNOWN = "exit_unknown"
     TOO_MANY_STARTS = "too_many_starts"
 
 
@@ -177,7 +187,7 @@ def decide(
     if not 0 <= chance <= 1:
         raise ValueError(f"chance is {chance!r}; it must be a number from 0 to 1")
     last = lives[-1] if lives else None
-    rest = _rests(policy, last)
+    rest = _rests(policy, rules.on_unknown, last)
     if rest is not None:
         return rest
     counted = starts if starts is not None else 0
@@ -217,7 +227,7 @@ def pause_seconds(backoff_seconds: float, failures: int, chance: float) -> float
     return min(middle * (1 - JITTER + 2 * JITTER * chance), LONGEST_PAUSE_SECONDS)
 
 
-def _rests(policy: Policy, last: WorkerRun | None) -> RestartDecision | None:
+def _rests(policy: Policy, on_unknown: str, last: WorkerRun | None) -> RestartDecision | None:
     """The decision to leave it stopped, if the policy or a person says so."""
     if last is None:
         return None
@@ -229,6 +239,9 @@ def _rests(policy: Policy, last: WorkerRun | None) -> RestartDecision | None:
     if policy is Policy.ON_FAILURE and not last.failed:
         words = f"{run_in_words(last)}; not restarted (restart.policy: on-failure)"
         return RestartDecision(Next.REST, RestartReason.ENDED_WELL, words)
+    if policy is Policy.ON_FAILURE and on_unknown == "leave" and last.exit_code is None and not last.never_ran:
+        words = f"{run_in_words(last)}; not restarted (restart.on_unknown: leave)"
+        return RestartDecision(Next.REST, RestartReason.EXIT_UNKNOWN, words)
     return None
 
 
@@ -243,7 +256,7 @@ def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
 
 def run_in_words(run: WorkerRun) -> str:
     """The run in words: `exited (code 1) after 2 s`, `failed to start`."""
-    if run.exit_code is None and not run.seconds:
+    if run.never_ran:
         return "failed to start"
     return f"{exit_in_words(run.exit_code)} {f'after {format_span(run.seconds)}' if run.seconds else 'immediately'}"
 

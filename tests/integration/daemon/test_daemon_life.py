@@ -90,7 +90,7 @@ def test_one_that_is_killed_while_it_comes_up_has_its_last_words_in_the_log(
     dies = ["-c", "import logging, os; print(end='', flush=True); os.kill(os.getpid(), 9)"]
     home.state_dir.mkdir(mode=0o700)
     (home.state_dir / "supervisor.log").write_text("of an earlier life\n")
-    logs = "import os, sys; open('var/supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
+    logs = "import os, sys; open('supervisor.log', 'a').write('the disk is full'); os.kill(os.getpid(), 9)"
     with (
         pytest.raises(StartError, match=r"exited \(code -9\)\. Its last output:\nthe disk is full$"),
         chdir(home.folder),
@@ -147,9 +147,9 @@ def test_restart_leaves_the_workers_alone(home: Host) -> None:
     first = started(home)
     old = worker(home)
     home.json("send", "pause OrionMX", "--wait")
-    done = home.supervisor("restart")
+    done = home.supervisor("daemon", "restart")
     assert done.returncode == 0, done.stderr
-    assert daemon_holder(home.state_dir) not in (None, first)
+    assert daemon_holder(home.state_dir) == first
     assert home.running_copies("OrionMX") == [], f"{old} was paused, and stays so"
     assert home.worker("OrionMX")["paused"]
 
@@ -193,6 +193,10 @@ def test_a_daemon_that_does_not_answer_is_terminated_or_killed(home: Host) -> No
     done = home.supervisor("stop")
     assert done.returncode == 0, done.stderr
     assert "killed because it didn't answer" in done.stdout
+    runtime = json.loads((home.state_dir / "runtime.json").read_text())
+    assert runtime["running"] is False, "it was stopped, and didn't crash"
+    assert runtime["stopped_at"] >= runtime["started_at"]
+    assert home.json("status")["supervisor"]["state"] == "stopped"
     assert daemon_holder(home.state_dir) is None
     assert worker(home) == old
 
@@ -218,6 +222,9 @@ class Immortal:
         assert who == self.me
         assert seconds > 0
         return False
+
+    def record_stop(self, who: ProcessIdentity) -> None:
+        raise AssertionError(f"{who} was never stopped")
 
 
 def test_one_that_survives_even_kill_is_never_called_stopped() -> None:

@@ -145,3 +145,53 @@ def problems(case: Case, told: dict[str, Any]) -> list[str]:
     found += [] if re.search(case.todo, told["todo"]) else [f"{case.worker}: what to do is {told['todo']}"]
     named = any(re.fullmatch(case.command, each) for each in told["commands"])
     return found + ([] if named or not case.command else [f"{case.worker}: {told['commands']}"])
+
+
+FAILS_ONCE = """
+import os, signal, sys, time, traceback
+out = open("own.log", "a") if "own" in sys.argv else sys.stdout
+if os.path.exists(sys.argv[-1]):
+    print("all is well", file=out, flush=True)
+    signal.pause()
+open(sys.argv[-1], "w").close()
+time.sleep(0.4)
+try:
+    raise ValueError("no such archive")
+except ValueError:
+    traceback.print_exc(file=out)
+    out.flush()
+    sys.exit(1)
+"""
+
+
+def test_a_traceback_belongs_to_the_process_that_wrote_it(tmp_path: Path) -> None:
+    captured, own = script(FAILS_ONCE), script(FAILS_ONCE, log_file="own.log")
+    workers = {
+        "Captured": {**captured, "command": [*captured["command"], "captured"]},
+        "Own": {**own, "command": [*own["command"], "own", "own.ran"]},
+    }
+    with a_home(tmp_path / "home", workers, CodeHome, alerts={"start_grace_seconds": 0}) as home:
+        assert isinstance(home, CodeHome)
+        home.start_daemon()
+        wait_until(lambda: all(home.worker(each)["pid"] is None for each in workers), 20, "they have failed")
+        wait_until(lambda: all("no such archive" in evidence(home, each) for each in workers), 20, "it's in the alerts")
+        for worker in workers:
+            assert "no such archive" in home.supervisor("why", worker).stdout
+            assert home.supervisor("send", f"restart {worker}", "--wait").returncode == 0
+        wait_until(lambda: not home.json("alerts"), 20, "they have recovered")
+        for worker in workers:
+            os.kill(home.worker(worker)["pid"], signal.SIGKILL)
+        wait_until(lambda: all("all is well" in evidence(home, each) for each in workers), 20, "there are new alerts")
+        for worker in workers:
+            assert "no such archive" not in evidence(home, worker)
+            explanation = explained(home, worker)
+            assert explanation["cause"] == "killed"
+            assert "no such archive" not in str(explanation), "an earlier process wrote that"
+        starts = re.findall(r"^--- \S+Z starting Captured ---$", home.output("Captured").read_text(), re.MULTILINE)
+        assert len(starts) == 2
+        assert "starting Captured" in home.supervisor("logs", "Captured").stdout
+
+
+def evidence(home: CodeHome, worker: str) -> str:
+    """The lines of the log in the open alert of this worker."""
+    return " ".join(str(alert) for alert in home.json("alerts") if alert["target_id"] == worker)

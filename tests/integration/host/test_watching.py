@@ -7,11 +7,14 @@ import select
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.host.folder_watch import FolderWatch, WriteAlarm
+
+ROUNDS = 1000
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
 
@@ -139,6 +142,16 @@ def test_a_write_alarm_rings_once_and_is_quiet_until_it_is_armed_again(tmp_path:
         assert rings(alarm), "who is woken is not to wait again"
     finally:
         alarm.close()
+
+
+def test_a_write_alarm_may_be_woken_while_it_is_closed() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(ROUNDS):
+            alarm = WriteAlarm()
+            wakes = [threads.submit(alarm.wake) for _ in range(3)]
+            alarm.close()
+            for wake in wakes:
+                wake.result()
 
 
 def rings(alarm: WriteAlarm, seconds: float = 10.0) -> bool:

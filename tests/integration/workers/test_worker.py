@@ -13,6 +13,7 @@ from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
+from tests.support.processes.worker_outputs import without_start_lines
 
 TEXT = """
 nas: {{root: nas, layout: cornerstone}}
@@ -64,7 +65,7 @@ def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, m
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
     worker, processes = config.worker("OrionMX"), HostProcesses(config.state_dir)
     start_watcher(processes, Drive(config.drive_root), config, worker)
-    environ = worker_log(config, worker).read_text()
+    environ = without_start_lines(worker_log(config, worker).read_text())
     names = {line.partition("=")[0] for line in environ.splitlines()}
     assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}
     assert stop_watcher_gracefully(processes, worker).stopped

@@ -8,8 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.host.logging.excerpts import start_time
 from supervisor_core.processes.output.files import block_size, cut_beginning
 from tests.support.skips import skip_or_fail
+
+
+def without_start_lines(text: str) -> str:
+    """What the worker itself has written."""
+    return "".join(line for line in text.splitlines(keepends=True) if start_time(line.rstrip("\n")) is None)
+
 
 LINE = "line {:08d} of what it prints\n"
 LINE_BYTES = len(LINE.format(0))

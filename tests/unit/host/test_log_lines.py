@@ -14,7 +14,11 @@ from supervisor_core.host.logging.excerpts import (
     NO_SPACE,
     important_lines,
     last_error,
+    lines_between,
+    lines_of_run,
     newest_match,
+    newest_run,
+    start_line,
 )
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -91,3 +95,33 @@ def test_anything_can_be_in_a_log(lines: list[str]) -> None:
     assert len(kept) <= MOST
     assert all(len(line) <= LONGEST and "\n" not in line for line in kept)
     assert len(last_error(lines, NOW)) <= LONGEST
+
+
+FIRST, SECOND, THIRD = (start_line("North", f"2026-02-05T14:3{minute}:00.250Z") for minute in range(3))
+STARTS = [NOW.replace(minute=minute, microsecond=250_000) for minute in range(30, 33)]
+
+
+def test_each_run_has_the_lines_behind_its_start_line() -> None:
+    lines = ["older", FIRST, "first", SECOND, "second", THIRD, "third"]
+    assert lines_of_run(lines, STARTS[0], STARTS[1]) == ["first"]
+    assert lines_of_run(lines, STARTS[2]) == ["third"]
+    assert lines_of_run(lines[:-1], STARTS[2]) == [], "it has written nothing, and no other run's lines count"
+    assert newest_run(lines) == ["third"]
+
+
+def test_a_run_whose_start_line_was_cut_off_is_known_by_the_one_behind_it() -> None:
+    assert lines_of_run(["second", THIRD, "third"], STARTS[1], STARTS[2]) == ["second"]
+    assert lines_of_run(["second", THIRD, "third"], STARTS[0], STARTS[1]) == [], "its lines are gone"
+    assert lines_of_run(["third", "and more"], STARTS[2]) == ["third", "and more"]
+    assert lines_of_run(["third"], STARTS[1], STARTS[2]) == []
+
+
+def test_what_only_looks_like_a_start_line_is_output() -> None:
+    fakes = ["--- 2026-99-99T99:99:99Z starting North ---", f"INFO {SECOND}"]
+    assert lines_of_run([FIRST, *fakes, "first"], STARTS[0]) == [*fakes, "first"]
+
+
+def test_of_a_log_without_start_lines_those_with_a_time_in_the_run_count() -> None:
+    lines = ["?", "2026-02-05T14:29:00Z ERROR old", "its end", "2026-02-05T14:30:01Z new", "its end"]
+    assert lines_between(lines, NOW) == lines[3:]
+    assert lines_between(lines, NOW - timedelta(hours=1), NOW) == lines[1:3]

@@ -339,7 +339,7 @@ def test_systemd_accepts_the_unit_for_any_path(tmp_path: Path, user: str) -> Non
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     path = tmp_path / "supervisor-chatops.service"
-    path.write_text(ServiceUnit((str(program),), str(folder / "config.yaml"), 2240, user).text)
+    path.write_text(ServiceUnit((str(program),), str(folder / "config.yaml"), user).text)
     try:
         done = subprocess.run(
             ["systemd-analyze", *([] if user else ["--user"]), "verify", str(path)],
@@ -353,4 +353,4 @@ def test_systemd_accepts_the_unit_for_any_path(tmp_path: Path, user: str) -> Non
 def test_the_unit_in_the_docs_is_the_one_that_is_written() -> None:
     program, config = "/opt/supervisor/.venv/bin/supervisor", "/etc/supervisor-chatops/config.yaml"
     in_docs = (ROOT / "docs" / "units" / "supervisor-chatops.service").read_text()
-    assert ServiceUnit((program,), config, 2240, "watcher").text == in_docs
+    assert ServiceUnit((program,), config, "watcher").text == in_docs
