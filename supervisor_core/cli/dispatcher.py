@@ -59,7 +59,7 @@ def _function(name: str) -> Callable[[argparse.Namespace], int]:
     if name not in SUBCOMMANDS:
         from supervisor_core.cli import verbs
 
-        return verbs.run_restart if name == "restart" else partial(verbs.run, name)
+        return partial(verbs.run, name)
     place, _, function = SUBCOMMANDS[name].place.partition(":")
     run_it: Callable[[argparse.Namespace], int] = getattr(import_module(f"supervisor_core.cli.{place}"), function)
     return run_it

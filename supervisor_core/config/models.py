@@ -83,6 +83,9 @@ class SupervisorSettings(Section):
         description="Target of a command that changes something and names no worker. Empty: with several workers, such "
         "a command needs a target.",
     )
+    parallel: Annotated[int, BeforeValidator(Number(1, 1000, whole=True))] = Field(
+        default=8, description="Workers that a `restart` of several restarts at once."
+    )
 
 
 class InboxSettings(Section):

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, is_awake, load_config, load_fleet_config, shell_issuer
-from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.command import follow, is_rolling
 from supervisor_core.cli.send.outcome import nothing_to_do, outcome, queued
 from supervisor_core.cli.send.rolling import completed
@@ -81,7 +80,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, task_id: s
     if not awake and not options.json:
         what = "No daemon is running. Queued for the next `supervisor once` or `supervisor daemon start`. Waiting …"
         print(what, flush=True)
-    return follow(state_dir, issued, options, left or float(WAIT_SECONDS), sent_at, awake=awake)
+    return follow(state_dir, issued, options, left, sent_at, awake=awake)
 
 
 def _only_if(command: Command, state: str) -> Command:
