@@ -18,7 +18,9 @@ from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
     is_person,
+    left_alone,
     presence_text,
+    start_objection,
     start_objection_for,
     stop_details,
     stop_reason,
@@ -51,6 +53,8 @@ def pause_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     a failure. If the heartbeat couldn't be read, the result says so.
     """
     worker = host.config.worker(job.worker_id)
+    if worker.quarantined:
+        return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't paused. {start_objection(worker)}")
     earlier = yield from host.pauses.read_steps(worker.id)
     before = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
     if earlier and is_stopped(before.found) and not before.problem:
@@ -105,7 +109,7 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"{worker.id} wasn't resumed, because it may be running: {found.reason}", **details)
     if found.identity is None and (reason := start_objection_for(host, worker, job.issuer)):
-        return Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
+        return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
     written = yield from host.pauses.set_steps(worker.id, None)
@@ -115,6 +119,8 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
         message = f"{worker.id} is already running"
         if details.get("was_quarantined"):
             message = f"{worker.id} is no longer quarantined; it was already running"
+        if worker.quarantined:
+            message = f"{message}; it's quarantined in the configuration, so nothing restarts it"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     yield Said(host.progress, f"starting {worker.id}")
     start_begun = time.monotonic()
@@ -165,7 +171,8 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
         else start_objection_for(host, worker, job.issuer)
     )
     if reason:
-        return Outcome.failed(f"{worker.id} wasn't restarted. {reason}", pid=old_pid)
+        skipped = left_alone(host, job, worker)
+        return skipped or Outcome.failed(f"{worker.id} wasn't restarted. {reason}", pid=old_pid)
     try:
         check_alone(found)
         check_startable(host, worker)

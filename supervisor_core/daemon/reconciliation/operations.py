@@ -169,10 +169,10 @@ class WorkerOperations:
         return self._look(asked=not automatic)
 
     def stop(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
-        """Stop it, unless it was enabled again since the plan was made."""
+        """Stop it, unless it was enabled again, or quarantined, since the plan was made."""
         with self._code_locked(worker, stopped):
             wanted = self._parts.host.config.workers.get(worker.id)
-            if wanted is not None and wanted.enabled:
+            if wanted is not None and (wanted.enabled or wanted.quarantined):
                 return self._look()._replace(plan_again=True)
             report = self._adapter.stop(self._worker_id, Why.NOT_ENABLED)
             return self._look()._replace(error=_stop_error(report))

@@ -65,7 +65,7 @@ def test_a_pause_overtakes_the_grace_and_the_start_says_so(home: Home) -> None:
     task_id = started(home)
     assert home.supervisor("status").returncode in (0, 1), "and status answers meanwhile"
     assert home.json("pause", "w1")["success"]
-    assert not home.running_copies("w1")
+    assert home.everybody() == []
     result = home.result("resume", task_id)
     assert result is not None
     assert result["success"]

@@ -187,3 +187,25 @@ def test_a_restart_of_all_goes_on_where_the_daemon_was_stopped_and_started_again
     home.start_daemon()
     wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have had their turn")
     assert [(row["target_id"], row["outcome"]) for row in home.audit(task)] == [(each, "success") for each in WORKERS]
+
+
+def test_one_that_is_quarantined_in_the_configuration_is_neither_started_nor_stopped_by_anything(home: Host) -> None:
+    home.start_daemon()
+    pid = home.pids()["North"]
+    version = home.version()
+    alone = {**SLEEPER, "quarantined": True}
+    home.configure({"West": SLEEPER, "North": {**alone, "enabled": False}, "South": SLEEPER, "East": alone})
+    wait_until(lambda: home.version() > version, 20, "the configuration was read again")
+    for command in ("pause", "resume", "restart"):
+        several = home.supervisor(command, "all")
+        assert several.returncode == 0, several.stdout
+        assert several.stdout.count("quarantined in the configuration") == 2, several.stdout
+        for worker in ("North", "East"):
+            one = home.supervisor(command, worker)
+            if (command, worker) != ("resume", "North"):  # it runs
+                assert one.returncode == 1, one.stdout
+                assert "is quarantined in the configuration" in one.stdout
+    assert (home.pids()["North"], home.pids()["East"]) == (pid, None)
+    stopped = home.supervisor("stop", "--workers")
+    assert "North was left alone" in stopped.stdout
+    assert home.everybody() == [pid]
