@@ -136,12 +136,12 @@ def test_its_json_has_every_field_with_times_as_text() -> None:
         "workers": {
             "A": {
                 "desired": {
-                        "spec_hash": "abc",
-                        "enabled": True,
-                        "quarantined": False,
-                        "paused": True,
-                        "left_alone": False,
-                    },
+                    "spec_hash": "abc",
+                    "enabled": True,
+                    "quarantined": False,
+                    "paused": True,
+                    "left_alone": False,
+                },
                 "actual": {
                     "state": "running",
                     "pid": 4711,
