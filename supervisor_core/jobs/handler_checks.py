@@ -12,6 +12,7 @@ from typing import Any
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.permissions import why_denied
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
@@ -96,6 +97,12 @@ def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     if problem := _log_problem(log):
         raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move or delete it.")
     check_places(host.drive, host.config, worker)
+    cause, _ = why_denied(worker.cwd, os.X_OK)
+    if cause:
+        raise LaunchError(
+            f"Its working directory can't be entered: {cause}.",
+            remedy=f"Let this user enter it, or change workers.{worker.id}.cwd.",
+        )
     if not worker.cwd.is_dir():
         raise LaunchError(
             f"Its working directory doesn't exist: {worker.cwd}.",
