@@ -6,6 +6,7 @@ waits until its batch is released.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -65,6 +66,17 @@ def is_next() -> ColumnElement[bool]:
     here = exists().where(before, _earlier.c.batch <= jobs.c.batch, _earlier.c.worker_id.not_like(ELSEWHERE))
     in_batch = and_(released, or_(jobs.c.worker_id.like(ELSEWHERE), ~here))
     return or_(and_(jobs.c.batch.is_(None), in_turn), in_batch)
+
+
+def waiting_since(connection: Connection, job: Job) -> datetime:
+    """The time since when nothing but its executor keeps this job waiting: not another job of its worker or of its
+    command, nor an earlier batch."""
+    created = select(jobs.c.created_at).where(jobs.c.job_id == job.job_id)
+    others = or_(jobs.c.worker_id == job.worker_id, jobs.c.task_id == job.task_id)
+    ended = select(func.max(jobs.c.finished_at)).where(others)
+    released = select(rolling_changes.c.released_at).where(rolling_changes.c.task_id == job.task_id)
+    found = (connection.execute(query).scalar() for query in (created, ended, released))
+    return max(moment for moment in found if isinstance(moment, datetime))
 
 
 def holds_up(one: Job, other: Job) -> bool:

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
         return without_daemon.run(text, task_id, options)
     if not options.wait:
-        return queued(command, options, awake=True, rolling=is_rolling(options.text))
+        return queued(command, options, rolling=is_rolling(options.text))
     return follow(state_dir, command, options, options.timeout, sent_at, awake=True)
 
 
