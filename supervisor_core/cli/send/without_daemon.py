@@ -91,7 +91,7 @@ def _validity(config: SupervisorConfig, sent_at: datetime) -> str:
     minutes = config.supervisor.command_expires_minutes
     until = clock_time(sent_at + timedelta(minutes=minutes), sent_at)
     limit = f" It's valid for {format_span(minutes * 60)}, until {until}." if minutes else ""
-    return f"The command waits for `supervisor daemon start` or the next `supervisor once`.{limit}"
+    return f"The command waits for the next pass (`supervisor once`) or `supervisor daemon start`.{limit}"
 
 
 def _only_if(command: Command, state: str) -> Command:
