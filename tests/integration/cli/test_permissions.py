@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(dir="/tmp"))
     made.chmod(0o755)
     (made / "work").mkdir()
-    worker = {"command": ["sleep", "1000"], "cwd": "work", "heartbeat_max_age_seconds": 0}
+    unlike_others = f"1000.{secrets.randbelow(10**9)}"  # nobody can't see where other processes work
+    worker = {"command": ["sleep", unlike_others], "cwd": "work", "heartbeat_max_age_seconds": 0}
     document = {"supervisor": {"id": "TestHost", "state_dir": "var"}, "workers": {"OrionMX": worker}}
     (made / "config.yaml").write_text(yaml.safe_dump(document))
     monkeypatch.chdir(made)
