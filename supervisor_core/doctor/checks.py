@@ -65,7 +65,9 @@ def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:
         return [CheckResult(check.name, False, error.message, error.remedy)]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        remedy = why_denied(error.filename)[1] if isinstance(error, PermissionError) and error.filename else ""
+        remedy = ""
+        if isinstance(error, PermissionError):
+            remedy = (why_denied(error.filename)[1] if error.filename else "") or "Run this as the owner."
         return [CheckResult(check.name, False, f"{where}{error.strerror or type(error).__name__}", remedy)]
     except Exception as error:  # noqa: BLE001 (the edge of a check)
         return [CheckResult(check.name, False, f"unexpected error: {describe(error)}")]

@@ -13,7 +13,6 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.permissions import why_denied
-from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
@@ -56,6 +55,8 @@ def left_alone(host: HostContext, job: Job, worker: WorkerSettings) -> Outcome |
     skipped, which is no failure. None for any other worker or command."""
     if not worker.quarantined or host.ledger is None:
         return None
+    from supervisor_core.jobs import rows as jobs  # late: a pass with nothing to do needs no database library
+
     if len(host.ledger.read(partial(jobs.of_task, task_id=job.task_id))) < 2:
         return None
     return Outcome.done(skipped=True, message=f"{worker.id} was left alone. {start_objection(worker)}")
