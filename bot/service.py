@@ -34,11 +34,13 @@ from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.introductions import Introductions
 from bot.requests.schedules import ChatAnswers
 from supervisor_core.alerts.oncall import OnCallDirectory
+from supervisor_core.commands.command import person_of
 from supervisor_core.common.errors import SupervisorError, TemporaryError
 from supervisor_core.common.service import wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.wiring import Chat, ChatContext
+from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
@@ -235,8 +237,14 @@ class SlackService(Chat):
         return MessageComposer(
             lambda name: self._config.needs_approval(name, "slack"),
             identity.url,
-            lambda command: approver_ids(command, self._rules(identity)),
+            lambda approval: self._approvers(approval, self._rules(identity)),
         )
+
+    def _approvers(self, approval: Approval, rules: AccessRules) -> list[str]:
+        """Who may approve it: not its requester, whose Slack user the configuration may know."""
+        people = self._config.slack.access.people
+        own = "" if approval.terms.self_approval else person_of(approval.requester.person.id, people)
+        return [who for who in approver_ids(approval.command, rules) if f"slack:{who}" != own]
 
     def _sender(self, api: SlackApi, identity: Identity) -> MessageSender:
         config = self._config

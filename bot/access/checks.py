@@ -67,7 +67,7 @@ class AccessChecks:
         command, rules = approval.command, self.rules
         here = None if vote.at_home else vote.request.channel
         card = str((approval.card or {}).get("channel") or "")
-        own = approval.requester.person.is_same_as(vote.request.actor)
+        own = approval.requester.person.is_same_as(vote.request.actor, rules.slack.access.people)
 
         def judge(person: Person | None) -> Refusal | None:
             if vote.choice == "cancel":

@@ -36,6 +36,7 @@ def configured_people(config: SupervisorConfig) -> dict[str, list[str]]:
 
 def _settings(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
     yield from configured_ids(config.slack, config.teams)
+    yield from ((user, f"slack.access.people.{name}") for name, user in config.slack.access.people.items())
     for place, step in enumerate(config.alerts.escalation):
         yield from ((who, f"alerts.escalation[{place}].to") for who in step.to if not who.startswith(CHANNELS))
 

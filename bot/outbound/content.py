@@ -50,7 +50,7 @@ from supervisor_core.alerts.suppression.rows import ALERT as OF_ALERT
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.common.times import from_text
 from supervisor_core.config.changes import APPLIED
@@ -241,7 +241,7 @@ class MessageComposer:
         self,
         needs_approval: Callable[[str], bool] = lambda _: False,
         address: str = "",
-        approvers: Callable[[Command], Sequence[str]] = lambda _: (),
+        approvers: Callable[[Approval], Sequence[str]] = lambda _: (),
     ) -> None:
         self._needs_approval = needs_approval
         self._approvers = approvers
@@ -358,7 +358,7 @@ class MessageComposer:
         place = outbox.message_place(connection, other, task_id)
         votes = approvals.votes_of(connection, approval.approval_id)
         elsewhere = str((place or {}).get("channel") or "") if other == ASKED else ""
-        return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}), self._approvers(approval.command))
+        return ApprovalDetails(approval, votes, elsewhere, self._link(place or {}), self._approvers(approval))
 
     def _link(self, place: Mapping[str, Any]) -> str:
         if not (self._address and place.get("ts")):

@@ -134,8 +134,9 @@ class HomePages:
         if person is None or approval.state is not ApprovalState.PENDING:
             return False
         me = f"slack:{self._access.rules.workspace}/{person.id}"
-        own = approval.requester.person.is_same_as(me) and not approval.terms.self_approval
-        voted = any(vote.voter.is_same_as(me) for vote in details.votes)
+        people = self._access.rules.slack.access.people
+        own = approval.requester.person.is_same_as(me, people) and not approval.terms.self_approval
+        voted = any(vote.voter.is_same_as(me, people) for vote in details.votes)
         return not own and not voted and may_approve(person, approval.command, self._access.rules) is None
 
     def _reader(self, person: Person | None) -> HomeReader:

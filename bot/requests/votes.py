@@ -94,7 +94,8 @@ class Votes:
             return _reply(vote, f":no_entry: {error_text(error)}")
         if not vote.trigger_id:
             return await self.handle(vote)
-        own = approval.requester.person.is_same_as(vote.request.actor) and not approval.terms.self_approval
+        people = self._access.rules.slack.access.people
+        own = approval.requester.person.is_same_as(vote.request.actor, people) and not approval.terms.self_approval
 
         async def compose() -> Json:
             _, refused = await self._access.of_vote(vote, approval)

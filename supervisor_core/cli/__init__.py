@@ -54,7 +54,7 @@ GROUPS = {
 """The subcommands of the overview, each with a line of help. One line may cover several."""
 
 ALIASES = ("start", "stop", "run")
-"""Older names of `daemon start` and others; `restart` and `logs` without arguments are two more."""
+"""Older names of `daemon start` and others; `logs` without arguments is one more."""
 
 COMMANDS = (*(name for group in GROUPS.values() for names in group for name in names.split(", ")), *ALIASES)
 

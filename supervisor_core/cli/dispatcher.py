@@ -12,6 +12,7 @@ from supervisor_core.cli import FAILURE, INTERRUPTED, SUCCESS, USAGE
 from supervisor_core.cli.options import SUBCOMMANDS, parser_of
 from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError, describe
 from supervisor_core.common.text import printable
+from supervisor_core.host.permissions import why_denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _function(name: str) -> Callable[[argparse.Namespace], int]:
     if name not in SUBCOMMANDS:
         from supervisor_core.cli import verbs
 
-        return verbs.run_restart if name == "restart" else partial(verbs.run, name)
+        return partial(verbs.run, name)
     place, _, function = SUBCOMMANDS[name].place.partition(":")
     run_it: Callable[[argparse.Namespace], int] = getattr(import_module(f"supervisor_core.cli.{place}"), function)
     return run_it
@@ -85,29 +86,10 @@ def _ended_with(error: Exception) -> int:
 
 def _in_words(error: OSError) -> str:
     what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    if not isinstance(error, PermissionError) or not error.filename:
-        return f"{what}."
-    return f"{what}. Run this as the user who owns it{_owner(str(error.filename))}."
-
-
-def _owner(path: str) -> str:
-    """The owner of the file, or of its nearest visible folder."""
-    try:
-        import pwd
-
-        while not _seen(path) and os.path.dirname(path) != path:  # noqa: PTH120 (no pathlib: `status` comes by here)
-            path = os.path.dirname(path)  # noqa: PTH120
-        return f", {pwd.getpwuid(os.lstat(path).st_uid).pw_name}"
-    except (ImportError, KeyError, OSError):
-        return ""
-
-
-def _seen(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except OSError:
-        return False
-    return True
+    if isinstance(error, PermissionError) and error.filename:
+        cause, remedy = why_denied(str(error.filename))
+        return f"{what}: {cause}. {remedy}" if cause else f"{what}."
+    return f"{what}."
 
 
 def _say(text: str, code: int) -> int:

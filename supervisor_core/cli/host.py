@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import parse_since
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
+from supervisor_core.host.callers import own_person, sudo_user
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,16 +123,14 @@ def is_awake(state_dir: str) -> bool:
 
 
 def shell_issuer() -> Issuer:
-    """`cli:anna`: the user by the system's records, not by environment variables."""
-    try:
-        import pwd
-
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):
-        import getpass
-
-        name = getpass.getuser() if os.name == "nt" else str(os.getuid())
+    """`cli:anna`: the person at this shell."""
+    name = own_person()
     return Issuer(f"cli:{name}", name)
+
+
+def caller_words() -> dict[str, str]:
+    """What a request to the daemon says of its person, who is checked there."""
+    return {"user": own_person(), "sudo_user": sudo_user()}
 
 
 def since_option(text: str | None) -> str | None:

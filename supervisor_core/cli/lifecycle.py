@@ -93,6 +93,9 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
 
     host, stuck = open_doors(config), []
     for worker in config.workers.values():
+        if worker.quarantined:
+            print(f"{worker.id} was left alone: it's quarantined in the configuration.")
+            continue
         try:
             with pass_ownership(config.state_dir, worker.id):
                 ended = end_watcher(host.processes, host.drive, config, worker, "supervisor stop --workers")

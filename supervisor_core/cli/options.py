@@ -73,7 +73,7 @@ def send(parser: ArgumentParser) -> None:
 
 def waiting(parser: ArgumentParser) -> None:
     """The time limit of a command that is waited for."""
-    limit = f"wait at most S seconds (default: {WAIT_SECONDS}, plus the time that people have to approve)"
+    limit = f"wait at most S seconds (default: until there is no progress for {WAIT_SECONDS}, approvals aside)"
     parser.add_argument("--timeout", type=seconds, metavar="S", help=limit)
 
 

@@ -5,7 +5,6 @@ The arguments are joined to one text of the grammar, which goes the way of `supe
 
 from __future__ import annotations
 
-import sys
 import textwrap
 
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 HELP_WIDTH = 78
 
-NOTE = {
-    "restart": "Without a worker, it restarts the daemon, like `supervisor daemon restart`.",
-}
-
 
 def verb_parser(name: str) -> argparse.ArgumentParser:
     """The parser of a command of the catalog, or of the first word of several, such as `schedule`."""
@@ -37,7 +32,6 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
     usage = [f"  supervisor {each.usage}" for each in definitions]
     several = len(definitions) > 1
     described = [f"{each.name}: {each.summary}" if several else each.summary for each in definitions]
-    described += filter(None, [NOTE.get(name)])
     text = "\n".join([*map(textwrap.fill, described), *_arguments(definitions)])
     parser = options.new_parser(name, text, *_examples(definitions))
     parser.usage = "\n".join(["supervisor " + definitions[0].usage + " [options]", *usage[1:]])
@@ -78,17 +72,6 @@ def run(name: str, options: argparse.Namespace) -> int:
     if options.wait is None:  # batches take longer than anybody waits at a prompt
         options.wait = options.timeout is not None or not command.is_rolling(options.text)
     return command.run(options)
-
-
-def run_restart(options: argparse.Namespace) -> int:
-    """Restart a worker; without any argument, the daemon."""
-    if options.words or options.flags or options.note or options.json or options.wait is False or options.timeout:
-        return run("restart", options)
-    from supervisor_core.cli import lifecycle
-
-    hint = "supervisor: Restarting the daemon. To restart a worker: `supervisor restart WORKER`."
-    print(hint, file=sys.stderr)
-    return lifecycle.run_restart(options)
 
 
 def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:

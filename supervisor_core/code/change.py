@@ -89,7 +89,9 @@ class WorkerRestart:
 
 def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, change: CodeOperation) -> Outcome:
     """Stop the workers, check the code again, change it, and start the workers, even after a failure."""
-    turns = _look(host, site)
+    found = _look(host, site)
+    left_alone = [replace(turn, rests=start_objection(turn.worker)) for turn in found if turn.worker.quarantined]
+    turns = [turn for turn in found if not turn.worker.quarantined]
     _check_startable(host, turns)
     why = stop_reason(job)
     turns = _each(turns, lambda turn: _stop(host, turn, why))
@@ -103,7 +105,7 @@ def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, cha
     if made.error is None:
         made = change.afterwards(made)
         tidy(site.git)
-    return _outcome(job, site, made, turns)
+    return _outcome(job, site, made, [*turns, *left_alone])
 
 
 def start_stopped(host: HostContext, job: Job, site: Checkout, made: CodeResult) -> Outcome:
@@ -287,6 +289,9 @@ def _how_they_are(turns: Sequence[WorkerRestart]) -> str:
     for turn in turns:
         if turn.error:
             said.append(f"{turn.worker.id} couldn't be started")
+        elif turn.worker.quarantined:
+            runs = f", and still runs the code that it was started with (pid {turn.old_pid})" if turn.old_pid else ""
+            said.append(f"{turn.worker.id} was left alone: it's quarantined in the configuration{runs}")
         elif turn.new_pid is None:
             said.append(f"{turn.worker.id} wasn't started: {turn.rests.rstrip('.')}")
         else:

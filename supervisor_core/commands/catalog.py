@@ -181,7 +181,7 @@ _ACTING = (
         "restart",
         "Stop a worker, wait until it's gone, and start it again. A pause stays in place.",
         handler="restart_watcher",
-        spread=Spread.IN_TURN,
+        spread=Spread.LIMITED,
         aliases=("restart_watcher",),
         suggested_for=("reboot", "bounce", "kill", "reload"),
         examples=("restart", "restart OrionMX hangs on a scan", "restart Orion*", "restart all --keep-going"),

@@ -37,15 +37,21 @@ class Issuer:
         """The one whose rights count."""
         return Issuer(self.owner, self.name) if self.owner else self
 
-    def is_same_as(self, other_id: str) -> bool:
-        return person_of(self.id) == person_of(other_id)
+    def is_same_as(self, other_id: str, people: Mapping[str, str] = NOTHING) -> bool:
+        return person_of(self.id, people) == person_of(other_id, people)
 
 
-def person_of(issuer_id: str) -> str:
-    """The id of a person at one source. Slack's user ids are unique, but the workspace in an issuer id can be that of
-    the command, of the click or of the person."""
-    door, _, rest = issuer_id.partition(":")
-    return f"{door}:{rest.rpartition('/')[2]}" if door == "slack" else issuer_id
+def person_of(issuer_id: str, people: Mapping[str, str] = NOTHING) -> str:
+    """The id of a person. `people`: the Slack user ids of users of this host, `slack.access.people`.
+
+    Slack's user ids are unique, but the workspace in an issuer id can be that of the command, of the click or of the
+    person. The owner of a flag is only a hint, but nobody's vote counts for what may be their own request.
+    """
+    source, _, name = issuer_id.partition(":")
+    if source == "slack":
+        return f"slack:{name.rpartition('/')[2]}"
+    user = people.get(name) if source in ("cli", "file") else None
+    return f"slack:{user}" if user else issuer_id
 
 
 @dataclass(frozen=True, slots=True)

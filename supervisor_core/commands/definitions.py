@@ -64,6 +64,9 @@ class Spread(Enum):
     AT_ONCE = "at once"
     IN_TURN = "in turn"
     """One worker after the other, in the order of the command's workers, up to the first failure."""
+    LIMITED = "a few at once"
+    """Up to `supervisor.parallel` workers at once, in the order of the command's workers. After a failure, no new ones
+    begin."""
 
 
 KEEP_GOING = Parameter(
@@ -73,7 +76,7 @@ KEEP_GOING = Parameter(
     "with several workers, continue with the next one after a failure",
     default=False,
 )
-"""The option of commands that run on one worker after the other. A command has it in its parameters only if given."""
+"""The option of commands that stop at the first failure. A command has it in its parameters only if given."""
 
 BATCH = Parameter(
     "batch",
@@ -208,7 +211,7 @@ class CommandDefinition:
     @property
     def spread_options(self) -> tuple[Parameter, ...]:
         """The options for several workers; the usage line leaves them out."""
-        return (KEEP_GOING, *ROLLING) if self.spread is Spread.IN_TURN else ()
+        return (KEEP_GOING, *ROLLING) if self.spread is not Spread.AT_ONCE else ()
 
     @property
     def note_parameters(self) -> tuple[Parameter, ...]:

@@ -21,6 +21,7 @@ _RIGHTS = {Right.VIEWER: "viewer", Right.OPERATOR: "operator", Right.APPROVER: "
 _SPREADS = {
     Spread.AT_ONCE: "Runs on several workers at once.",
     Spread.IN_TURN: "Runs on several workers one after the other, and stops at the first failure.",
+    Spread.LIMITED: "Runs on up to `supervisor.parallel` workers at once. After a failure, no new ones begin.",
 }
 _LABEL = f"a reason of up to {MAX_LABEL} letters, digits, spaces, hyphens and underscores"
 

@@ -34,8 +34,7 @@ def as_in_shell(word: Verbatim) -> str:
     """A word as it's typed in a terminal."""
     if not isinstance(word, CommandText):
         return str(word)
-    # `supervisor audit` takes options instead, and `supervisor restart` alone restarts the daemon.
-    if _SAFE_IN_SHELL.issuperset(word) and not word.startswith("audit ") and word != "restart":
+    if _SAFE_IN_SHELL.issuperset(word) and not word.startswith("audit "):  # `supervisor audit` takes options instead
         return f"supervisor {word}"
     import shlex  # late: every error imports this module, and most are never shown
 

@@ -21,6 +21,7 @@ from supervisor_core.config.fields import (
     HostPort,
     Kind,
     Line,
+    Minutes,
     Number,
     OneOf,
     OptionalPath,
@@ -82,6 +83,14 @@ class SupervisorSettings(Section):
         default="",
         description="Target of a command that changes something and names no worker. Empty: with several workers, such "
         "a command needs a target.",
+    )
+    command_expires_minutes: Minutes = Field(
+        default=60.0,
+        description="Time after which a queued command isn't started any more, as after an outage of the daemon. "
+        "0: never.",
+    )
+    parallel: Annotated[int, BeforeValidator(Number(1, 1000, whole=True))] = Field(
+        default=8, description="Workers that a `restart` of several restarts at once."
     )
 
 

@@ -114,6 +114,7 @@ OptionalChannel = Annotated[
     ),
     Kind("channel id"),
 ]
+UserName = Annotated[str, BeforeValidator(matching(r"[^\s:/]+", "the login name of a user"))]
 UserId = Annotated[str, BeforeValidator(matching(r"[UW][A-Z0-9]+", "a user id (U…)")), Kind("user id")]
 
 ON_CALL_KEY = "oncall"

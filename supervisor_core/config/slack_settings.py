@@ -14,7 +14,7 @@ from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
 from supervisor_core.common.sections import Field, Section
 from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Span
-from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId
+from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId, UserId, UserName
 
 DOORS = ("slack", "schedule", "cli", "flag")
 """The ways in which a command can arrive."""
@@ -41,6 +41,10 @@ def _lists(given: object) -> object:
     return {} if given is None else given
 
 
+def _section(given: object) -> object:
+    return {} if given is None else given
+
+
 class AccessSettings(Section):
     """Roles. Lists of users (`U…`), usergroups (`S…`) and channels (`C…`, for their members); `"*"`: all full members.
 
@@ -60,6 +64,11 @@ class AccessSettings(Section):
         default_factory=dict,
         description="Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a "
         "list grants nothing else.",
+    )
+    people: Annotated[Mapping[UserName, UserId], BeforeValidator(_section), Frozen] = Field(
+        default_factory=dict,
+        description="Slack users of people who also work in this host's shell: `{anna: U0ANNA}`. Nobody approves in "
+        "one what they requested in the other.",
     )
 
 

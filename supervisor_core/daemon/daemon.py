@@ -136,7 +136,8 @@ class Daemon:
             laggards += await group.stop(STOP_MARGIN_SECONDS)
         await services.config_record.shut_down()
         if self._with_workers:
-            ending = (services.blocking(self._end_worker, each) for each in services.reconciler.managed.workers())
+            to_end = [worker for worker in services.reconciler.managed.workers() if not worker.quarantined]
+            ending = (services.blocking(self._end_worker, worker) for worker in to_end)
             await asyncio.gather(*ending)
         await services.outputs.finish()
         services.adapter.close()

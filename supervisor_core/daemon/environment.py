@@ -5,6 +5,7 @@ Whether a supervisor can work here: the drive, its folders, and what must be wri
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.open_folder import OpenFolder
+from supervisor_core.host.permissions import why_denied
 from supervisor_core.workers.context import DaemonContext, open_doors, open_drive
 
 if TYPE_CHECKING:
@@ -44,6 +46,12 @@ def prepare_state_dir(config: SupervisorConfig) -> None:
     try:
         config.state_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         config.state_dir.chmod(PRIVATE_FOLDER)
+    except PermissionError as error:
+        cause, remedy = why_denied(config.state_dir, os.W_OK | os.X_OK)
+        raise StateFolderError(
+            f"The state folder {config.state_dir} can't be used: {cause or error.strerror}.",
+            remedy=remedy or "It must belong to the user who runs this (supervisor.state_dir).",
+        ) from None
     except OSError as error:
         raise StateFolderError(
             f"The state folder {config.state_dir} can't be used: {error.strerror}.",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from supervisor_core.code.checkout_lock import checkout_for
 from supervisor_core.commands.command import Outcome
@@ -18,8 +19,9 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.daemon.handlers import HANDLERS, added_handler
 from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import Job, JobState, start_objection
+from supervisor_core.jobs.model import Job, JobState, expired_words, has_expired, start_objection
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
+from supervisor_core.jobs.queries import waiting_since
 from supervisor_core.processes.together import Ended, SharedNeed, Steps, Stepwise, stepwise
 from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
@@ -89,15 +91,16 @@ def execute(
     while an outcome can't be stored. After `limit`, the job stays started, which is reported as interrupted later, and
     `OutcomeNotWritten` is raised. `on_progress` is called in this thread after each step that the handler reports.
     """
+    taken_at = _now()
     with command_context(job.task_id, job.label, job.worker_id):
         if job.state is JobState.QUEUED and not (yield Stepped(ledger, jobs.claim(job, _now()))):
             return None
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
-            return (yield from _execute(job, host, ledger, on_trouble, limit, on_progress))
+            return (yield from _execute(job, host, ledger, on_trouble, limit, on_progress, taken_at))
         with (yield from checkout_for.steps(job, host, limit.should_stop)) as ours:
             if ours is None:
                 return None
-            return (yield from _execute(job, ours, ledger, on_trouble, limit, on_progress))
+            return (yield from _execute(job, ours, ledger, on_trouble, limit, on_progress, taken_at))
 
 
 def _execute(
@@ -107,6 +110,7 @@ def _execute(
     on_trouble: Callable[[str], None],
     limit: RetryLimit,
     on_progress: Callable[[Job], None],
+    taken_at: datetime,
 ) -> Steps[Outcome | None]:
     if not (yield Stepped(ledger, jobs.begin(job, _now()))):
         return None
@@ -114,7 +118,9 @@ def _execute(
     about = LogEvent.COMMAND_STARTED.extra(command=job.command, source=job.door, requested_by=who)
     log.info("%s of %s started, requested by %s", job.command, job.worker_id, who, extra=about)
     begun = time.monotonic()
-    outcome = yield from _handle(job, replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress)))
+    ours = replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress))
+    expired = _expired(job, host, ledger, taken_at)
+    outcome = expired or (yield from _handle(job, ours))
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
     outcome = yield from _write_down(job, outcome, duration, ledger, on_trouble, limit)
@@ -126,6 +132,17 @@ def _execute(
         log.error("%s of %s failed: %s", job.command, job.worker_id, outcome.error, extra=about)
         log_passed_over(job, ledger)
     return outcome
+
+
+def _expired(job: Job, host: HostContext, ledger: Ledger, now: datetime) -> Outcome | None:
+    """The outcome of a job that no executor took up in time; None for any other."""
+    valid_seconds = host.config.supervisor.command_expires_minutes * 60
+    if not has_expired(job.filed_at, valid_seconds, now):  # the usual case needs no query
+        return None
+    since = ledger.read(partial(waiting_since, job=job))
+    if not has_expired(since, valid_seconds, now):
+        return None
+    return Outcome.failed(expired_words(since, valid_seconds), expired=True)
 
 
 def _handle(job: Job, host: HostContext) -> Steps[Outcome]:

@@ -12,6 +12,7 @@ from typing import Any
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.host.permissions import why_denied
 
 LONGEST_SECONDS = 20.0
 """A drive that hangs is given up after 10 s, a look into the ledger after as long."""
@@ -64,7 +65,9 @@ def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:
         return [CheckResult(check.name, False, error.message, error.remedy)]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        remedy = "Run this as the owner." if isinstance(error, PermissionError) else ""
+        remedy = ""
+        if isinstance(error, PermissionError):
+            remedy = (why_denied(error.filename)[1] if error.filename else "") or "Run this as the owner."
         return [CheckResult(check.name, False, f"{where}{error.strerror or type(error).__name__}", remedy)]
     except Exception as error:  # noqa: BLE001 (the edge of a check)
         return [CheckResult(check.name, False, f"unexpected error: {describe(error)}")]

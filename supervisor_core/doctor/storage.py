@@ -36,7 +36,9 @@ def check_ledger(config: SupervisorConfig) -> CheckResult:
     except sqlite3.Error as error:
         trouble = ledger_error(path, error, "read")
         if trouble is None or not isinstance(trouble, LedgerDamaged):  # the disk: the pages weren't even looked at
-            remedy = f"Is the disk of {config.state_dir} full or unmounted? Free space. Leave {LEDGER_FILE} in place."
+            if trouble is not None:
+                return CheckResult(LEDGER, False, trouble.message.rstrip("."), trouble.remedy)
+            remedy = f"Is the disk of {config.state_dir} mounted? Leave {LEDGER_FILE} in place."
             return CheckResult(LEDGER, False, f"{path} can't be read: {error}", remedy)
         return _damaged(config, str(error))
     if seen.damage:

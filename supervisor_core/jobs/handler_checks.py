@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.host.permissions import why_denied
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
@@ -40,11 +42,24 @@ def start_objection(worker: WorkerSettings) -> str:
     """Why not even a person can start this worker, and what to do; empty if they can."""
     if worker.quarantined:
         key = f"workers.{worker.id}.quarantined"
-        return f"{worker.id} is quarantined in the configuration. To run it again, set {key} to false."
+        why = f"{worker.id} is quarantined in the configuration: nothing starts or stops it."
+        return f"{why} To change that, set {key} to false."
     if not worker.enabled:
         key = f"workers.{worker.id}.enabled"
         return f"{worker.id} isn't enabled in the configuration. To run it, set {key} to true."
     return ""
+
+
+def left_alone(host: HostContext, job: Job, worker: WorkerSettings) -> Outcome | None:
+    """The outcome for a worker that's quarantined in the configuration, if the command is for others as well: it's
+    skipped, which is no failure. None for any other worker or command."""
+    if not worker.quarantined or host.ledger is None:
+        return None
+    from supervisor_core.jobs import rows as jobs  # late: a pass with nothing to do needs no database library
+
+    if len(host.ledger.read(partial(jobs.of_task, task_id=job.task_id))) < 2:
+        return None
+    return Outcome.done(skipped=True, message=f"{worker.id} was left alone. {start_objection(worker)}")
 
 
 def start_objection_for(host: HostContext, worker: WorkerSettings, issuer: Issuer) -> str:
@@ -83,6 +98,12 @@ def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     if problem := _log_problem(log):
         raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move or delete it.")
     check_places(host.drive, host.config, worker)
+    cause, _ = why_denied(worker.cwd, os.X_OK)
+    if cause:
+        raise LaunchError(
+            f"Its working directory can't be entered: {cause}.",
+            remedy=f"Let this user enter it, or change workers.{worker.id}.cwd.",
+        )
     if not worker.cwd.is_dir():
         raise LaunchError(
             f"Its working directory doesn't exist: {worker.cwd}.",

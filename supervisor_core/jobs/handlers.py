@@ -1,14 +1,12 @@
 """The handlers of pause, resume and restart.
 
-A pause succeeds when the worker has ended; a start, when the new process is alive after its grace period. Where a
-daemon notices its end and nothing waits for it, a start returns as soon as the process exists (`jobs/corrections.py`).
+A pause succeeds when the worker has ended; a start, when the new process is alive after its grace period. A pause that
+waits behind it, or the end of the daemon, cuts that wait short.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from supervisor_core.commands.command import NOTE_KEY, Outcome
@@ -20,7 +18,9 @@ from supervisor_core.jobs.handler_checks import (
     check_alone,
     check_startable,
     is_person,
+    left_alone,
     presence_text,
+    start_objection,
     start_objection_for,
     stop_details,
     stop_reason,
@@ -29,7 +29,6 @@ from supervisor_core.jobs.handler_checks import (
 )
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.progress import Said
-from supervisor_core.jobs.queries import holds_others, is_sequential
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.processes.together import Steps, stepwise
@@ -54,6 +53,8 @@ def pause_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     a failure. If the heartbeat couldn't be read, the result says so.
     """
     worker = host.config.worker(job.worker_id)
+    if worker.quarantined:
+        return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't paused. {start_objection(worker)}")
     earlier = yield from host.pauses.read_steps(worker.id)
     before = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
     if earlier and is_stopped(before.found) and not before.problem:
@@ -108,7 +109,7 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"{worker.id} wasn't resumed, because it may be running: {found.reason}", **details)
     if found.identity is None and (reason := start_objection_for(host, worker, job.issuer)):
-        return Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
+        return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
     written = yield from host.pauses.set_steps(worker.id, None)
@@ -118,29 +119,34 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
         message = f"{worker.id} is already running"
         if details.get("was_quarantined"):
             message = f"{worker.id} is no longer quarantined; it was already running"
+        if worker.quarantined:
+            message = f"{message}; it's quarantined in the configuration, so nothing restarts it"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
     yield Said(host.progress, f"starting {worker.id}")
+    start_begun = time.monotonic()
     try:
         started = yield from start_watcher.steps(
-            host.processes, host.drive, host.config, worker, found, by=job.task_id, waits=waits(host, job)
+            host.processes, host.drive, host.config, worker, found, overtaken=host.overtaken
         )
     except (SupervisorError, OSError) as error:
-        return resume_failed(host, worker, details, str(error))
-    return Outcome.done(message=f"{worker.id} is running", pid=started.pid, **details)
+        state = "quarantined" if details.get("was_quarantined") else "paused"
+        return Outcome.failed(
+            f"{worker.id} is no longer {state}, but couldn't be started: {presence_text(host, worker)}. {error}",
+            **details,
+        )
+    return Outcome.done(
+        message=f"{worker.id} is running{_cut_short(host, worker, start_begun)}", pid=started.pid, **details
+    )
 
 
-def resume_failed(host: HostContext, worker: WorkerSettings, details: Mapping[str, Any], error: str) -> Outcome:
-    """The failure of a worker that was resumed and not started."""
-    rested = "quarantined" if details.get("was_quarantined") else "paused"
-    words = f"{worker.id} is no longer {rested}, but couldn't be started: {presence_text(host, worker)}. {error}"
-    return Outcome.failed(words, **details)
-
-
-def waits(host: HostContext, job: Job) -> bool:
-    """True if a start waits for its grace period: another worker's turn depends on it, or nobody notices its end."""
-    if not host.watches_exits or host.ledger is None:
-        return True
-    return is_sequential(job) and host.ledger.read(partial(holds_others, job=job))
+def _cut_short(host: HostContext, worker: WorkerSettings, start_begun: float) -> str:
+    """That a start wasn't watched for its whole grace period, and why; empty if it was."""
+    why, grace, watched = host.overtaken(), worker.start_grace_seconds, time.monotonic() - start_begun
+    return (
+        f"; it was watched for {watched:.1f} s of its start grace of {grace:g} s, because {why}"
+        if why and watched < grace
+        else ""
+    )
 
 
 BETWEEN_SECONDS = 2.0
@@ -165,7 +171,8 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
         else start_objection_for(host, worker, job.issuer)
     )
     if reason:
-        return Outcome.failed(f"{worker.id} wasn't restarted. {reason}", pid=old_pid)
+        skipped = left_alone(host, job, worker)
+        return skipped or Outcome.failed(f"{worker.id} wasn't restarted. {reason}", pid=old_pid)
     try:
         check_alone(found)
         check_startable(host, worker)
@@ -187,27 +194,24 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
         words = f"{worker.id} was stopped, but not started again. {why_paused(worker, newer)}"
         return Outcome.failed(words, **{**details, "paused": True, "paused_meanwhile": True})
     host.progress(f"starting {worker.id}")
+    start_begun = time.monotonic()
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker, by=job.task_id, waits=waits(host, job))
+        started = start_watcher(host.processes, host.drive, host.config, worker, overtaken=host.overtaken)
     except (SupervisorError, OSError) as error:
-        return restart_failed(host, worker, details, str(error))
+        before = "was stopped, but" if old_pid is not None else "wasn't running and"
+        return Outcome.failed(  # the error, which may be long, comes last
+            f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error, then: "
+            f"restart {worker.id}. {error}",
+            **details,
+        )
     details |= {"new_pid": started.pid, "seconds": round(time.monotonic() - begun, 3)}
-    return Outcome.done(message=_message(report, old_pid, started.pid, newer), **details)
+    message = f"{_message(report, old_pid, started.pid, newer)}{_cut_short(host, worker, start_begun)}"
+    return Outcome.done(message=message, **details)
 
 
 def _not_begun(worker: WorkerSettings, pid: int | None, error: Exception) -> Outcome:
     goes_on = f" It's still running (pid {pid}). To stop it anyway: pause {worker.id}." if pid else ""
     return Outcome.failed(f"{worker.id} wasn't restarted, because it couldn't be started. {error}{goes_on}", pid=pid)
-
-
-def restart_failed(host: HostContext, worker: WorkerSettings, details: Mapping[str, Any], error: str) -> Outcome:
-    """The failure of a worker that was stopped and not started. The error, which may be long, comes last."""
-    before = "was stopped, but" if details["was_running"] else "wasn't running and"
-    return Outcome.failed(
-        f"{worker.id} {before} couldn't be started: {presence_text(host, worker)}. Fix the error, then: "
-        f"restart {worker.id}. {error}",
-        **details,
-    )
 
 
 def _message(report: StopReport, old_pid: int | None, new_pid: int, pause: Pause | None) -> str:

@@ -23,7 +23,7 @@ from supervisor_core.commands.labels import audit_label
 from supervisor_core.commands.parameters import TASK_ID
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import one_line, random_id
-from supervisor_core.common.times import from_text, require_aware, to_text
+from supervisor_core.common.times import format_span, from_text, require_aware, to_text
 
 TAIL = 7
 """The random letters: 78 billion ids in each second. The longest flag's name with such an id has 255 letters."""
@@ -139,6 +139,17 @@ def start_objection(job: Job, now: datetime) -> str:
     if not isinstance(limit, str) or now < from_text(limit):
         return ""
     return f"It had to be started by {from_text(limit):%H:%M:%S} UTC, and its turn came later. Nothing was done."
+
+
+def has_expired(since: datetime, valid_seconds: float, now: datetime) -> bool:
+    """True if a command that has waited since then isn't started any more. 0 seconds: it never expires."""
+    return bool(valid_seconds) and (now - since).total_seconds() > valid_seconds
+
+
+def expired_words(since: datetime, valid_seconds: float) -> str:
+    """The failure of a command that has expired."""
+    valid = format_span(valid_seconds)
+    return f"Expired: it waited since {since:%Y-%m-%d %H:%M} UTC and was valid for {valid}. Nothing was done."
 
 
 def not_begun(job: Job) -> bool:

@@ -6,6 +6,7 @@ waits until its batch is released.
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,10 @@ from supervisor_core.commands.definitions import KEEP_GOING, Spread
 from supervisor_core.jobs.model import FINAL, CommandSummary, Job, JobState, RollingState
 from supervisor_core.storage.tables import approvals, jobs, rolling_changes, schedules, suppressions
 
-IN_TURN = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN)
+ORDERED = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is not Spread.AT_ONCE)
+"""The handlers of commands that run on their workers in order and stop at the first failure."""
+LIMITED = tuple(each.handler for each in CATALOG.values() if each.handler and each.spread is Spread.LIMITED)
+"""Those of them that run on a few workers at once."""
 
 FLAG = "flag"
 """The source of flags. Each is a command for one worker, in any order, even if several have the same command id."""
@@ -34,24 +38,27 @@ def is_own() -> ColumnElement[bool]:
 
 
 def is_sequential(job: Job) -> bool:
-    """True if its command runs on one worker after the other."""
-    return job.handler in IN_TURN and job.door != FLAG
+    """True if its command runs on its workers in order, one or a few at a time."""
+    return job.handler in ORDERED and job.door != FLAG
 
 
 def stops_others(job: Job) -> bool:
-    """True if a failure of this job ends its command for the later workers."""
+    """True if a failure of this job ends its command for the workers where it hasn't begun."""
     return is_sequential(job) and job.batch is None and job.params.get(KEEP_GOING.name) is not True
 
 
 @cache
 def is_next() -> ColumnElement[bool]:
-    """The condition of a row of `jobs_t` that may start: its earlier rows of the same command have all ended.
+    """The condition of a row of `jobs_t` that may start: its earlier rows of the same command have all ended; of a
+    command that runs on a few workers at once, all but fewer than the parameter `parallel`.
 
     In a rolling change, its batch must be released, and different hosts are at work at once.
     """
     same = (_earlier.c[name] == jobs.c[name] for name in ("task_id", "handler", "door"))
     before = and_(*same, _earlier.c.job_id < jobs.c.job_id, _earlier.c.state.not_in(FINAL))
-    in_turn = or_(jobs.c.handler.not_in(IN_TURN), jobs.c.door == FLAG, ~exists().where(before))
+    unfinished = select(func.count()).where(before).correlate(jobs).scalar_subquery()
+    has_room = and_(jobs.c.handler.in_(LIMITED), unfinished < bindparam("parallel", 1))
+    in_turn = or_(jobs.c.handler.not_in(ORDERED), jobs.c.door == FLAG, ~exists().where(before), has_room)
     change = rolling_changes.c
     released = exists().where(
         change.task_id == jobs.c.task_id, change.state == RollingState.RUNNING, change.released >= jobs.c.batch
@@ -61,24 +68,28 @@ def is_next() -> ColumnElement[bool]:
     return or_(and_(jobs.c.batch.is_(None), in_turn), in_batch)
 
 
+def waiting_since(connection: Connection, job: Job) -> datetime:
+    """The time since when nothing but its executor keeps this job waiting: not another job of its worker or of its
+    command, nor an earlier batch."""
+    created = select(jobs.c.created_at).where(jobs.c.job_id == job.job_id)
+    others = or_(jobs.c.worker_id == job.worker_id, jobs.c.task_id == job.task_id)
+    ended = select(func.max(jobs.c.finished_at)).where(others)
+    released = select(rolling_changes.c.released_at).where(rolling_changes.c.task_id == job.task_id)
+    found = (connection.execute(query).scalar() for query in (created, ended, released))
+    return max(moment for moment in found if isinstance(moment, datetime))
+
+
 def holds_up(one: Job, other: Job) -> bool:
     """True if the second can't start before the first has ended."""
     same = (one.task_id, one.handler, one.door) == (other.task_id, other.handler, other.door)
     return same and is_sequential(other) and one.job_id < other.job_id and one.state not in FINAL
 
 
-def later_jobs(job: Job) -> ColumnElement[bool]:
-    """The later rows of its command that haven't started."""
+def unbegun_jobs(job: Job) -> ColumnElement[bool]:
+    """The other rows of its command that haven't started. What was sent to another host may have started there."""
     same = (jobs.c.task_id == job.task_id, jobs.c.handler == job.handler, jobs.c.door == job.door)
-    return and_(*same, jobs.c.job_id > job.job_id, jobs.c.state == JobState.QUEUED)
-
-
-def holds_others(connection: Connection, job: Job) -> bool:
-    """True if its command continues with another worker after this job."""
-    return (
-        is_sequential(job)
-        and connection.execute(select(jobs.c.job_id).where(later_jobs(job)).limit(1)).first() is not None
-    )
+    claimed = and_(jobs.c.state == JobState.CLAIMED, jobs.c.worker_id.not_like(ELSEWHERE))
+    return and_(*same, jobs.c.job_id != job.job_id, or_(jobs.c.state == JobState.QUEUED, claimed))
 
 
 RESUME, PAUSING, PAUSES = "resume", ("pause", "restart_watcher"), 20

@@ -83,17 +83,17 @@ def is_elsewhere() -> ColumnElement[bool]:
     return and_(jobs.c.worker_id.like(turns.ELSEWHERE), turns.is_own())
 
 
-def to_send(connection: Connection, limit: int, without: Collection[str] = ()) -> list[Job]:
+def to_send(connection: Connection, limit: int, parallel: int = 1, without: Collection[str] = ()) -> list[Job]:
     """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed; none
     of the hosts in `without`."""
     free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, turns.is_next())
     free = and_(free, *(jobs.c.worker_id.not_like(f"{host}/%") for host in without))
     query = select(jobs).where(free).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
-    return [rows.of_row(row) for row in connection.execute(query).mappings()]
+    return [rows.of_row(row) for row in connection.execute(query, {"parallel": parallel}).mappings()]
 
 
 def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, datetime]:
-    """The end of the last job of each command that runs on one worker after the other, by its id."""
+    """The end of the last job of each command that runs on its workers in order, by its id."""
     in_turn = [job.task_id for job in some if turns.is_sequential(job)]
     if not in_turn:
         return {}

@@ -45,7 +45,7 @@ RESULT_FILE = "result_file"
 
 CARD = replies.CARD
 
-UNDO = "undo_code"
+UNDO, PAUSE = "undo_code", "pause"
 
 ISSUER_NAME = 255
 
@@ -203,20 +203,21 @@ def waiting(
     return [of_row(row) for row in connection.execute(ordered).mappings()]
 
 
-def next_to_run(connection: Connection, worker_id: str) -> Job | None:
+def next_to_run(connection: Connection, worker_id: str, parallel: int = 1) -> Job | None:
     """The next job of this worker: one that was claimed before a crash, else the first queued one whose turn it is.
 
-    Later commands don't wait for one that is still with another worker.
+    Later commands don't wait for one that is still with another worker. `parallel`: how many workers a command that
+    runs on a few at once may run on.
     """
-    for query in (_CLAIMED, _QUEUED):
-        if row := connection.execute(query, {"worker": worker_id}).mappings().first():
+    for query, values in ((_CLAIMED, {}), (_QUEUED, {"parallel": parallel})):
+        if row := connection.execute(query, {"worker": worker_id, **values}).mappings().first():
             return of_row(row)
     return None
 
 
-def next_jobs(connection: Connection, worker_ids: Collection[str]) -> list[Job | None]:
+def next_jobs(connection: Connection, worker_ids: Collection[str], parallel: int = 1) -> list[Job | None]:
     """`next_to_run` of each of these workers."""
-    found = connection.execute(_NEXT, {"workers": tuple(worker_ids)}).mappings()
+    found = connection.execute(_NEXT, {"workers": tuple(worker_ids), "parallel": parallel}).mappings()
     first = {row["worker_id"]: of_row(row) for row in found}
     return [first.get(each) for each in worker_ids]
 
@@ -247,11 +248,12 @@ def count_waiting(connection: Connection, worker_id: str, door: str) -> int:
     return int(connection.execute(select(func.count()).select_from(jobs).where(*mine)).scalar_one())
 
 
-def blocked_jobs(connection: Connection, worker_id: str) -> list[tuple[Job, Job]]:
+def blocked_jobs(connection: Connection, worker_id: str, parallel: int = 1) -> list[tuple[Job, Job]]:
     """The jobs of this worker that wait for their turn, each with the job that must end first. A batch that isn't
     released yet waits for more than a job, and isn't listed."""
     mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED)
-    found = connection.execute(select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)).mappings()
+    query = select(jobs).where(*mine, ~turns.is_next()).order_by(jobs.c.job_id)
+    found = connection.execute(query, {"parallel": parallel}).mappings()
     held = [of_row(row) for row in found]
     firsts = [
         next((each for each in of_task(connection, job.task_id) if turns.holds_up(each, job)), None) for job in held
@@ -350,13 +352,19 @@ def by_ids(connection: Connection, job_ids: Collection[int]) -> list[Job]:
     return [of_row(row) for row in connection.execute(query).mappings()]
 
 
-def workers_with_work(connection: Connection, task_id: str | None = None) -> set[str]:
+def workers_with_work(connection: Connection, task_id: str | None = None, parallel: int = 1) -> set[str]:
     """The workers with a job that can start, of one command if it's given."""
     free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.is_next()))
     query = select(jobs.c.worker_id).where(free).distinct()
     if task_id is not None:
         query = query.where(jobs.c.task_id == task_id)
-    return set(connection.execute(query).scalars())
+    return set(connection.execute(query, {"parallel": parallel}).scalars())
+
+
+def pause_waits(connection: Connection, worker_id: str) -> bool:
+    """True if a pause of this worker is queued."""
+    mine = (jobs.c.worker_id == worker_id, jobs.c.state == JobState.QUEUED, jobs.c.handler == PAUSE)
+    return connection.execute(select(jobs.c.job_id).where(*mine).limit(1)).first() is not None
 
 
 def claim(job: Job, now: datetime) -> Step:
@@ -401,12 +409,6 @@ def finish(job: Job, outcome: Outcome, now: datetime, duration_seconds: float) -
     return _end(job, JobState.DONE, outcome, word, now, {"duration_seconds": round(duration_seconds, 3)})
 
 
-def correct(job: Job, outcome: Outcome, now: datetime) -> Step:
-    """A command that was recorded as a success has failed after all: another audit row, and its messages again."""
-    step = _end(job, JobState.DONE, outcome, "failure", now, {"corrects": "success"})
-    return replace(step, key={**step.key, "success": True}, expected=(JobState.DONE,), follow=None)
-
-
 def interrupt(job: Job, outcome: Outcome, now: datetime) -> Step:
     """started → interrupted: its executor ended while the handler ran."""
     return _end(job, JobState.INTERRUPTED, outcome, "interrupted", now, {})
@@ -419,8 +421,9 @@ def refuse(job: Job, outcome: Outcome, now: datetime) -> Step:
 
 
 def _pass_over(job: Job, after: Job, now: datetime) -> Step:
-    """queued → done: its turn never came."""
-    return replace(refuse(job, not_begun_after(job, after), now), follow=None)
+    """queued, claimed → done: it never began."""
+    step = refuse(job, not_begun_after(job, after), now)
+    return replace(step, expected=(JobState.QUEUED, JobState.CLAIMED), follow=None)
 
 
 def follow_up(connection: Connection, supervisor_id: str, now: datetime, ended: Sequence[Job]) -> None:
@@ -450,7 +453,7 @@ _LEFT = select(jobs.c.job_id).where(jobs.c.task_id == bindparam("command"), jobs
 
 def _stop_others(connection: Connection, supervisor_id: str, now: datetime, *, after: Job) -> None:
     """End the rest of a command, so that each of its workers is reported."""
-    query = select(jobs).where(turns.later_jobs(after)).order_by(jobs.c.job_id)
+    query = select(jobs).where(turns.unbegun_jobs(after)).order_by(jobs.c.job_id)
     for row in connection.execute(query).mappings().all():
         take(connection, supervisor_id, _pass_over(of_row(row), after, now), now)
 

@@ -23,7 +23,6 @@ from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessFacts, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import identity_of, life_of, state
 from supervisor_core.processes.records import (
-    START,
     STARTING,
     STOP,
     STUCK,
@@ -73,7 +72,7 @@ class FoundWorker(NamedTuple):
     @property
     def ordered(self) -> bool:
         """True if the supervisor itself ends this launch or tries it out, so that its end is no trouble."""
-        return self.record is not None and self.record.order is not None and self.record.order.what != START
+        return self.record is not None and self.record.order is not None
 
     @property
     def stopping(self) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.logging.excerpts import start_line
+from supervisor_core.host.permissions import why_denied
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
@@ -160,9 +161,14 @@ def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
             **platform.launch_options(),
         )
     except (OSError, ValueError) as error:
-        raise LaunchError(
-            f"Worker {spec.worker_id} can't be started: {_why(spec, error)}.", remedy="Fix workers.ID.command."
-        ) from error
+        cause, _ = why_denied(spec.cwd, os.X_OK) if isinstance(error, PermissionError) else ("", "")
+        why = f"its working directory can't be entered: {cause}" if cause else _why(spec, error)
+        remedy = (
+            f"Let this user enter it, or change workers.{spec.worker_id}.cwd."
+            if cause
+            else f"Fix workers.{spec.worker_id}.command."
+        )
+        raise LaunchError(f"Worker {spec.worker_id} can't be started: {why}.", remedy=remedy) from error
 
 
 def _without_generation(env: Mapping[str, str]) -> dict[str, str]:

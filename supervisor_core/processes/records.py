@@ -24,14 +24,13 @@ STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does
 
 _WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 
-STOP, TRIAL, START = "stop", "trial", "start"
+STOP, TRIAL = "stop", "trial"
 
 
 class StopOrder(NamedTuple):
     """An action of the supervisor on a launch, recorded before it: after a `STOP` or `TRIAL` its end is no trouble.
 
-    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right. A `START`
-    names the command that started it and has answered already: an end within the start grace is that command's failure.
+    A `STOP` ends it; a `TRIAL` starts it for a command that reports its end itself and puts things right.
     """
 
     what: str

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from supervisor_core.common.errors import LedgerUnavailable
+from supervisor_core.host.permissions import why_denied
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHY = {
@@ -21,6 +22,8 @@ _WHY = {
     sqlite3.SQLITE_BUSY: ("it's locked", "Another program holds it. It retries automatically."),
     sqlite3.SQLITE_LOCKED: ("it's locked", "Another program holds it. It retries automatically."),
 }
+_DENIED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+"""The codes behind which there may be a missing permission."""
 _LOST_TABLE = ("no such table", "malformed database schema", "unsupported file format")
 """Words for damage of the schema, which has no code of its own. The tables were there when the ledger was opened."""
 
@@ -47,13 +50,20 @@ def ledger_error(path: Path, problem: BaseException, verb: str = "used") -> Ledg
     if code in _DAMAGED or any(words in str(error) for words in _LOST_TABLE):
         return LedgerDamaged(path, str(error))
     if code in _WHY:
-        why, remedy = _WHY[code]
+        why, remedy = next(filter(all, map(why_denied, _files(path))), ("", "")) if code in _DENIED else ("", "")
+        if not why:
+            why, remedy = _WHY[code]
         trouble = LedgerUnavailable(f"The ledger {path} can't be {verb}: {why} ({error}).", remedy=remedy)
         trouble.short = f"the ledger can't be {verb}: {why}"
         return trouble
     if isinstance(error, sqlite3.OperationalError) and verb == "written":
         return LedgerUnavailable(f"The ledger {path} can't be written: {error}.", remedy="Check the state folder.")
     return None
+
+
+def _files(path: Path) -> list[Path]:
+    """What SQLite reads and writes."""
+    return [path.parent, *(path.with_name(f"{path.name}{suffix}") for suffix in ("", "-wal", "-shm"))]
 
 
 @contextmanager

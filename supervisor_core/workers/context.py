@@ -43,8 +43,8 @@ class HostContext:
     unlocked: Callable[[], AbstractContextManager[None]] = nullcontext
     """Unlocks the checkout of a code change during a fetch, so that pauses and restarts don't wait. Its state must be
     inspected again afterwards."""
-    watches_exits: bool = False
-    """True in a daemon, which notices the end of a worker after the command that started it has returned."""
+    overtaken: Callable[[], str] = lambda: ""
+    """Why a start stops waiting for its grace period, such as a pause that waits behind it; empty while it waits on."""
     progress: Callable[[str], None] = _to_nobody
     """Reports a step of the handler, such as `stopping OrionMX, pid 4711`. It returns soon and never raises."""
 

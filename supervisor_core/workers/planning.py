@@ -98,7 +98,7 @@ def _action(wanted: DesiredState | None, there: ActualState | None) -> tuple[Act
 
 def _running(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
     """The action on a running worker. A paused or quarantined one was started by a person, who can also stop it."""
-    if not wanted.enabled:
+    if not wanted.enabled and not wanted.left_alone:
         return ActionKind.STOP, Why.NOT_ENABLED
     held = _held(wanted)
     if held is not None:

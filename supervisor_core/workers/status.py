@@ -141,6 +141,8 @@ class DesiredState:
     enabled: bool = True
     quarantined: bool = False
     paused: bool = False
+    left_alone: bool = False
+    """Quarantined in the configuration: not stopped either, even if it isn't enabled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -23,14 +23,13 @@ from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines, lines_of_run
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
-from supervisor_core.host.process_facts.linux import since_boot
 from supervisor_core.host.web import MASK
 from supervisor_core.processes.drive_needs import LayoutKept, Profiled, watcher_profile
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import ProcessManager, order
 from supervisor_core.processes.output.files import output_path, read_output_end
-from supervisor_core.processes.records import START, TRIAL, StopOrder, WorkerRecord
+from supervisor_core.processes.records import TRIAL, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
@@ -48,6 +47,9 @@ FRESH_SECONDS = 300.0
 """The age up to which a heartbeat counts for a worker without an expected heartbeat."""
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+"""The longest delay of whatever overtakes a start."""
 
 TAIL_LINES = 20
 TAIL_BYTES = 8 * 1024
@@ -207,14 +209,14 @@ def start_watcher(
     worker: WorkerSettings,
     looked: FoundWorker | None = None,
     trial: str = "",
-    by: str = "",
     waits: bool = True,
+    overtaken: Callable[[], str] = lambda: "",
 ) -> Steps[ProcessIdentity]:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
     Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
-    grace period. Unless it `waits`, it returns as soon as the process exists, for callers that notice its end; `by` is
-    then the id of the command to correct. `RefusedError` if another process claims to be the worker.
+    grace period. Unless it `waits`, it returns as soon as the process exists, for callers that notice its end; it stops
+    waiting once it's `overtaken`. `RefusedError` if another process claims to be the worker.
     `looked` is the result of a search of all processes that the caller just made; an adopted process is on record, so
     the launch refuses a second copy.
     `trial` names the command that tries it out and reports its end, which isn't a problem within the grace period.
@@ -239,7 +241,7 @@ def start_watcher(
         env=config.environment_for(worker),
         log_path=output,
         spec_hash=config.spec_hash(worker),
-        order=_start_order(worker, trial, "" if waits else by),
+        order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
         own_log_before=own_log_size(drive, config, worker),
         looked=found,
     )
@@ -249,20 +251,18 @@ def start_watcher(
     identity = record.identity
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
-    if waits and (yield from processes.wait_exit_steps(identity, worker.start_grace_seconds)):
-        raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
+    left = worker.start_grace_seconds
+    while waits and not overtaken():
+        if (yield from processes.wait_exit_steps(identity, min(left, LOOK_SECONDS))):
+            raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
+        left -= LOOK_SECONDS
+        waits = left > 0
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
             processes.settle(worker.id)
     about = LogEvent.WORKER_STARTED.extra(worker_id=worker.id, pid=identity.pid)
     log.info("%s started (pid %d)", worker.id, identity.pid, extra=about)
     return identity
-
-
-def _start_order(worker: WorkerSettings, trial: str, by: str) -> StopOrder | None:
-    if trial:
-        return order(TRIAL, trial, worker.start_grace_seconds)
-    return StopOrder(START, by, since_boot() + worker.start_grace_seconds) if by else None
 
 
 def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import shell_issuer
+from supervisor_core.cli.host import caller_words
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.outcome import outcome, queued
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
@@ -59,13 +59,13 @@ def run(options: argparse.Namespace) -> int:
 
         return without_daemon.run(text, task_id, options)
     if not options.wait:
-        return queued(command, options, awake=True, rolling=is_rolling(options.text))
-    return follow(state_dir, command, options, options.timeout or float(WAIT_SECONDS), sent_at, awake=True)
+        return queued(command, options, rolling=is_rolling(options.text))
+    return follow(state_dir, command, options, options.timeout, sent_at, awake=True)
 
 
 def _queue(config: RawConfig, text: str, task_id: str) -> Command | None:
     """Have the daemon queue the command; None if this program must handle it."""
-    known = {"user": shell_issuer().name, "config": text_digest(config.text)}
+    known = {**caller_words(), "config": text_digest(config.text)}
     request = {"do": "send", "text": text, "task_id": task_id, **known}
     try:
         answer = ask(state_dir_of(config), request, QUEUE_SECONDS)
@@ -81,12 +81,12 @@ def follow(
     state_dir: str,
     command: Command,
     options: argparse.Namespace,
-    seconds: float,
+    limit: float | None,
     sent_at: datetime,
     *,
     awake: bool,
 ) -> int:
-    """Wait for the outcome, and show the steps on the way there."""
+    """Wait for the outcome, and show the steps on the way there. Without a limit, as long as there are new steps."""
     steps = None if options.json else step_printer(sent_at, several=len(command.workers) > 1)
 
     def look(task_id: str) -> tuple[list[dict[str, str]], list[dict[str, Any]] | None]:
@@ -95,22 +95,20 @@ def follow(
         return look(options.config, task_id)
 
     try:
-        known, results = wait_for_outcome(state_dir, command.task_id, seconds, steps, look)
+        known, results = wait_for_outcome(state_dir, command.task_id, limit, steps, look)
     except KeyboardInterrupt:
         still = _still(command.task_id, awake=awake, rolling=is_rolling(options.text))
         print(f"Stopped waiting. {command.task_id} {still}", file=sys.stderr)
         raise
     if steps is not None and results is not None:
         steps.finish([result["worker_id"] for result in results if not result["success"]])
-    late = (
-        describe_missing_outcome(state_dir, command.task_id, seconds, rolling=is_rolling(options.text))
-        if results is None
-        else ""
-    )
+    late = ""
+    if results is None:
+        late = describe_missing_outcome(state_dir, command.task_id, limit, rolling=is_rolling(options.text))
     return outcome(command, late, results, known, options)
 
 
-def describe_missing_outcome(state_dir: str, task_id: str, seconds: float, *, rolling: bool = False) -> str:
+def describe_missing_outcome(state_dir: str, task_id: str, limit: float | None, *, rolling: bool = False) -> str:
     """The error of a command that hasn't ended in time."""
     try:
         ask(state_dir, {"do": "wake"})
@@ -119,7 +117,8 @@ def describe_missing_outcome(state_dir: str, task_id: str, seconds: float, *, ro
         what = _still(task_id, awake=False, rolling=rolling)
     except UnresponsiveError:
         what = "waits, because the daemon isn't responding. See `supervisor status`. Don't send it again."
-    return f"No outcome after {seconds:g} s. {task_id} {what}"
+    waited = f"No progress for {WAIT_SECONDS} s" if limit is None else f"No outcome after {limit:g} s"
+    return f"{waited}. {task_id} {what}"
 
 
 def _still(task_id: str, *, awake: bool, rolling: bool) -> str:
@@ -132,10 +131,12 @@ def _still(task_id: str, *, awake: bool, rolling: bool) -> str:
 
 
 def wait_for_outcome(
-    state_dir: str, task_id: str, seconds: float, steps: StepPrinter | None, look: Look
+    state_dir: str, task_id: str, limit: float | None, steps: StepPrinter | None, look: Look
 ) -> tuple[Sequence[dict[str, str]], list[dict[str, Any]] | None]:
-    """The steps, and the outcomes or None when the time is up. Survives a restart of the daemon."""
-    deadline = time.monotonic() + seconds
+    """The steps, and the outcomes or None when the time is up. Survives a restart of the daemon.
+
+    Without a limit, the time is up when there's no new step for a while."""
+    deadline = time.monotonic() + (WAIT_SECONDS if limit is None else limit)
     known: list[dict[str, str]] = []
     while (left := deadline - time.monotonic()) > 0:
         tick = min(left, steps.tick) if steps and steps.tick else left
@@ -147,6 +148,8 @@ def wait_for_outcome(
             answer = {"progress": found, "done": results is not None, "results": results, "stopping": True}
         is_new = len(answer.get("progress") or ()) > len(known)
         known = answer["progress"] if is_new else known
+        if is_new and limit is None:
+            deadline = time.monotonic() + WAIT_SECONDS
         if steps is not None and is_new:
             steps.show(known)
         if answer.get("done"):

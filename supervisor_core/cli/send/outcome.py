@@ -32,13 +32,13 @@ def nothing_to_do(command: Command, words: str, options: argparse.Namespace) -> 
     return 0
 
 
-def queued(command: Command, options: argparse.Namespace, *, awake: bool, rolling: bool = False) -> int:
-    """Report that the command is queued."""
+def queued(command: Command, options: argparse.Namespace, *, valid: str = "", rolling: bool = False) -> int:
+    """Report that the command is queued. `valid`: how long it waits for a daemon, if none is running."""
     if options.json:
         document = {
             "task_id": command.task_id,
             "queued": True,
-            "daemon": awake,
+            "daemon": not valid,
             "workers": list(command.workers),
         }
         print(json.dumps(document))
@@ -47,8 +47,8 @@ def queued(command: Command, options: argparse.Namespace, *, awake: bool, rollin
     print(f"Queued: {command.name} {workers} as {command.task_id}")
     if rolling:
         print(f"To see its progress: `supervisor rolling status {command.task_id}`")
-    if not awake:
-        print("No daemon is running. The next pass (`supervisor once`) runs it.")
+    if valid:
+        print(f"No daemon is running. {valid}")
     return 0
 
 

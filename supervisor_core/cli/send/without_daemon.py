@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, is_awake, load_config, load_fleet_config, shell_issuer
-from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.command import follow, is_rolling
 from supervisor_core.cli.send.outcome import nothing_to_do, outcome, queued
 from supervisor_core.cli.send.rolling import completed
@@ -17,6 +16,7 @@ from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import RefusedError, UsageError
+from supervisor_core.common.times import clock_time, format_span
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
@@ -77,11 +77,21 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, task_id: s
         if refused:
             return outcome(issued, refused, None, [], options)
     if not options.wait:
-        return queued(issued, options, awake=awake, rolling=is_rolling(options.text))
+        return queued(
+            issued, options, valid="" if awake else _validity(config, sent_at), rolling=is_rolling(options.text)
+        )
     if not awake and not options.json:
-        what = "No daemon is running. Queued for the next `supervisor once` or `supervisor daemon start`. Waiting …"
-        print(what, flush=True)
-    return follow(state_dir, issued, options, left or float(WAIT_SECONDS), sent_at, awake=awake)
+        valid = _validity(config, sent_at)
+        print(f"No daemon is running. {valid} Waiting … (Ctrl-C leaves it queued.)", flush=True)
+    return follow(state_dir, issued, options, left, sent_at, awake=awake)
+
+
+def _validity(config: SupervisorConfig, sent_at: datetime) -> str:
+    """What a command waits for, and for how long."""
+    minutes = config.supervisor.command_expires_minutes
+    until = clock_time(sent_at + timedelta(minutes=minutes), sent_at)
+    limit = f" It's valid for {format_span(minutes * 60)}, until {until}." if minutes else ""
+    return f"The command waits for the next pass (`supervisor once`) or `supervisor daemon start`.{limit}"
 
 
 def _only_if(command: Command, state: str) -> Command:

@@ -8,13 +8,16 @@ import json
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.daemon.control import client as control_address
+from supervisor_core.host.callers import peer_person
 from supervisor_core.host.files import write_json
+from supervisor_core.host.process_facts.identity import platform
 
 REQUEST_BYTES = 64 * 1024
 READ_SECONDS = 5.0
@@ -63,13 +66,13 @@ class ControlServer:
         (self._state_dir / name).unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
+        task, connected_at = asyncio.current_task(), platform.since_boot()
         assert task is not None  # noqa: S101 (a coroutine runs in a task)
         self._open.add(task)
         try:
             async with asyncio.timeout(READ_SECONDS):
                 line = await reader.readuntil(b"\n")
-            answer = await self._answer(line)
+            answer = await self._answer(line, writer.get_extra_info("socket"), connected_at)
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -78,7 +81,8 @@ class ControlServer:
             self._open.discard(task)
             writer.close()
 
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    async def _answer(self, line: bytes, connection: socket.socket, connected_at: float) -> dict[str, Any]:
+        """The answer. In a request that names its `user`, the kernel's word about the caller takes that place."""
         try:
             request = json.loads(line)
             token, what = str(request.get("token", "")), str(request.get("do", ""))
@@ -89,6 +93,10 @@ class ControlServer:
         if what not in self._answers:
             return {"error": f"unknown request {what!r}; expected {', '.join(self._answers)}"}
         try:
+            if "user" in request:
+                words = str(request.get("sudo_user") or "")
+                person = await asyncio.to_thread(peer_person, connection, connected_at, words)
+                request["user"] = person or request["user"]
             return await self._answers[what](request)
         except SupervisorError as error:  # its words say it all
             log.error("the request %r failed: %s", what, error)  # noqa: TRY400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import datetime
@@ -11,7 +12,7 @@ from functools import partial
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
-from supervisor_core.common.errors import describe
+from supervisor_core.common.errors import LedgerUnavailable, describe
 from supervisor_core.common.events import EventType
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import wait_until
@@ -94,6 +95,8 @@ class WorkerActor:
         self._next: Action | None = None
         self._due: float | None = None
         self._busy: Job | None = None
+        self._overtaken_by = ""
+        """Why a start in progress stops waiting for its grace period; read by the handler's thread."""
         self._unsettled = False
         """True while a pause or its end isn't on the drive yet."""
         self._pause_differs = False
@@ -178,8 +181,6 @@ class WorkerActor:
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process ended; an observation and the plan decide what follows."""
         self.operations.note_end(ended)
-        if self.operations.start_unchecked:
-            self._woken.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until told to stop, between two activities, or until the worker is removed.
@@ -221,9 +222,6 @@ class WorkerActor:
 
     async def _work_once(self, stopping: asyncio.Event) -> bool:
         """Do what comes next, commands first; True where there was nothing."""
-        correct = partial(self.operations.correct_start, self.worker)
-        if self.operations.start_unchecked and (corrected := await self._grouped.call(correct)):
-            self._hooks.finished(corrected)
         job = (await self._grouped.next_turn(Turn(self.worker.id))).job
         if job is not None and await self._run_commands(job, RetryLimit(stopping.is_set)):
             return False
@@ -255,7 +253,7 @@ class WorkerActor:
                 job = turn.job
         finally:
             self._hooks.plan_again(self.worker.id)
-        return turn.waits or self.operations.start_unchecked
+        return turn.waits
 
     async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> TurnResult:
         """Run a command; the result has the next one, if that's of the same kind. Else the activity has ended."""
@@ -263,25 +261,40 @@ class WorkerActor:
         self._publish(EventType.COMMAND_STARTED, job)
         look = partial(self.operations.after_command, moved=moving is not None)
         turn, ended = TurnResult(waits=True), None
+        self._overtaken_by = ""
+        watch = asyncio.create_task(self._watch_for_pause()) if job.handler in STARTS else None
+        execution = Execution(job, self._trouble, patience, self._hooks.progressed, lambda: self._overtaken_by)
         try:
-            outcome = await self._grouped.execute(Execution(job, self._trouble, patience, self._hooks.progressed))
+            outcome = await self._grouped.execute(execution)
             ended = partial(self._ended, job, outcome)
             if outcome is not None and turns.is_sequential(job):
-                waiting = partial(jobs.workers_with_work, task_id=job.task_id)
+                parallel = self._parts.host.config.supervisor.parallel
+                waiting = partial(jobs.workers_with_work, task_id=job.task_id, parallel=parallel)
                 self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
             if not (self.changes_code or job.handler in STARTS or patience.should_stop()):
                 turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler))
         finally:
             self._busy = None
+            if watch is not None:
+                watch.cancel()
             try:
                 if turn.job is None:
                     self._done(await self._grouped.call(look))
-                    if moving and self.pid is not None:  # a look then notes that it has outlived its start grace
-                        asyncio.get_running_loop().call_later(self.worker.start_grace_seconds, self._replan)
             finally:
                 if ended is not None:  # also if the ledger can't be read any more: somebody waits for it
                     ended()
         return turn
+
+    async def _watch_for_pause(self) -> None:
+        """Have a start stop waiting for its grace period once a pause waits behind it."""
+        read = partial(self._parts.ledger.read, partial(jobs.pause_waits, worker_id=self.worker.id))
+        while True:
+            self._woken.clear()
+            with contextlib.suppress(LedgerUnavailable):
+                if await self._grouped.call(read):
+                    break
+            await self._woken.wait()
+        self._overtaken_by = "a pause followed"
 
     def _ended(self, job: Job, outcome: Outcome | None) -> None:
         """Tell of a command's end; without an outcome, it isn't ours."""

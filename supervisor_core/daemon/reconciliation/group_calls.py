@@ -32,6 +32,7 @@ class Execution:
     limit: RetryLimit
     progressed: Callable[[Job], object]
     """Called on the event loop."""
+    overtaken: Callable[[], str]
 
 
 class Turn(NamedTuple):
@@ -91,14 +92,18 @@ class GroupCalls:
         return await self.blocking(lambda: execute(*self._arguments(execution)))
 
     def _next_turns(self, turns: Sequence[Turn]) -> Iterator[list[Result]]:
-        found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=[each.worker_id for each in turns]))
+        worker_ids, parallel = [turn.worker_id for turn in turns], self._parts.host.config.supervisor.parallel
+        found = self._parts.ledger.read(partial(jobs.next_jobs, worker_ids=worker_ids, parallel=parallel))
         yield [Result(place, _result_of(*each)) for place, each in enumerate(zip(turns, found, strict=True))]
 
     def _executed(self, executions: Sequence[Execution]) -> Iterator[list[Result]]:
         return together([execute.steps(*self._arguments(each)) for each in executions])
 
     def _arguments(self, of: Execution) -> tuple[Any, ...]:
-        host = replace(self._parts.host, watches_exits=True)
+        def overtaken() -> str:
+            return "the daemon is stopping" if of.limit.should_stop() else of.overtaken()
+
+        host = replace(self._parts.host, overtaken=overtaken)
         return of.job, host, self._parts.ledger, of.on_trouble, of.limit, of.progressed
 
 

@@ -122,6 +122,7 @@ class ManagedWorker:
             enabled=configured.enabled if configured else False,
             quarantined=status.worker.quarantined or self.actor.lifecycle.quarantined,
             paused=status.pause is not None,
+            left_alone=configured.quarantined if configured else False,
         )
 
     def actual(self, status: WorkerStatus) -> ActualState:

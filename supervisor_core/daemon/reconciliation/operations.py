@@ -20,10 +20,8 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.process_facts.facts import ProcessIdentity
-from supervisor_core.jobs.corrections import correct_start
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
-from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import StopReport
@@ -37,9 +35,6 @@ from supervisor_core.workers.restarts import limits as starts
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.limits import TooManyStarts, note_start
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, automatic_starts, decide, exit_in_words
-
-NOTICE_SECONDS = 1.0
-"""The longest delay of the notice of an exit."""
 
 LOOK_HOLDS_SECONDS = 1.0
 """The search that an end was judged by also serves the start that follows within this time."""
@@ -87,10 +82,6 @@ class WorkerOperations:
         """The search that its end was judged by, and its monotonic time."""
         self._failed_to_start = False
         """True if the last start didn't create a process."""
-        self.start_unchecked = True
-        """True if the worker may have ended within its start grace, in this daemon or before it."""
-        self._grace_ends = 0.0
-        """The monotonic time up to which an end may be within the start grace."""
 
     @property
     def failed_after_seconds(self) -> float:
@@ -100,17 +91,6 @@ class WorkerOperations:
     def note_end(self, ended: WorkerEnded) -> None:
         """Note that a process just ended; called on the event loop."""
         self._last_end = ended, time.monotonic()
-        if self._last_end[1] <= self._grace_ends:
-            self.start_unchecked = True
-
-    def correct_start(self, worker: WorkerSettings) -> Job | None:
-        """Correct the command that started it if it has ended within its start grace; return that command."""
-        self.start_unchecked = False
-        self._grace_ends = time.monotonic() + worker.start_grace_seconds + NOTICE_SECONDS
-        ended, ago = None, 0.0
-        if self._last_end is not None:
-            ended, ago = self._last_end[0].identity, time.monotonic() - self._last_end[1]
-        return correct_start(self._parts.host, self._parts.ledger, worker, ended, ago)
 
     def decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
         """Decide about a restart after its exit; None if it didn't exit on its own and may be started.
@@ -189,10 +169,10 @@ class WorkerOperations:
         return self._look(asked=not automatic)
 
     def stop(self, worker: WorkerSettings, stopped: StopRequested) -> OperationResult:
-        """Stop it, unless it was enabled again since the plan was made."""
+        """Stop it, unless it was enabled again, or quarantined, since the plan was made."""
         with self._code_locked(worker, stopped):
             wanted = self._parts.host.config.workers.get(worker.id)
-            if wanted is not None and wanted.enabled:
+            if wanted is not None and (wanted.enabled or wanted.quarantined):
                 return self._look()._replace(plan_again=True)
             report = self._adapter.stop(self._worker_id, Why.NOT_ENABLED)
             return self._look()._replace(error=_stop_error(report))
@@ -244,7 +224,6 @@ class WorkerOperations:
         """Observe it after a command; where that `moved` the worker, its new process was requested."""
         if not moved:
             return self._look()
-        self.start_unchecked = True
         self._failed_to_start = self.may_start = False
         return self._look(asked=True)
 

@@ -50,7 +50,9 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
     refused: list[Job] = []
     host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
     looked_after = set(known) | set(host.config.workers)
-    while waiting := _waiting_here(parts.ledger) - looked_after:  # of several, one makes way for the next
+    while (
+        waiting := _waiting_here(parts.ledger, host.config.supervisor.parallel) - looked_after
+    ):  # of several, one makes way for the next
         before = len(refused)
         for worker_id in sorted(waiting):
             refused += _refused(host, parts.ledger, worker_id)
@@ -59,16 +61,16 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
     return refused
 
 
-def _waiting_here(ledger: Ledger) -> set[str]:
+def _waiting_here(ledger: Ledger, parallel: int) -> set[str]:
     """The workers of this host with a job that can start: the others' jobs are sent to their hosts."""
-    return {each for each in ledger.read(jobs.workers_with_work) if not is_address(each)}
+    return {each for each in ledger.read(partial(jobs.workers_with_work, parallel=parallel)) if not is_address(each)}
 
 
 def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
     """In a pass, log the workers that this worker's commands wait for; unconfigured ones don't block."""
     gone: set[str] = set()
     while True:
-        held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id))
+        held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id, parallel=host.config.supervisor.parallel))
         strays = {first.worker_id for _, first in held} - set(host.config.workers) - gone
         if not strays:
             break
@@ -84,7 +86,8 @@ def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
 
 def _refused(host: HostContext, ledger: Ledger, worker_id: str) -> list[Job]:
     refused = []
-    while job := ledger.read(partial(jobs.next_to_run, worker_id=worker_id)):
+    read = partial(jobs.next_to_run, worker_id=worker_id, parallel=host.config.supervisor.parallel)
+    while job := ledger.read(read):
         if execute(job, host, ledger) is None:
             break
         refused.append(job)

@@ -110,7 +110,7 @@ class MonitoringSwitch:
         return "Monitoring is active again. Changes since the pause are handled now."
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """At the control door: `{"do": "monitoring", "rest": true, "issuer": {"id", "name"}}`."""
-        said = request.get("issuer")
-        issuer = Issuer(str(said["id"]), str(said.get("name") or "")) if isinstance(said, dict) else Issuer("cli:?", "")
+        """At the control door: `{"do": "monitoring", "rest": true, "user": "anna"}`."""
+        user = str(request.get("user") or "?")
+        issuer = Issuer(f"cli:{user}", user)
         return {"ok": True, "message": await self(request.get("rest") is True, issuer)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.log_events import LogEvent
@@ -145,7 +146,8 @@ class QueueProcessor(Service):
             self._notice(str(error))
         more = self._deliver() >= results.AT_ONCE or more
         self._parts.host.processes.reap()  # their actors tell of them
-        return self._parts.ledger.read(jobs.workers_with_work), more
+        parallel = self._parts.host.config.supervisor.parallel
+        return self._parts.ledger.read(partial(jobs.workers_with_work, parallel=parallel)), more
 
     def _sweep(self) -> bool:
         drive = self._parts.host.drive

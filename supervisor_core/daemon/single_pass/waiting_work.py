@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from supervisor_core.code.recovery import report_interrupted
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import execution as executing
@@ -35,7 +37,8 @@ def do_waiting_work(
     if not stop_request:
         unblock_worker(host, ledger, worker.id)
     limit = RetryLimit(lambda: stop_request, executing.PASS_PATIENCE_SECONDS)
-    while not stop_request and (job := ledger.read(lambda connection: jobs.next_to_run(connection, worker.id))):
+    read = partial(jobs.next_to_run, worker_id=worker.id, parallel=host.config.supervisor.parallel)
+    while not stop_request and (job := ledger.read(read)):
         try:
             outcome = execute(job, host, ledger, limit=limit)
         except OutcomeNotWritten as error:  # it was done; and what follows would meet the same ledger

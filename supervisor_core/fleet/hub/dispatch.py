@@ -93,9 +93,10 @@ class CommandDispatcher(Service):
         deadline: timedelta,
         waits: Callable[[], str],
         silent: Callable[[], Collection[str]] = tuple,
+        parallel: int = 1,
     ) -> None:
         """`waits` says why nothing may be sent now: the server isn't there, or can't keep what we promise. `silent`:
-        the hosts that are unresponsive."""
+        the hosts that are unresponsive. `parallel`: how many workers restart at once."""
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
@@ -105,6 +106,7 @@ class CommandDispatcher(Service):
         self._deadline = deadline
         self._waits = waits
         self._silent = silent
+        self._parallel = parallel
         self._woken = asyncio.Event()
         self._problem = ""
         self._look_seconds = min(LOOK_SECONDS, deadline.total_seconds() / 4)
@@ -154,7 +156,7 @@ class CommandDispatcher(Service):
         now = time.monotonic()
         self._failed_until = {host: until for host, until in self._failed_until.items() if until > now}
         failed = {*self._failed_until, *self._silent()}  # a command for an unresponsive host can be cancelled
-        found = await self._blocking(self._ledger.read, lambda connection: _orders(connection, failed))
+        found = await self._blocking(self._ledger.read, lambda connection: _orders(connection, self._parallel, failed))
         unreported = await self._blocking(self._ledger.read, self._unreported) if self._resend else []
         if (found or unreported) and (reason := self._waits()):
             raise FleetUnavailable(reason)
@@ -264,7 +266,9 @@ class CommandDispatcher(Service):
     ) -> tuple[list[tuple[Job, str]], list[Job]]:
         """The jobs whose cards lack a word about their host, with it, and those that no host will answer for."""
         under_way, silent = remote.under_way(connection), self._silent()
-        waiting = [(job, order.turn + self._deadline) for order in _orders(connection) for job in order.jobs]
+        waiting = [
+            (job, order.turn + self._deadline) for order in _orders(connection, self._parallel) for job in order.jobs
+        ]
         unheard = [each for each in under_way if each.job.state is JobState.CLAIMED]
         waiting += [(each.job, each.sent_at + self._deadline) for each in unheard]
         kept = max(timedelta(seconds=COMMANDS_KEPT_SECONDS), self._deadline)
@@ -286,9 +290,9 @@ class CommandDispatcher(Service):
         return notes, lost
 
 
-def _orders(connection: Connection, without: Collection[str] = ()) -> list[_Order]:
+def _orders(connection: Connection, parallel: int, without: Collection[str] = ()) -> list[_Order]:
     """The messages to send, in their order. None is for those hosts."""
-    return _orders_of(connection, remote.to_send(connection, AT_ONCE, without))
+    return _orders_of(connection, remote.to_send(connection, AT_ONCE, parallel, without))
 
 
 def _orders_of(connection: Connection, waiting: Sequence[Job]) -> list[_Order]:

@@ -152,7 +152,15 @@ class HubServices:
         self.link = HubLink(connection, joins, members, blocking, server, self.hosts.hear, self._follow)
         joins.joined = self.link.wake
         self.dispatcher = CommandDispatcher(
-            ledger, blocking, connection, key, self.hosts.hosts.keys, deadline, self.link.problem, self.hosts.silent
+            ledger,
+            blocking,
+            connection,
+            key,
+            self.hosts.hosts.keys,
+            deadline,
+            self.link.problem,
+            self.hosts.silent,
+            config.supervisor.parallel,
         )
         self.dispatcher.on_lost_stream = self.link.prepare_again
         self.link.on_prepared = self.dispatcher.resend

@@ -7,7 +7,7 @@ a crash behind it, its jobs run like any others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -57,10 +57,14 @@ _ENDED = {
 class ApprovalExecution:
     """Runs approvals after people have decided."""
 
-    def __init__(self, ledger: Ledger, observe: Observe, rights: Rights) -> None:
+    def __init__(
+        self, ledger: Ledger, observe: Observe, rights: Rights, people: Callable[[], Mapping[str, str]]
+    ) -> None:
+        """`people`: the Slack user ids of users of this host."""
         self._ledger = ledger
         self._observe = observe
         self._rights = rights
+        self._people = people
 
     def carry_on(self, now: datetime) -> list[Approval]:
         """Run all approvals that are due. One that fails doesn't stop the others."""
@@ -163,7 +167,7 @@ class ApprovalExecution:
             votes = rows.votes_of(connection, approval.approval_id)
             if current is None or current.state is not ApprovalState.APPROVED:
                 return False
-            if tally(current.terms, votes) is not ApprovalState.APPROVED:
+            if tally(current.terms, votes, self._people()) is not ApprovalState.APPROVED:
                 return False
             if not rows.take_step(
                 connection, current, rows.move(current, Move.EXECUTE, rows.ApprovalDecision(US, why), now), now

@@ -17,7 +17,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.commands.command import Command, Issuer, person_of
+from supervisor_core.commands.command import NOTHING, Command, Issuer, person_of
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.errors import CommandText, MarkedText, SupervisorError
@@ -199,15 +199,15 @@ class Approval:
         return render(self.command)
 
 
-def tally(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
+def tally(terms: Terms, votes: Iterable[Vote], people: Mapping[str, str] = NOTHING) -> ApprovalState:
     """The state after these votes, in their order. Votes after the decisive one don't count.
 
     Each person's first vote counts; the requester's only if the terms allow it.
     """
     said: set[str] = set()
     for vote in votes:
-        person = person_of(vote.voter.id)
-        if person in said or (person == person_of(terms.requester_id) and not terms.self_approval):
+        person = person_of(vote.voter.id, people)
+        if person in said or (person == person_of(terms.requester_id, people) and not terms.self_approval):
             continue
         if vote.choice is Choice.DENY:
             return ApprovalState.DENIED
@@ -217,7 +217,9 @@ def tally(terms: Terms, votes: Iterable[Vote]) -> ApprovalState:
     return ApprovalState.PENDING
 
 
-def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: datetime) -> str:
+def may_vote(
+    approval: Approval, votes: Sequence[Vote], voter: Issuer, now: datetime, people: Mapping[str, str] = NOTHING
+) -> str:
     """Why this person's vote doesn't count; empty if it does.
 
     The caller checks whether they are an approver: each source knows its own people.
@@ -226,9 +228,9 @@ def may_vote(approval: Approval, votes: Sequence[Vote], voter: Issuer, now: date
         return f"{_decided_text(approval, votes)}. Nothing changed."
     if now >= approval.expires_at:
         return f"It expired at {_clock(approval.expires_at)}. Nothing changed."
-    if voter.is_same_as(approval.terms.requester_id) and not approval.terms.self_approval:
+    if voter.is_same_as(approval.terms.requester_id, people) and not approval.terms.self_approval:
         return "You requested it, so somebody else must decide. You can cancel it."
-    mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id)), None)
+    mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id, people)), None)
     if mine is not None:
         return f"You have already voted to {mine.choice}. An approver can still cancel it."
     return ""

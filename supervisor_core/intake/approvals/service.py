@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from supervisor_core.code.change_plan import STATE_PARAM
-from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.command import NOTHING, Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import CommandText, RefusedError, UsageError
@@ -87,7 +87,7 @@ class Approvals:
         self._config = config
         self._observe = observe
         self._rights = rights or host_rights(config)
-        self._carrying = ApprovalExecution(ledger, observe, self._rights)
+        self._carrying = ApprovalExecution(ledger, observe, self._rights, lambda: self._people)
 
     def request(
         self,
@@ -145,13 +145,15 @@ class Approvals:
         `on_call`: the answers about who is on call that this right was checked by."""
         moment = now or datetime.now(UTC)
         approval, votes = self.find(approval_id)
-        if any(vote.voter.is_same_as(voter.id) and vote.choice is choice for vote in votes):
+        if any(vote.voter.is_same_as(voter.id, self._people) and vote.choice is choice for vote in votes):
             return VoteResult(approval, votes, counted=False)
         objection = self._objection(approval, votes, voter, moment, allowed)
         self._refuse(approval, voter, choice, door, objection, moment, on_call)
         vote = Vote(voter, choice, moment, rows.as_reason(reason), door)
         crashpoints.reach("votes_t.cast:before")
-        why = self._ledger.write(lambda connection: count_vote(connection, approval.approval_id, vote, on_call))
+        why = self._ledger.write(
+            lambda connection: count_vote(connection, approval.approval_id, vote, on_call, self._people)
+        )
         crashpoints.reach("votes_t.cast:after")
         if why:
             raise VoteRefused(why)
@@ -176,7 +178,7 @@ class Approvals:
         approval, votes = self.find(approval_id)
         if approval.state is ApprovalState.CANCELLED:
             return VoteResult(approval, votes, counted=False)
-        if not by.is_same_as(approval.terms.requester_id):
+        if not by.is_same_as(approval.terms.requester_id, self._people):
             self._refuse(approval, by, "cancel", door, self._why_not(approval, by, allowed), moment)
         said = rows.as_reason(f"By {by.name or by.id}{f': {reason}' if reason else '.'}")
         while (
@@ -248,6 +250,10 @@ class Approvals:
 
         return self._ledger.read(look)
 
+    @property
+    def _people(self) -> Mapping[str, str]:
+        return self._config().slack.access.people
+
     def _new(self, command: Command, door: str, card: Mapping[str, Any] | None, now: datetime) -> Approval:
         config = self._config()
         if why := nobody_to_approve(config, command):
@@ -292,8 +298,8 @@ class Approvals:
         late = approval.state is ApprovalState.PENDING and now >= approval.expires_at
         if late:
             self._expired(approval, now)
-        why = may_vote(approval, votes, voter, now)
-        own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id)
+        why = may_vote(approval, votes, voter, now, self._people)
+        own = approval.state is ApprovalState.PENDING and voter.is_same_as(approval.terms.requester_id, self._people)
         if why and not own:
             raise VoteRefused(why, remedy=to_go_on(replace(approval, state=ApprovalState.EXPIRED)) if late else "")
         return why or self._why_not(approval, voter, allowed)
@@ -327,17 +333,23 @@ class Approvals:
         return expired
 
 
-def count_vote(connection: Connection, approval_id: str, vote: Vote, on_call: OnCallFacts = ()) -> str:
+def count_vote(
+    connection: Connection,
+    approval_id: str,
+    vote: Vote,
+    on_call: OnCallFacts = (),
+    people: Mapping[str, str] = NOTHING,
+) -> str:
     """Store a vote and the move that it decides, in one transaction; the reason if it no longer counts."""
     approval = rows.find(connection, approval_id, lock=True)
     if approval is None:  # pragma: no cover (nobody deletes approvals)
         raise NoSuchApproval
     votes = rows.votes_of(connection, approval_id)
-    if why := may_vote(approval, votes, vote.voter, vote.at):
+    if why := may_vote(approval, votes, vote.voter, vote.at, people):
         return why
     rows.cast(connection, approval, vote, place=len(votes) + 1, on_call=on_call)
     votes.append(vote)
-    judged = tally(approval.terms, votes)
+    judged = tally(approval.terms, votes, people)
     if judged is ApprovalState.PENDING:
         return ""
     approves = judged is ApprovalState.APPROVED

@@ -78,8 +78,9 @@ class FlagRules:
     def _check_agreed(self, order: FlagCommand, name: str) -> None:
         """Reject a command without the approvals that it needs. In a signed flag, they are those of people."""
         terms = self._config.slack.approvals
-        asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id)
-        agreed = {person_of(str(each.get("id"))) for each in order.approvals} - {asker, ""}
+        people = self._config.slack.access.people
+        asker = "" if terms.self_approval or order.issuer is None else person_of(order.issuer.id, people)
+        agreed = {person_of(str(vote.get("id")), people) for vote in order.approvals} - {asker, ""}
         if len(agreed) < terms.votes:
             raise FlagRejected(
                 f"{name} needs an approval with {count(terms.votes, 'vote')}, and this flag has "

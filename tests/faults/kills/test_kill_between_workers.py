@@ -17,6 +17,7 @@ from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")
 RESTS: dict[str, Any] = {**SLEEPER, "enabled": False}
+ONE_AT_A_TIME = {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5, "parallel": 1}
 
 ROAD = (
     "jobs_t.claimed:before",
@@ -65,7 +66,7 @@ def goes_on(home: Home, task: str) -> list[tuple[str, str]]:
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     """Its workers are paused, so that a restart only starts them."""
-    with a_home(tmp_path / "home", dict.fromkeys(WORKERS, SLEEPER)) as made:
+    with a_home(tmp_path / "home", dict.fromkeys(WORKERS, SLEEPER), supervisor=ONE_AT_A_TIME) as made:
         pause_all(made)
         yield made
 
@@ -73,7 +74,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 @pytest.fixture
 def failing(tmp_path: Path) -> Iterator[Home]:
     """The first of its workers can't be restarted."""
-    with a_home(tmp_path / "home", {"West": RESTS, "North": SLEEPER, "South": SLEEPER}) as made:
+    workers = {"West": RESTS, "North": SLEEPER, "South": SLEEPER}
+    with a_home(tmp_path / "home", workers, supervisor=ONE_AT_A_TIME) as made:
         pause_all(made)
         yield made
 

@@ -66,7 +66,7 @@ def test_doctor_checks_the_rest_and_fails_for_the_file(home: Home, broken: str) 
 
 
 def test_what_starts_something_still_refuses(home: Home, broken: str) -> None:
-    for words in (["restart"], ["start"], ["config", "check"]):
+    for words in (["daemon", "restart"], ["start"], ["config", "check"]):
         done = home.supervisor(*words)
         assert (done.returncode, broken in done.stderr) == (2, True), (words, done.stderr)
 

@@ -17,6 +17,7 @@ from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.control.client import ControlError, ask
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
+from tests.support.programs.logins import logged_in_as
 from tests.support.waiting import wait_until
 
 PROGRAM = """
@@ -51,6 +52,21 @@ def test_the_audit_trail_names_the_user_of_the_shell(home: Home) -> None:
     sent = home.json("send", "diagnostics North", "--wait")
     [row] = home.audit(sent["task_id"])
     assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def test_the_person_is_who_logged_in_whatever_user_the_command_runs_as(home: Home) -> None:
+    program, name = logged_in_as("daemon")
+    for words in (["send", "diagnostics South", "--wait"], ["monitoring", "pause"], ["monitoring", "resume"]):
+        assert home.supervisor(*words, program=program).returncode == 0
+    assert [row["actor"] for row in home.audit()[-3:]] == [f"cli:{name}"] * 3
+
+
+def test_without_a_daemon_the_person_is_the_same(tmp_path: Path) -> None:
+    program, name = logged_in_as("daemon")
+    with a_home(tmp_path / "home", {"North": SLEEPER}) as alone:
+        assert alone.supervisor("send", "diagnostics", program=program).returncode == 0
+        alone.supervisor("once")
+        assert [row["actor"] for row in alone.audit()] == [f"cli:{name}"]
 
 
 def test_batches_are_waited_for_only_with_a_time_limit(home: Home) -> None:
@@ -107,7 +123,6 @@ def test_the_words_mean_the_workers_of_the_shells_configuration_not_of_an_older_
         {"task_id": "t\ud800"},
         {"task_id": "task_20260205_143015_0123456ab"},
         {"task_id": 7},
-        {"user": None},
         {"text": ["pause North"]},
     ],
 )

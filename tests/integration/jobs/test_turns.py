@@ -16,7 +16,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Spread
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState, not_begun
-from supervisor_core.jobs.queries import IN_TURN
+from supervisor_core.jobs.queries import ORDERED
 from supervisor_core.storage.audit import rows as audit
 from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
@@ -26,7 +26,7 @@ from tests.support.storage.ledger_rows import count_pending
 WORKERS = ("West", "North", "South")
 """In no order of the alphabet: that of the command counts."""
 
-CHANGES = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.IN_TURN]
+CHANGES = [each.name for each in CATALOG.values() if each.handler and each.spread is not Spread.AT_ONCE]
 AT_ONCE = [each.name for each in CATALOG.values() if each.handler and each.spread is Spread.AT_ONCE]
 
 
@@ -61,6 +61,36 @@ def test_what_changes_something_goes_from_one_worker_to_the_next(host: Host, nam
         assert host.run(worker)
     assert free(host) == set()
     assert host.told(task) == [(worker, "success") for worker in WORKERS]
+
+
+def test_a_restart_runs_on_a_few_workers_at_once_and_after_a_failure_no_new_ones_begin(tmp_path: Path) -> None:
+    with opened(tmp_path / "var") as ledger:
+        host = Host(ledger, parallel=2)
+        task = host.submit("restart", (*WORKERS, "East", "Far"))
+        assert free(host) == {"West"}, "one at a time unless more are allowed"
+        assert [host.take(each) is not None for each in (*WORKERS, "East")] == [True, True, False, False]
+        host.begin("North")
+        host.end("North")
+        assert [host.take(each) is not None for each in ("South", "East")] == [True, False]
+        host.begin("West")
+        host.end("West", well=False)
+        assert host.job(task, "South").state is JobState.DONE, "it was claimed, and hadn't begun"
+        assert free(host) == set()
+        assert host.told(task)[:2] == [("North", "success"), ("West", "failure")]
+        assert [each.worker_id for each in host.of(task) if not_begun(each)] == ["South", "East", "Far"]
+
+
+def test_what_is_begun_when_another_worker_fails_comes_to_its_own_end(tmp_path: Path) -> None:
+    with opened(tmp_path / "var") as ledger:
+        host = Host(ledger, parallel=2)
+        task = host.submit("restart", WORKERS)
+        for worker in ("West", "North"):
+            host.take(worker)
+            host.begin(worker)
+        host.end("North", well=False)
+        host.end("West")
+        assert sorted(host.told(task)) == [("North", "failure"), ("South", "failure"), ("West", "success")]
+        assert [each.worker_id for each in host.of(task) if not_begun(each)] == ["South"]
 
 
 def test_a_worker_that_has_claimed_its_part_still_has_the_turn(host: Host) -> None:
@@ -232,7 +262,7 @@ class AnyCommands(RuleBasedStateMachine):
             siblings = host.of(task)
             told = host.told(task)
             assert sorted(who for who, _ in told) == sorted(job.worker_id for job in siblings), "one row for each"
-            in_turn = siblings[0].door != "flag" and siblings[0].handler in IN_TURN
+            in_turn = siblings[0].door != "flag" and siblings[0].handler in ORDERED
             if in_turn:
                 assert [who for who, _ in told] == [job.worker_id for job in siblings], "in the order of the command"
             ended_well = [word == "success" for _, word in told]

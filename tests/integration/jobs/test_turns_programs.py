@@ -19,10 +19,13 @@ WORKERS = ("West", "North", "South")
 RESTS: dict[str, Any] = {**SLEEPER, "enabled": False}
 """A worker that can't be restarted, and says so at once."""
 
+ONE_AT_A_TIME = {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5, "parallel": 1}
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Host]:
-    with a_home(tmp_path / "home", dict.fromkeys(WORKERS, SLEEPER), make=Host) as made:
+    workers = dict.fromkeys(WORKERS, SLEEPER)
+    with a_home(tmp_path / "home", workers, make=Host, supervisor=ONE_AT_A_TIME) as made:
         assert isinstance(made, Host)
         yield made
 
@@ -30,7 +33,8 @@ def home(tmp_path: Path) -> Iterator[Host]:
 @pytest.fixture
 def failing(tmp_path: Path) -> Iterator[Host]:
     """The second of its workers rests."""
-    with a_home(tmp_path / "home", {"West": SLEEPER, "North": RESTS, "South": SLEEPER}, make=Host) as made:
+    workers = {"West": SLEEPER, "North": RESTS, "South": SLEEPER}
+    with a_home(tmp_path / "home", workers, make=Host, supervisor=ONE_AT_A_TIME) as made:
         assert isinstance(made, Host)
         yield made
 
@@ -55,6 +59,20 @@ def test_a_restart_of_all_takes_one_worker_after_the_other_in_the_order_of_the_c
     assert [row["target_id"] for row in home.audit(said["task_id"])] == list(WORKERS)
     times = spans(home, said["task_id"])
     assert [moment for span in times for moment in span] == sorted(moment for span in times for moment in span)
+
+
+def test_a_restart_of_all_restarts_several_workers_at_once(tmp_path: Path) -> None:
+    workers = {worker: {**SLEEPER, "start_grace_seconds": 60} for worker in WORKERS}
+    with a_home(tmp_path / "home", workers, make=Host) as made:
+        assert isinstance(made, Host)
+        made.start_daemon()
+        before = made.pids()
+        task = made.json("send", "restart all")["task_id"]
+        wait_until(
+            lambda: all(pid and pid != before[each] for each, pid in made.pids().items()), 30, "all were restarted"
+        )
+        assert made.audit(task) == [], "and each waits for its start grace"
+        assert made.json("send", "pause all", "--wait")["success"]
 
 
 def test_a_restart_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(failing: Host) -> None:
@@ -169,3 +187,25 @@ def test_a_restart_of_all_goes_on_where_the_daemon_was_stopped_and_started_again
     home.start_daemon()
     wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have had their turn")
     assert [(row["target_id"], row["outcome"]) for row in home.audit(task)] == [(each, "success") for each in WORKERS]
+
+
+def test_one_that_is_quarantined_in_the_configuration_is_neither_started_nor_stopped_by_anything(home: Host) -> None:
+    home.start_daemon()
+    pid = home.pids()["North"]
+    version = home.version()
+    alone = {**SLEEPER, "quarantined": True}
+    home.configure({"West": SLEEPER, "North": {**alone, "enabled": False}, "South": SLEEPER, "East": alone})
+    wait_until(lambda: home.version() > version, 20, "the configuration was read again")
+    for command in ("pause", "resume", "restart"):
+        several = home.supervisor(command, "all")
+        assert several.returncode == 0, several.stdout
+        assert several.stdout.count("quarantined in the configuration") == 2, several.stdout
+        for worker in ("North", "East"):
+            one = home.supervisor(command, worker)
+            if (command, worker) != ("resume", "North"):  # it runs
+                assert one.returncode == 1, one.stdout
+                assert "is quarantined in the configuration" in one.stdout
+    assert (home.pids()["North"], home.pids()["East"]) == (pid, None)
+    stopped = home.supervisor("stop", "--workers")
+    assert "North was left alone" in stopped.stdout
+    assert home.everybody() == [pid]

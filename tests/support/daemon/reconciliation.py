@@ -218,7 +218,7 @@ def configured(folder: Path, workers: dict[str, Any]) -> SupervisorConfig:
     """The configuration with these workers, and what they do not say themselves."""
     usual = {"command": COMMAND, "heartbeat_max_age_seconds": 0}
     document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
+        "supervisor": {"id": "TestHost", "state_dir": "var", "parallel": 1},
         "nas": {"root": "nas", "layout": "cornerstone"},
         "teams": {"archive": {}},
         "workers": {name: {**usual, **said} for name, said in workers.items() if said is not None},

@@ -23,8 +23,9 @@ ANNA = Issuer("cli:anna", "anna")
 class Host:
     """One host: its ledger, and for each worker at most one job in hand. After each move all rules are checked."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, parallel: int = 1) -> None:
         self.ledger = ledger
+        self.parallel = parallel
         self.hand: dict[str, Job] = {}
         self.begun: list[str] = []
         """`t1/North`, in the order in which they were begun."""
@@ -43,7 +44,7 @@ class Host:
     def take(self, worker_id: str) -> Job | None:
         """The worker's executor claims what is next, if it is free; what it has in hand then."""
         if worker_id not in self.hand:
-            job = self.ledger.read(partial(jobs.next_to_run, worker_id=worker_id))
+            job = self.ledger.read(partial(jobs.next_to_run, worker_id=worker_id, parallel=self.parallel))
             if job is None:
                 return None
             if job.state is JobState.QUEUED:
@@ -110,6 +111,8 @@ class Host:
 
     def check(self) -> None:
         """In turn means: in order, one at a time, and up to the first failure."""
+        if self.parallel > 1:
+            return
         for number in range(1, self._tasks + 1):
             siblings = self.of(f"t{number}")
             if not turns.is_sequential(siblings[0]):

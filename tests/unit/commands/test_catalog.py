@@ -121,14 +121,15 @@ def test_code_goes_first_then_the_worker_and_then_reports() -> None:
     assert Tier.EMERGENCY < Tier.CODE < Tier.LIFECYCLE < Tier.REPORT < Tier.NEVER_QUEUED
 
 
-def test_restarts_and_code_changes_go_from_one_worker_to_the_next_and_the_rest_runs_at_once() -> None:
+def test_code_changes_go_from_one_worker_to_the_next_restarts_to_a_few_and_the_rest_runs_at_once() -> None:
     in_turn = {definition.name for definition in EVERY if definition.spread is Spread.IN_TURN}
-    assert in_turn == {"restart", "update", "update-deps", "rollback", "undo"}
+    assert in_turn == {"update", "update-deps", "rollback", "undo"}
+    assert [definition.name for definition in EVERY if definition.spread is Spread.LIMITED] == ["restart"]
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: definition.name)
-def test_what_goes_in_turn_and_nothing_else_can_be_told_to_keep_going(definition: CommandDefinition) -> None:
-    in_turn = definition.spread is Spread.IN_TURN
+def test_what_stops_at_a_failure_and_nothing_else_can_be_told_to_keep_going(definition: CommandDefinition) -> None:
+    in_turn = definition.spread is not Spread.AT_ONCE
     assert (KEEP_GOING in definition.options) is in_turn
     assert KEEP_GOING.word not in definition.usage, "it is for several workers, and the design has the usage without"
     if in_turn:

@@ -147,7 +147,7 @@ def test_one_that_is_just_coming_up_can_not_be_paused_and_says_so(scene: Scene) 
 def test_the_door_answers_in_words_and_names_who_asked(scene: Scene) -> None:
     async def story() -> None:
         await scene.begin()
-        answer = await scene.door.answer({"rest": True, "issuer": {"id": "cli:anna", "name": "anna"}})
+        answer = await scene.door.answer({"rest": True, "user": "anna"})
         assert answer["ok"]
         assert "paused" in answer["message"]
         await scene.door.answer({"rest": False})

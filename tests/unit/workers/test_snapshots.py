@@ -135,7 +135,13 @@ def test_its_json_has_every_field_with_times_as_text() -> None:
         "taken_at": moment,
         "workers": {
             "A": {
-                "desired": {"spec_hash": "abc", "enabled": True, "quarantined": False, "paused": True},
+                "desired": {
+                    "spec_hash": "abc",
+                    "enabled": True,
+                    "quarantined": False,
+                    "paused": True,
+                    "left_alone": False,
+                },
                 "actual": {
                     "state": "running",
                     "pid": 4711,

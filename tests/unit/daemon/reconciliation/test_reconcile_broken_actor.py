@@ -71,12 +71,12 @@ def test_a_command_is_reported_as_ended_although_the_queue_cannot_be_read_then(
 ) -> None:
     real, failed = jobs.next_jobs, 0
 
-    def next_jobs(connection: Connection, worker_ids: Collection[str]) -> list[Job | None]:
+    def next_jobs(connection: Connection, worker_ids: Collection[str], parallel: int) -> list[Job | None]:
         nonlocal failed
         if not failed and [job.state in FINAL for job in jobs.of_task(connection, "task_1")] == [True]:
             failed += 1
             raise LedgerUnavailable("the disk doesn't answer")
-        return real(connection, worker_ids)
+        return real(connection, worker_ids, parallel)
 
     async def story() -> None:
         await world.reconciler.start()

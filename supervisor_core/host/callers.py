@@ -1,0 +1,99 @@
+"""The person behind a call from a shell, as far as the kernel knows.
+
+The login uid is set when somebody logs in and stays the same through `sudo` and `su`. Where it isn't set, as in most
+containers, the person is the user. Only a call as root may name another person, in `SUDO_USER`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import NamedTuple
+
+from supervisor_core.common.errors import RefusedError
+from supervisor_core.host.process_facts.identity import identify, platform
+
+UNSET = 0xFFFFFFFF
+"""The login uid of a process that no login started."""
+
+
+class Caller(NamedTuple):
+    """The facts about a process that names its person."""
+
+    login_uid: int | None
+    """None if it isn't set or the system has none."""
+    uid: int
+    sudo_user: str = ""
+    """The caller's own word."""
+
+
+def person_name(caller: Caller) -> str:
+    """The login name of the person."""
+    if caller.login_uid is not None:
+        return _user_name(caller.login_uid)
+    if caller.uid == 0 and caller.sudo_user and _exists(caller.sudo_user):
+        return caller.sudo_user
+    return _user_name(caller.uid)
+
+
+def own_person() -> str:
+    """The person who started this process."""
+    if not hasattr(os, "getuid"):
+        import getpass
+
+        return getpass.getuser()
+    return person_name(Caller(login_uid(os.getpid()), os.getuid(), sudo_user()))
+
+
+def sudo_user() -> str:
+    """The user who called `sudo`, by the environment."""
+    return os.environ.get("SUDO_USER", "")
+
+
+def peer_person(connection: socket.socket, connected_at: float, sudo_user: str) -> str | None:
+    """The person at the other end of a Unix socket that was connected at this time since boot.
+
+    None where the system doesn't name the peer; `RefusedError` if it has ended, so that its pid may be another's.
+    """
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None or connection.family != getattr(socket, "AF_UNIX", None):
+        return None
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
+    if pid == 0:  # a process of another container: its user is all that the kernel says
+        return person_name(Caller(None, uid, sudo_user))
+    before = identify(pid)
+    login = login_uid(pid)
+    is_same = before is not None and identify(pid) == before
+    if before is None or not is_same or platform.since_boot() - platform.age_seconds(before.start) > connected_at + 0.1:
+        raise RefusedError("The process that sent this has ended. Nothing was done.")
+    return person_name(Caller(login, uid, sudo_user))
+
+
+def login_uid(pid: int) -> int | None:
+    """The uid that this process was logged in with; None if it isn't set or can't be read."""
+    try:
+        with open(f"/proc/{pid}/loginuid", "rb") as file:  # noqa: PTH123 (pathlib is slow to import)
+            uid = int(file.read())
+    except (OSError, ValueError):
+        return None
+    return None if uid == UNSET else uid
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _exists(name: str) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
