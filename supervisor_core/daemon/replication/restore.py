@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -188,7 +188,7 @@ def _close_log(path: Path) -> None:
 
 def _swap(place: Path, work: Path, now: datetime) -> Path | None:
     """Put the copy in the ledger's place. The old ledger is kept; a damaged one with its log, as it is."""
-    kept = place.with_name(f"{REPLACED}{now:%Y%m%dT%H%M%SZ}") if place.exists() else None
+    kept = _unused_name(place, now) if place.exists() else None
     crashpoints.reach("restore:before")
     if kept is not None:
         try:
@@ -204,6 +204,13 @@ def _swap(place: Path, work: Path, now: datetime) -> Path | None:
     sync_folder(place.parent)
     crashpoints.reach("restore:after")
     (work / HEAD_FILE).replace(place.parent / HEAD_FILE)
+    return kept
+
+
+def _unused_name(place: Path, moment: datetime) -> Path:
+    """The name for the old ledger. A restore that was killed within this second may have left one."""
+    while (kept := place.with_name(f"{REPLACED}{moment:%Y%m%dT%H%M%SZ}")).exists():
+        moment += timedelta(seconds=1)
     return kept
 
 

@@ -61,7 +61,7 @@ async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSl
         ("resume", "OrionMX resumed"),
         ("restart", "OrionMX restarted"),
         ("diagnostics before the upgrade", "Report on OrionMX written"),
-        ("verify-db", "Database of OrionMX verified"),
+        ("verify-db", "Database of TestHost verified"),
     ):
         await operator.slash(f"/supervisor {command}")
         await ops.shows(1, outcome)

@@ -107,7 +107,7 @@ async def test_reports_come_as_files_or_as_text_and_a_plain_command_has_no_threa
 
         slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled")
         verified = await operator.slash("/supervisor verify-db")
-        await verified.becomes("Database of OrionMX verified")
+        await verified.becomes("Database of TestHost verified")
         await settled(home)
         (words,) = await replies(ops, verified)
         (path,) = (home.nas / "05_LOGS" / "diagnostics").glob("db_verification_OrionMX_*.json")
