@@ -37,6 +37,7 @@ MAX_AGE = timedelta(minutes=5)
 
 NOBODY = Refusal("identity", *refused.unknown())
 UNVERIFIED = Refusal("identity", *refused.unverified(), again=True)
+UNVERIFIABLE = Refusal("identity", *refused.unverifiable())
 TOO_OLD = Refusal("time", *refused.too_old(MAX_AGE), again=True)
 
 AccessResult = tuple[Person | None, Refusal | None]
@@ -104,7 +105,7 @@ class AccessChecks:
             return await self._people.judged(user, judge, fresh=fresh)
         except UnverifiedError as error:
             log.warning("%s; refused", error)
-            return None, UNVERIFIED
+            return None, UNVERIFIABLE if error.permanent else UNVERIFIED
 
 
 def is_old(request: Request) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 
 from supervisor_core.common.errors import MarkedText, UsageError, in_shell
 
@@ -18,14 +18,6 @@ _VERBS = {"rollback": "Roll back", "undo": "Undo the last change of", "update-de
 def verb_of(name: str) -> str:
     """The command as the verb of a question about its worker."""
     return _VERBS.get(name, name.capitalize())
-
-
-def by_nearness(word: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, those that are most like the word first; in their order where they are too many to compare."""
-    if len(names) > MOST_COMPARED:
-        return names
-    folded = word.casefold()
-    return tuple(sorted(names, key=lambda each: -SequenceMatcher(None, folded, each.casefold()).ratio()))
 
 
 class GrammarError(UsageError):
@@ -59,12 +51,12 @@ class NeedsTarget(GrammarError):
         self, name: str, choices: tuple[str, ...], *, before: str, after: str, unknown: str | None = None
     ) -> None:
         more = len(choices) - NAMED
-        shown = choices if unknown is None else by_nearness(unknown, choices)
-        named = ", ".join(shown[:NAMED]) + (f" and {more} more" if more > 0 else "")
-        if unknown is None:
-            message = f"{verb_of(name)} which worker? Workers: {named}."
-        else:
-            message = f"There's no worker “{unknown}”. Did you mean {shown[0]}?"
+        known = ", ".join(choices[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        message = f"{verb_of(name)} which worker? Workers: {known}."
+        if unknown is not None:
+            likely = get_close_matches(unknown, choices[:MOST_COMPARED], n=1)
+            hint = f"Did you mean {likely[0]}?" if likely else message
+            message = f"There's no worker “{unknown}”. {hint}"
         super().__init__(message)
         self.name = name
         """Of the command."""

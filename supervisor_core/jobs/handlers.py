@@ -129,11 +129,9 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
             host.processes, host.drive, host.config, worker, found, overtaken=host.overtaken
         )
     except (SupervisorError, OSError) as error:
-        state = "quarantined" if details.get("was_quarantined") else "paused"
-        return Outcome.failed(
-            f"{worker.id} is no longer {state}, but couldn't be started: {presence_text(host, worker)}. {error}",
-            **details,
-        )
+        ended = "quarantined" if details.get("was_quarantined") else "paused" if details["was_paused"] else ""
+        subject = f"{worker.id} is no longer {ended}, but" if ended else worker.id
+        return Outcome.failed(f"{subject} couldn't be started: {presence_text(host, worker)}. {error}", **details)
     return Outcome.done(
         message=f"{worker.id} is running{_cut_short(host, worker, start_begun)}", pid=started.pid, **details
     )

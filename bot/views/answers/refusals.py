@@ -60,6 +60,13 @@ def unverified() -> RefusalText:
     return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't confirm who the person is"
 
 
+def unverifiable() -> RefusalText:
+    """Slack doesn't let the bot ask who somebody is, or which groups they are in."""
+    text = "Your rights can't be verified, because Slack doesn't let the bot ask, so nothing was done."
+    remedy = f"{ADMIN} can run `supervisor doctor`, which names the missing scope or the revoked token."
+    return f"{text} {remedy}", "the rights can't be verified: Slack doesn't let the bot ask"
+
+
 def too_old(limit: timedelta) -> RefusalText:
     """A request that was only reached long after it was made."""
     minutes = f"{limit.total_seconds() / 60:g} minutes"

@@ -131,12 +131,22 @@ def test_a_form_is_filled_in_and_begins_in_the_channel_that_is_looked_at(page: P
     page.get_by_role("option", name="team:archive").click()
     form.get_by_role("button", name="Commits to revert").click()
     page.get_by_role("option", name="Last 3").click()
-    form.get_by_role("textbox", name="Label").fill("it's slow")
+    form.get_by_role("textbox", name="Label").fill("slow since noon -- it's the queue")
     form.get_by_role("button", name="Roll back").click()
-    form.get_by_text("isn't allowed in a label").wait_for()
-    form.get_by_role("textbox", name="Label").fill("slow since noon")
-    form.get_by_role("button", name="Roll back").click()
-    row(page, "read: rollback team:archive 3 slow since noon").wait_for()
+    row(page, "read: rollback team:archive 3 slow since noon -- it's the queue").wait_for()
+
+
+def test_an_error_stands_at_its_field_and_what_was_typed_is_kept(page: Page) -> None:
+    form = picked(page, "schedule add")
+    form.get_by_role("textbox", name="Name").fill("nightly")
+    form.get_by_role("textbox", name="Cron").fill("99 3 * * *")
+    form.get_by_role("textbox", name="Command").fill("pause vega")
+    form.get_by_role("button", name="Add schedule").click()
+    form.get_by_text("Minute must be 0–59, not 99.").wait_for()
+    assert form.get_by_role("textbox", name="Cron").input_value() == "99 3 * * *"
+    form.get_by_role("textbox", name="Cron").fill("0 3 * * *")
+    form.get_by_role("button", name="Add schedule").click()
+    row(page, "read: schedule add nightly").wait_for()
 
 
 def test_a_box_that_is_ticked_is_an_option(page: Page) -> None:

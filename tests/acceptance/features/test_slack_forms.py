@@ -58,18 +58,35 @@ async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_i
     operator = slack.user("operator")
     await operator.shortcut(SHORTCUT, in_="ops")
     modal = await operator.modal()
+    await modal.menu("Choose a command").choose("Add schedule")
+    await modal.becomes("Run a command on a schedule")
+    await modal.fill("Name", "nightly")
+    await modal.fill("Cron", "99 3 * * *")
+    await modal.fill("Command", "pause South")
+    answer = await modal.submit()
+    assert list(answer["errors"]) == ["param:cron"]
+    await modal.shows("Minute must be 0–59, not 99.")
+    assert await trail(home) == []
+    assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
+    await modal.fill("Cron", "0 3 * * *")
+    await modal.submit()
+    await operator.sees("nightly")
+    await settled(home)
+    assert await trail(home) == [("SCHEDULE_ADDED", "nightly", "success")]
+
+
+async def test_what_a_label_cannot_hold_becomes_the_note(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    operator = slack.user("operator")
+    await operator.shortcut(SHORTCUT, in_="ops")
+    modal = await operator.modal()
     await modal.menu("Choose a command").choose("Pause")
     await modal.becomes("Stop a worker and keep it stopped")
     await modal.menu("Worker").choose("all workers")
-    await modal.fill("Label", "what's <!channel> this?")
-    answer = await modal.submit()
-    assert list(answer["errors"]) == ["label"]
-    await modal.shows("isn't allowed in a label")
-    assert home.rows("select * from jobs_t") == []
-    assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
-    await modal.fill("Label", "what is this")
+    await modal.fill("Label", "disk swap -- what's <!channel> this?")
     await modal.submit()
-    await slack.channel("ops").shows("what is this")
+    card = await slack.channel("ops").shows("disk swap")
+    await card.shows("what's <!channel> this?")
     await settled(home)
     assert sorted(await trail(home)) == [("PAUSE", "North", "success"), ("PAUSE", "South", "success")]
 

@@ -188,7 +188,7 @@ async def test_a_group_that_the_bot_may_not_ask_about_refuses_the_command(home: 
     await started(home, slack)
     slack.fault("error", "usergroups.users.list", times=0, error="missing_scope")
     await member.slash("/supervisor pause South")
-    await member.sees("couldn't confirm who you are")
+    await member.sees("Your rights can't be verified")
     await settled(home)
     (row,) = refusals(home)
     assert row["details"]["missing"] == "identity"

@@ -186,7 +186,7 @@ async def test_a_storm_of_429_is_waited_out_as_asked(home: SlackHome, slack: Pla
         not_earlier_than_asked(slack, method)
     for method in asked:
         not_earlier_than_asked(slack, method, UNDER_WAY_SECONDS)
-    await slack.channel("ops").shows(2, "OrionMX paused")
+    await slack.channel("ops").shows(2, "OrionMX was paused")
     await slack.channel("ops").shows(1, "OrionMX resumed")
     await slack.channel("ops").shows(3, "messages")
     assert [row["outcome"] for row in home.trail()] == ["success"] * 3

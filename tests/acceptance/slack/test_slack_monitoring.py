@@ -57,6 +57,7 @@ async def test_a_worker_that_is_added_to_the_configuration_can_be_commanded_at_o
     document["workers"]["Beta"] = {"command": demo_command(), "start_grace_seconds": 0.2}
     home.config.write_text(yaml.safe_dump(document, sort_keys=False))
     await home_knows(home, "Beta")
+    slack.patience = 30  # the card says so once the worker has run for a while
     await slack.channel("ops").shows("Beta: added")
     card = await slack.user("operator").slash("/supervisor pause Beta")
     await card.becomes("Beta paused")

@@ -52,7 +52,7 @@ async def test_without_optional_scopes_commands_approvals_and_alerts_work(home: 
     await operator.sees("OrionMX", in_=operator.dm())
 
     await member.says("@supervisor pause")
-    await member.sees("pause is limited to operators")
+    await member.sees("Your rights can't be verified")
     await operator.says("@supervisor diagnostics")
     await operator.sees("the app lacks the scope files:write")
     await settled(home)

@@ -115,7 +115,9 @@ def test_its_heartbeat_goes_on_and_leaves_no_temporary_file(demo: Demo) -> None:
 def test_every_line_of_its_log_has_a_time(demo: Demo) -> None:
     demo.working()
     demo.door.stop(ID, timeout=10)
-    for line in demo.said().splitlines():
+    started, *lines = demo.said().splitlines()
+    assert "starting OrionMX" in started
+    for line in lines:
         assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[OrionMX\] ", line), line
 
 

@@ -80,7 +80,7 @@ def _commit(place: CodeHost, code: Clones) -> None:
 
 
 def _edit(place: CodeHost, code: Clones) -> None:
-    name = next(iter(code.checkout.files()))
+    name = code.checkout.git("diff", "--name-only", "--diff-filter=M", "HEAD~2", "HEAD").split()[0]
     (code.checkout.folder / name).write_text("somebody is at work here\n")
 
 

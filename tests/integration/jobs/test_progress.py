@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Bench:
 
     def file(self, task_id: str, card: dict[str, str] | None = None) -> None:
         new = a_new_job(task_id)
-        self.ledger.write(lambda connection: jobs.file(connection, "TestHost", new, NOW))
+        self.ledger.write(lambda connection: jobs.file(connection, "TestHost", new, datetime.now(UTC)))
         if card:
             self.ledger.order([Message(jobs.CARD, task_id, card)], NOW)
 

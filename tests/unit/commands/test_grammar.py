@@ -451,16 +451,18 @@ def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
 
 
 def test_a_word_in_the_place_of_the_worker_is_named_with_the_closest_workers_first() -> None:
-    context = GrammarContext(("North", "South", "such-one", "Orion"))
-    error = _mistake("pause nosuch", context)
+    context = GrammarContext(("North", "South", "the-archive", "Orion"))
+    error = _mistake("pause archiver", context)
     assert isinstance(error, NeedsTarget)
-    assert error.message.startswith("There's no worker “nosuch”. Did you mean such-one?")
+    assert error.message.startswith("There's no worker “archiver”. Did you mean the-archive?")
     assert error.choices == context.workers
-    assert parse(error.complete("North"), context) == parse("pause North nosuch", context), "it may be the label"
+    assert parse(error.complete("North"), context) == parse("pause North archiver", context), "it may be the label"
     for text in ('pause "nosuch"', "pause", "rollback 3"):
         assert "There's no worker" not in _mistake(text, context).message
     many = GrammarContext(tuple(f"worker-{number}" for number in range(5000)))
     assert "There's no worker “nosuch”" in _mistake("pause nosuch", many).message
+    label = _mistake("pause hotfix", context).message
+    assert label == "There's no worker “hotfix”. Pause which worker? Workers: North, South, the-archive, Orion."
 
 
 def test_a_default_that_is_no_worker_is_no_default() -> None:
