@@ -13,7 +13,7 @@ from supervisor_core.common.section_checks import Invalid
 from supervisor_core.config.names import ChannelId, HostId, PersonId, TeamName, worker_id_fault
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
 from supervisor_core.config.setup.files import document_text
-from supervisor_core.config.setup.imports.conversion import may_be_checkout, quoted
+from supervisor_core.config.setup.imports.conversion import is_in_checkout, quoted
 from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN
 from supervisor_core.config.worker_settings import PLACEHOLDERS
 
@@ -54,7 +54,7 @@ class NewWorker:
         section: dict[str, Any] = {"command": command_words(self.command)}
         if self.folder not in ("", "."):
             section["cwd"] = quoted(self.folder)
-            if may_be_checkout(here / Path(self.folder).expanduser()):
+            if is_in_checkout(here / Path(self.folder).expanduser()):
                 section["code"] = {"path": section["cwd"]}
         section["heartbeat_max_age_seconds"] = int(self.heartbeat) if self.heartbeat.is_integer() else self.heartbeat
         return {**section, **({"team": self.team} if self.team else {})}

@@ -261,7 +261,7 @@ class TestSupervisord:
         worker, web = config.worker("mail-worker-01"), config.worker("web")
         words = ("/bin/sleep", "10 00", "--name={x}", "--cost=$5", "/home/anna/x", str(old.parent), "--token=t")
         assert config.command_for(worker) == words
-        assert worker.cwd == worker.code.path == old.parent / "mail"
+        assert worker.cwd == old.parent / "mail"
         assert {name: value.get_secret_value() for name, value in worker.env.items()} == {
             "LANG": "C.UTF-8",
             "TOKEN": "t",

@@ -130,7 +130,7 @@ class TestAWholeUnit:
             "Q": "it\nis",
             "TOKEN": "t",
         }
-        assert worker.cwd == worker.code.path == Path("/srv/north")
+        assert worker.cwd == Path("/srv/north")
         assert (worker.stop_signal, worker.stop_timeout_seconds, worker.heartbeat_max_age_seconds) == ("INT", 60, 0)
         restart = worker.restart
         assert (restart.policy, restart.backoff_seconds, restart.max_per_hour) == ("on-failure", 123, 4)
@@ -247,9 +247,10 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, problem: 
 
 
 def test_what_can_not_be_read_or_resolved_is_said(tmp_path: Path) -> None:
-    lines = ("EnvironmentFile=/nothing/here", "WorkingDirectory=/srv/%m", "KillSignal=RTMIN", "TimeoutStopSec=soon")
+    with pytest.raises(ConfigError, match="line 3: /nothing/here can't be read: No such file or directory"):
+        convert_file(unit(tmp_path, service("EnvironmentFile=/nothing/here")))
+    lines = ("EnvironmentFile=-/nothing/here", "WorkingDirectory=/srv/%m", "KillSignal=RTMIN", "TimeoutStopSec=soon")
     notes = "\n".join(convert_file(unit(tmp_path, service(*lines)))[1].notes)
-    assert "line 3: /nothing/here can't be read: No such file or directory. Add its variables" in notes
     assert "line 4: replace %m in WorkingDirectory by its value." in notes
     assert "line 5: KillSignal=RTMIN became TERM." in notes
     assert "line 6: TimeoutStopSec=soon isn't a time span" in notes

@@ -189,9 +189,9 @@ def in_home(text: str) -> Path:
         return Path(text)
 
 
-def may_be_checkout(folder: Path) -> bool:
-    """False for a folder of this host that is in no git checkout: code.path would be a failure for the doctor."""
-    return not folder.is_dir() or any((each / ".git").exists() for each in (folder, *folder.parents))
+def is_in_checkout(folder: Path) -> bool:
+    """True for a folder of this host in a git checkout: only there can code be updated and rolled back."""
+    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:

@@ -18,9 +18,9 @@ from supervisor_core.config.setup.imports.conversion import (
     Leftover,
     OldFile,
     in_home,
+    is_in_checkout,
     is_secret,
     leaves,
-    may_be_checkout,
     word,
     yaml_lines,
 )
@@ -178,7 +178,7 @@ class _App:
         name = self._text("name") or Path(script.split()[0]).stem
         command, python = self._command(script, folder)
         worker: dict[str, Any] = {"command": command, "cwd": str(folder).replace("$", "$$")}
-        if may_be_checkout(folder):
+        if is_in_checkout(folder):
             worker["code"] = {"path": worker["cwd"]}
         env = {**({"PYTHONUNBUFFERED": "1"} if python else {}), **self._environment(name)}
         worker |= {

@@ -16,8 +16,8 @@ from supervisor_core.config.setup.imports.conversion import (
     Leftover,
     NewNames,
     OldFile,
+    is_in_checkout,
     is_secret,
-    may_be_checkout,
     word,
 )
 from supervisor_core.config.worker_settings import SIGNALS
@@ -181,7 +181,7 @@ class _Converter:
         folder = self._get(section, "directory") or self._get("supervisord", "directory")
         if folder:
             worker["cwd"] = _variables(folder.replace("$", "$$") % known)
-            if may_be_checkout(Path(worker["cwd"])):
+            if is_in_checkout(Path(worker["cwd"])):
                 worker["code"] = {"path": worker["cwd"]}
         else:
             self._notes.append(f"{name} has no directory. Set cwd to the folder that it runs in now.")

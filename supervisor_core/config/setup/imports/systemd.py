@@ -17,8 +17,8 @@ from supervisor_core.config.setup.imports.conversion import (
     Leftover,
     OldFile,
     in_home,
+    is_in_checkout,
     is_secret,
-    may_be_checkout,
     word,
 )
 from supervisor_core.config.setup.imports.systemd_settings import reason_for
@@ -101,7 +101,7 @@ class _Converter:
         self._check_type()
         self._read_environment()
         worker: dict[str, Any] = {"command": self._command(), "cwd": self._folder()}
-        if may_be_checkout(Path(worker["cwd"])):
+        if is_in_checkout(Path(worker["cwd"])):
             worker["code"] = {"path": worker["cwd"]}
         if self._environment:
             worker["env"] = {name: self._value(name) for name in self._environment}
@@ -222,9 +222,13 @@ class _Converter:
                 for name, value in read_variables(self._old.read(path)).items():
                     self._set(name, value)
         except (ConfigError, ValueError, OSError) as error:
-            if not setting.value.startswith("-") or pattern.exists():
-                said = str(error).rstrip(".")
-                self._notes.append(f"{self._place(setting)}: {said}. Add its variables to the worker's env.")
+            reason = f"{self._place(setting)}: {str(error).rstrip('.')}."
+            if not setting.value.startswith("-"):
+                raise ConfigError(
+                    f"{reason} Let this user read it, or write EnvironmentFile=-… to leave it out."
+                ) from error
+            if pattern.exists():
+                self._notes.append(f"{reason} Add its variables to the worker's env.")
 
     def _set(self, name: str, value: str) -> None:
         self._secrets.pop(name, None)
