@@ -65,7 +65,10 @@ def main(args: Sequence[str] | None = None) -> int:
     if words[:1] == ["help"] and words[1:]:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
-        print(overview())
+        try:
+            print(overview(), flush=True)
+        except BrokenPipeError:  # `supervisor --help | head`
+            sys.stdout = None  # type: ignore[assignment]  # nothing more is flushed at the exit
         return SUCCESS if words else USAGE
     if words[0] in ("-V", "--version"):
         print(f"supervisor {__version__}")

@@ -13,7 +13,8 @@ from supervisor_core.common.times import clock_time, format_span, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
-from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE, heartbeat_file, heartbeat_path
+from supervisor_core.workers.health import HEARTBEAT_EXAMPLE
+from supervisor_core.workers.heartbeats.files import heartbeat_file, heartbeat_path
 
 ANSWER_SECONDS = 8.0
 """The daemon allows five for reading the file, which may be on a slow drive."""

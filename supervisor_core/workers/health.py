@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import format_span, require_aware
 
+HEARTBEAT_EXAMPLE = '{"status": "running", "utc": "2026-02-05T14:30:00Z"}'
+"""The least that a heartbeat file must have; `utc` is the time of writing."""
+
 GOOD_WORDS = frozenset({"running", "healthy", "ok", "idle", "busy"})
 LONGEST_SAID = 300
 """The most characters of a worker's own words that people are shown."""
@@ -91,6 +94,8 @@ class Observation(NamedTuple):
     resumed_at: datetime | None = None
     """The end of its last pause; None if it was never paused."""
     heartbeat: Heartbeat | None = None
+    heartbeat_file: str = ""
+    """The file that it must replace regularly; empty if no heartbeat is expected."""
     heartbeat_known: bool = True
     """False while the drive is away."""
     max_age_seconds: float = 300.0

@@ -18,7 +18,7 @@ from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
 from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
-from supervisor_core.workers.heartbeats.files import last_beats
+from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
 from supervisor_core.workers.pauses import Pause, Pauses, read_flags
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
@@ -79,6 +79,7 @@ def observe_worker(
         started_at=_started_at(found),
         resumed_at=None if pause else pauses.changed_at(worker.id),
         heartbeat=_masked(beat, config),
+        heartbeat_file=heartbeat_file(config, worker) or "",
         heartbeat_known=drive_known,
         max_age_seconds=worker.heartbeat_max_age_seconds,
         pid=identity.pid if identity else None,

@@ -50,7 +50,7 @@ class StatusText:
         elif status["supervisor"]["state"] != "standby":
             blocks.append("No workers are configured. Add one under `workers` in the configuration.")
         if services is False and len(status["workers"]) == 1 and status["workers"][0].get("heartbeat_file"):
-            from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE
+            from supervisor_core.workers.health import HEARTBEAT_EXAMPLE
 
             blocks.append(f"Heartbeat file: {status['workers'][0]['heartbeat_file']}\nIts content: {HEARTBEAT_EXAMPLE}")
         running = status["supervisor"]["state"] == "running"

@@ -16,8 +16,7 @@ from supervisor_core.common.times import format_ago, format_span
 from supervisor_core.diagnosis.why.evidence import BLAMED, ChangeEvidence, Weight, breaking_change, evidence
 from supervisor_core.diagnosis.why.model import Disk, RecentConfiguration, WorkerFacts
 from supervisor_core.host.logging import excerpts
-from supervisor_core.workers.health import Health, progressed_at
-from supervisor_core.workers.heartbeats.files import HEARTBEAT_EXAMPLE
+from supervisor_core.workers.health import HEARTBEAT_EXAMPLE, Health, progressed_at
 from supervisor_core.workers.restarts.policy import WorkerRun, run_in_words, was_killed
 from supervisor_core.workers.status import brief
 

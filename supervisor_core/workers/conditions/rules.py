@@ -13,7 +13,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from supervisor_core.common.times import format_span
-from supervisor_core.workers.health import FROZEN_SECONDS, Health, Observation, WorkerState, progressed_at
+from supervisor_core.workers.health import (
+    FROZEN_SECONDS,
+    HEARTBEAT_EXAMPLE,
+    Health,
+    Observation,
+    WorkerState,
+    progressed_at,
+)
 from supervisor_core.workers.restarts.policy import HEALTHY_SECONDS, Next, RestartReason
 from supervisor_core.workers.status import WorkerStatus, brief
 
@@ -273,6 +280,8 @@ def _in_words(condition: Condition, status: WorkerStatus) -> str:
         late = f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
         if seen.heartbeat is not None:  # of an earlier process
             return late
+        if seen.heartbeat_file:
+            late = f"{late}. It must replace {seen.heartbeat_file} with {HEARTBEAT_EXAMPLE} and the current time"
         return f"{late}. If it never writes one, set workers.{status.worker.id}.heartbeat_max_age_seconds to 0"
     if condition is Condition.STUCK:
         return f"{NO_PROGRESS} {format_span(seen.max_age_seconds)}, although it sends heartbeats"

@@ -40,10 +40,6 @@ def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
     return state_folder / f"{PREFIX}{worker_id}.json"
 
 
-HEARTBEAT_EXAMPLE = '{"status": "running", "utc": "2026-02-05T14:30:00Z"}'
-"""The least that a heartbeat file must have; `utc` is the time of writing."""
-
-
 def heartbeat_file(config: SupervisorConfig, worker: WorkerSettings) -> str | None:
     """The file that the worker must replace regularly; None if no heartbeat is expected from it."""
     return str(heartbeat_path(config.folder("state"), worker.id)) if worker.heartbeat_max_age_seconds else None

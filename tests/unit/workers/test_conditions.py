@@ -94,6 +94,14 @@ def test_a_worker_that_has_never_written_a_heartbeat_is_told_the_setting_for_non
     assert earlier.reason == "no heartbeat within 5 min of its start"
 
 
+def test_the_reason_names_the_file_of_the_missing_heartbeat_and_its_content() -> None:
+    file = "/srv/state/watcher_heartbeat_North.json"
+    reading = read_condition(status(started_at=ago(400), max_age_seconds=300, heartbeat_file=file), GRACE)
+    assert reading is not None
+    assert file in reading.reason
+    assert '{"status": "running", "utc": "' in reading.reason
+
+
 @pytest.mark.parametrize(
     "seen",
     [
