@@ -13,7 +13,7 @@ JOBS   ?= $(shell expr 3 \* $(CORES) + 1)
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check format test test-fast faults bench bench-check sdk-examples screenshots reference clean
+.PHONY: help setup demo check size format test test-fast faults bench bench-check sdk-examples screenshots reference clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -50,11 +50,15 @@ $(FLEET): $(DEMO)
 demo: $(if $(findstring --fleet,$(ARGS)),$(FLEET),$(DEMO))  ## a local Slack to try in the browser; ARGS=--fleet for many hosts, ARGS=--tour for the terminal
 	@trap : INT; $(BIN)/supervisor demo $(ARGS) || [ $$? -eq 130 ]
 
-check: $(STAMP)  ## format, lint, types, and the arrows between the layers
+check: $(STAMP)  ## format, lint, types, the arrows between the layers, and the size
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.size --check
+
+size: $(STAMP)  ## the lines of each folder beside its budget
+	@$(BIN)/python -m tests.size
 
 format: $(STAMP)  ## put the code into the house's form
 	$(BIN)/ruff format .
