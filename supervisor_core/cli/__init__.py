@@ -68,7 +68,7 @@ def main(args: Sequence[str] | None = None) -> int:
         try:
             print(overview(), flush=True)
         except BrokenPipeError:  # `supervisor --help | head`
-            sys.stdout = None  # type: ignore[assignment]  # nothing more is flushed at the exit
+            sys.stdout = None  # nothing more is flushed at the exit
         return SUCCESS if words else USAGE
     if words[0] in ("-V", "--version"):
         print(f"supervisor {__version__}")
