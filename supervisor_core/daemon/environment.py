@@ -5,6 +5,7 @@ Whether a supervisor can work here: the drive, its folders, and what must be wri
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from supervisor_core.storage.writer import LedgerPlace
     from supervisor_core.workers.adapter import WorkerAdapter
 
+
+log = logging.getLogger(__name__)
 
 WORK_FOLDER = "restoring"
 """The folder in the state folder in which a restore prepares the ledger. It's left only where that was killed."""
@@ -173,7 +176,7 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
     """Check the environment of this configuration and create missing folders.
 
     The root of the drive is never created: an unmounted drive must not become a folder. A hanging drive delays no
-    longer than its timeout.
+    longer than its timeout. A folder that only workers use is no issue: it's logged as a warning.
     """
     issues = []
     try:
@@ -185,26 +188,32 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
         issues.append(str(error))
     door = drive or open_drive(config)
     try:
-        issues += door.call(_folders, door, config.folders)
+        for name, issue in door.call(_folders, door, config.folders):
+            if name in FOLDERS:
+                issues.append(issue)
+            else:
+                log.warning('%s Only workers use it; with nas.folders.%s: "" it isn\'t created.', issue, name)
     except (DriveUnavailable, OSError) as error:
         issues.append(str(error))
     return {"valid": not issues, "issues": issues}
 
 
-def _folders(drive: Drive, folders: Mapping[str, Path]) -> list[str]:
-    """All of them, in one call to the drive, and only where it is ours: a mount point without it stays empty."""
+def _folders(drive: Drive, folders: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """The names of unusable folders, with the issue. It creates what is missing, in one call to the drive, and only
+    where the drive is ours: a mount point without it stays empty."""
     drive.confirm()
-    return [issue for name, folder in folders.items() for issue in _usable(f"nas.folders.{name}", drive.root, folder)]
-
-
-def _usable(key: str, root: Path, folder: Path) -> Iterator[str]:
-    try:
-        drive_files.make_folder(root, folder)
-    except OSError as error:
-        yield f"The folder {folder} ({key}) can't be created: {error.strerror}."
-        return
-    if key.rpartition(".")[2] in FOLDERS:
-        yield from _writable(key, folder, partial(drive_files.open_folder, root, folder))
+    issues: list[tuple[str, str]] = []
+    for name, folder in folders.items():
+        key = f"nas.folders.{name}"
+        try:
+            drive_files.make_folder(drive.root, folder)
+        except OSError as error:
+            issues.append((name, f"The folder {folder} ({key}) can't be created: {error.strerror}."))
+            continue
+        if name in FOLDERS:
+            opening = partial(drive_files.open_folder, drive.root, folder)
+            issues += [(name, issue) for issue in _writable(key, folder, opening)]
+    return issues
 
 
 def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iterator[str]:

@@ -17,8 +17,11 @@ from supervisor_core.common.wakeups import in_step
 CHECK = "check"
 """The name of the APScheduler job, and of its loop in the health report."""
 
-# At INFO it logs each run of each job.
-logging.getLogger("apscheduler").setLevel(logging.WARNING)
+# At INFO it logs each run of each job, at WARNING each check that it skips because the last one hasn't ended: the next
+# one makes up for it. Its lines would go to stderr, beside our log.
+logging.getLogger("apscheduler").setLevel(logging.ERROR)
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 0.9
 """The part of an interval that one check may take. After that the next one runs, whatever the last one waits for."""
@@ -27,6 +30,9 @@ CLOCK_JITTER = timedelta(seconds=1)
 
 OPTIONS: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
 """Runs that were missed become one, and a run is never dropped for being late."""
+
+MOST_CALLS = 1000
+"""Calls of one name that have started and not ended. One that comes while the last one starts must not be skipped."""
 
 
 class Ticker:
@@ -45,7 +51,10 @@ class Ticker:
             # APScheduler would log the cancellation with which it stops a running job as an error of the job.
             with contextlib.suppress(TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(self.seconds * PATIENCE):
-                    await check()
+                    try:
+                        await check()
+                    except Exception:
+                        log.exception("the scheduler's check failed")
 
         self.jobs = _Scheduler(self.seconds)
         first = datetime.now(UTC) + timedelta(seconds=in_step(self.seconds))
@@ -63,10 +72,14 @@ class Ticker:
             return
 
         async def run() -> None:  # a plain function would run in a thread
-            call()
+            try:
+                call()
+            except Exception:
+                log.exception("%s of the scheduler failed", name)
 
         if moment is not None:
-            self.jobs.add_job(run, "date", run_date=moment, id=name, replace_existing=True, **OPTIONS)
+            options = OPTIONS | {"max_instances": MOST_CALLS}
+            self.jobs.add_job(run, "date", run_date=moment, id=name, replace_existing=True, **options)
         elif self.jobs.get_job(name) is not None:
             self.jobs.remove_job(name)
 

@@ -152,7 +152,7 @@ def test_a_setting_that_waits_for_a_restart_of_the_daemon_is_named(home: Host) -
 
     wait_until(lambda: waits() == ["logging.level"], PATIENCE_SECONDS, "it is named")
     assert "logging.level" in home.supervisor("status").stdout
-    assert home.supervisor("restart").returncode == 0
+    assert home.supervisor("daemon", "restart").returncode == 0
     assert waits() == []
     assert home.all_run() == before
 

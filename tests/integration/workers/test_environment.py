@@ -14,7 +14,10 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import validate_supervisor_environment
 from supervisor_core.host.drive import Drive, DriveUnavailable
 
-FOLDERS = ("00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
+OURS = ("00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
+"""The folders that the supervisor uses; the others are only for workers."""
+
+WORKERS_OWN = ("01_RAW", "02_WORK", "03_REFERENCE", "04_PUBLISH")
 
 
 @pytest.fixture
@@ -31,8 +34,8 @@ def config(tmp_path: Path) -> SupervisorConfig:
 
 def test_what_is_missing_below_the_root_is_made_and_nothing_else_is_left(config: SupervisorConfig) -> None:
     assert validate_supervisor_environment(config) == {"valid": True, "issues": []}
-    assert sorted(os.listdir(config.drive_root)) == sorted(FOLDERS)
-    assert all(os.listdir(config.drive_root / name) == [] for name in FOLDERS)
+    assert sorted(os.listdir(config.drive_root)) == sorted(OURS + WORKERS_OWN)
+    assert all(os.listdir(config.drive_root / name) == [] for name in OURS + WORKERS_OWN)
     assert os.listdir(config.state_dir) == []
     assert config.state_dir.stat().st_mode & 0o777 == 0o700
     assert validate_supervisor_environment(config)["valid"], "and again"
@@ -79,6 +82,23 @@ def test_what_can_not_be_used_is_named_with_its_setting(
 
 
 def test_every_issue_is_told(config: SupervisorConfig) -> None:
-    for name in FOLDERS:
+    for name in OURS:
         (config.drive_root / name).write_text("")
-    assert len(validate_supervisor_environment(config)["issues"]) == len(FOLDERS)
+    assert len(validate_supervisor_environment(config)["issues"]) == len(OURS)
+
+
+def test_a_folder_that_only_workers_use_may_be_anything_and_is_warned_of(
+    config: SupervisorConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (config.drive_root / "01_RAW").symlink_to(elsewhere)
+    (config.drive_root / "02_WORK").write_text("")
+    assert validate_supervisor_environment(config) == {"valid": True, "issues": []}
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [key for key in ("nas.folders.raw", "nas.folders.work") if key in " ".join(warnings)] == [
+        "nas.folders.raw",
+        "nas.folders.work",
+    ]
+    assert len(warnings) == 2
+    assert os.listdir(elsewhere) == []
