@@ -168,7 +168,7 @@ def test_killed_in_the_middle_of_a_command_it_is_interrupted_and_the_worker_is_a
             assert code.running_copies(WORKER) == [code.worker(WORKER)["pid"]]
             assert code.runs_what_is_on_disk()
         assert code.clones.checkout.head == there, "nothing is run again"
-        again = code.supervisor("restart")
+        again = code.supervisor("daemon", "restart")
         assert again.returncode == 0
         assert [row["outcome"] for row in code.rows(TASK)] == ["interrupted"], "told once"
         assert len(code.running_copies(WORKER)) == (0 if paused else 1)
