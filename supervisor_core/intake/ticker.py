@@ -75,7 +75,7 @@ class Ticker:
             try:
                 call()
             except Exception:
-                log.exception("%s of the scheduler failed", name)
+                log.exception("the scheduler could not start %s", name)
 
         if moment is not None:
             options = OPTIONS | {"max_instances": MOST_CALLS}
