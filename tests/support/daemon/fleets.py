@@ -118,13 +118,16 @@ class RawClient:
         self.send(f"PUB {subject} {f'{reply} ' if reply else ''}{len(text)}", text)
 
     def answers(self) -> list[str]:
-        """All that the server has said to what was sent so far."""
-        self.send("PING")
+        """All that the server has said to what was sent so far; a `ConnectionError` has it, too."""
         found: list[str] = []
-        while (read := self._lines.readline()) != b"PONG\r\n":
-            if not read:
-                raise ConnectionError("the server has closed the connection", found)
-            found += [read.decode().strip()] if read != b"PING\r\n" else []
+        try:
+            self.send("PING")
+            while (read := self._lines.readline()) != b"PONG\r\n":
+                if not read:
+                    raise ConnectionError("the server has closed the connection", found)
+                found += [read.decode().strip()] if read != b"PING\r\n" else []
+        except (ConnectionResetError, BrokenPipeError) as error:  # it closed before it read the PING
+            raise ConnectionError("the server has closed the connection", found) from error
         return found
 
     def next_message(self) -> str:
