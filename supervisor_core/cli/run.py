@@ -35,14 +35,14 @@ def run_run(options: argparse.Namespace) -> int:
 
     from supervisor_core.daemon.control.lifecycle import REEXEC, run_command_line
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir
-    from supervisor_core.daemon.ownership import daemon_ownership
+    from supervisor_core.daemon.ownership import KEPT_LOCK, daemon_ownership
     from supervisor_core.processes import children
     from supervisor_core.workers.context import DaemonContext, open_doors
 
     children.inherit()
     config = load_supervisor_config(options.config)
     prepare_state_dir(config)
-    with daemon_ownership(config.state_dir):
+    with daemon_ownership(config.state_dir) as lock:
         host = open_doors(config)
         with logging_as_configured(config, host.drive, to_stderr=not options.quiet):
             if config.ledger_url:
@@ -50,11 +50,11 @@ def run_run(options: argparse.Namespace) -> int:
             else:
                 with opened_ledger(config) as ledger:
                     code = asyncio.run(_serve(config, DaemonContext(host, ledger)))
-    if code == REEXEC:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        program = run_command_line(config.path, quiet=options.quiet)
-        os.execv(program[0], program)  # noqa: S606 (our own program, and no shell)
+        if code == REEXEC:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            program = run_command_line(config.path, quiet=options.quiet)
+            os.execve(program[0], program, {**os.environ, KEPT_LOCK: str(lock.keep())})  # noqa: S606 (our own program)
     return code
 
 

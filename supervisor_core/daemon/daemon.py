@@ -200,14 +200,14 @@ class Daemon:
     async def _reexec(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Stop, and run the program anew in this process; `refused` if it couldn't start with its configuration."""
         services, path = self._services, self._context.host.config.path
-        if request.get("config") != str(path) or services.stopping.is_set():
+        if request.get("config") != str(path):
             return {}
         try:
             await services.blocking(load_supervisor_config, str(path))
         except SupervisorError as error:
             return {"refused": str(error)}
         workers = await services.view.documents()
-        if services.stopping.is_set():  # meanwhile, by somebody who wants it to stay stopped
+        if services.stopping.is_set() and not self._reexecs:  # somebody wants it to stay stopped
             return {}
         self._reexecs = True
         services.stopping.set()

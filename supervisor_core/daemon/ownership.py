@@ -6,6 +6,7 @@ it alone, and so waits for passes under way while new ones see it coming. `runti
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -27,6 +28,10 @@ PASS_WAIT_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 """Longest wait of a starting daemon for readers; reading takes less than a millisecond."""
 
+KEPT_LOCK = "SUPERVISOR_KEPT_LOCK"
+"""The variable in which a daemon that restarts in place hands its lock over. Nobody else can own the folder meanwhile:
+another daemon wouldn't be the parent of the workers."""
+
 
 class AlreadyRunningError(SupervisorError):
     """A supervisor is already running."""
@@ -37,12 +42,13 @@ class BusyError(SupervisorError):
 
 
 @contextmanager
-def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, remedy: str = "") -> Iterator[None]:
-    """Be the one daemon of this state folder."""
+def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, remedy: str = "") -> Iterator[FileLock]:
+    """Be the one daemon of this state folder, and hold its lock."""
     with ExitStack() as held:
         daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
+        kept = os.environ.pop(KEPT_LOCK, "")
         try:
-            held.enter_context(_acquire(daemon))
+            held.enter_context(daemon if kept.isdecimal() and daemon.resume(int(kept)) else _acquire(daemon))
         except LockedError as error:
             pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
             words = f"supervisor already running{pid}"
@@ -52,7 +58,7 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, r
             held.enter_context(passes.acquire(timeout=wait_seconds))
         except LockedError:
             raise BusyError(f"A pass is still running after {wait_seconds:g} s. Try again when it's done.") from None
-        yield
+        yield daemon
 
 
 def _acquire(lock: FileLock) -> FileLock:

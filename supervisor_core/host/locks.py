@@ -52,8 +52,9 @@ class FileLock:
     """An advisory lock on a file, exclusive or shared.
 
     Children don't inherit it: the descriptor closes on exec, and a plain fork closes the child's copy. So take it
-    after forking into the background. Windows has no shared locks: readers exclude each other there. One object is
-    for one thread; two objects exclude each other like two processes.
+    after forking into the background. A program that replaces itself by `exec` can `keep` it, and `resume` it after.
+    Windows has no shared locks: readers exclude each other there. One object is for one thread; two objects exclude
+    each other like two processes.
     """
 
     def __init__(self, path: str | Path, purpose: str = "") -> None:
@@ -77,6 +78,24 @@ class FileLock:
                 raise LockedError(self.path, self.holder())
             time.sleep(LOOK_AGAIN_SECONDS)
         return self
+
+    def keep(self) -> int:
+        """Have the lock survive `exec`; returns the descriptor with which the new program resumes it."""
+        if self._descriptor is None:
+            raise RuntimeError(f"this object doesn't hold {self.path}")
+        os.set_inheritable(self._descriptor, True)
+        return self._descriptor
+
+    def resume(self, descriptor: int) -> bool:
+        """Hold the exclusive lock that the program before us in this process has kept; False if it isn't that."""
+        try:
+            if not self._is_at_path(descriptor) or not _lock(descriptor, exclusive=True):
+                return False
+            os.set_inheritable(descriptor, False)
+        except OSError:
+            return False
+        self._descriptor, self._exclusive = descriptor, True
+        return True
 
     def release(self) -> None:
         """Release the lock; does nothing without it."""

@@ -102,6 +102,32 @@ def test_the_end_of_a_job_while_the_daemon_restarts_is_known(home: Host, code: i
     assert home.daemon() == daemon, "it's the same process"
 
 
+@pytest.mark.parametrize(("command", "code"), [("daemon start", 1), ("daemon restart", 0)])
+def test_nobody_else_becomes_the_daemon_while_it_restarts(home: Host, command: str, code: int) -> None:
+    """It would not be the parent of the workers, and so not learn their exit codes."""
+    started(home)
+    daemon = home.daemon()
+    others: list[subprocess.CompletedProcess[str]] = []
+    done = restarted_in_between(home, lambda: others.append(home.supervisor(*command.split())))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [other.returncode for other in others] == [code], others
+    assert home.daemon() == daemon
+    end_job(home)
+    assert "exited (code 0)" in decided(home)
+    stays_ended(home)
+
+
+def test_two_who_restart_the_daemon_at_once_both_see_it_restarted(home: Host) -> None:
+    started(home)
+    daemon = home.daemon()
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(home.supervisor, "daemon", "restart") for _ in range(2)]
+        assert [(done.result(60).returncode, done.result(60).stderr) for done in both] == [(0, ""), (0, "")]
+    assert home.daemon() == daemon
+    end_job(home)
+    assert "exited (code 0)" in decided(home)
+
+
 def test_a_restart_keeps_the_workers_and_starts_with_the_new_settings(home: Host) -> None:
     pid, daemon, began = started(home), home.daemon(), home.status()["supervisor"]["started_at"]
     home.configure(job(), logging={"level": "DEBUG"})

@@ -128,10 +128,18 @@ def reexec_daemon(state_dir: Path, config: Path, log_name: str = "") -> Restarte
     """
     log = state_dir / log_name
     log_began_at, output_began_at = _size(log), _size(state_dir / OUTPUT_NAME)
-    try:
-        answer = ask(str(state_dir), {"do": "reexec", "config": str(config)}, timeout=REEXEC_ASK_SECONDS)
-    except (NotRunningError, UnresponsiveError, ControlError):
-        return None
+    asked_until = time.monotonic() + REEXEC_ASK_SECONDS
+    while True:
+        try:
+            answer = ask(str(state_dir), {"do": "reexec", "config": str(config)}, timeout=REEXEC_ASK_SECONDS)
+            break
+        except NotRunningError:  # where one has the lock, it is starting, or restarts for somebody else
+            runs = state_dir.is_dir() and daemon_holder(state_dir) is not None
+            if not runs or time.monotonic() >= asked_until:
+                return None
+            time.sleep(LOOK_SECONDS)
+        except (UnresponsiveError, ControlError):
+            return None
     if answer.get("refused"):
         raise StartError(f"The daemon wasn't restarted: {answer['refused']}")
     identity = identify(answer["pid"]) if answer.get("pid") else None

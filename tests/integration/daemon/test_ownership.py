@@ -28,7 +28,7 @@ FORKED = forked()
 
 
 def own(folder: Path, worker_id: str, told: Connection) -> None:
-    ownership: AbstractContextManager[None] = (
+    ownership: AbstractContextManager[object] = (
         pass_ownership(folder, worker_id) if worker_id else daemon_ownership(folder)
     )
     with ownership:
