@@ -164,11 +164,11 @@ class CommandDispatcher(Service):
         by_host: dict[str, list[_Order]] = {}
         for order in (*unreported, *found):
             by_host.setdefault(order.host, []).append(order)
-        places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), self._hosts()
-        too_large: list[Job] = []
+        places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), frozenset(self._hosts())
+        receivers, too_large = [host for host in by_host if host in known], list[Job]()
         gone = [job for order in found if order.host not in known for job in order.jobs]
         results = await asyncio.gather(
-            *(self._send_all(orders, places, sent, too_large) for host, orders in by_host.items() if host in known),
+            *(self._send_all(by_host[host], places, sent, too_large) for host in receivers),
             return_exceptions=True,
         )
         if any(isinstance(result, BaseException) for result in results):
@@ -180,7 +180,7 @@ class CommandDispatcher(Service):
         if sent or gone or too_large:
             await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone, too_large))
         failures = [result for result in results if isinstance(result, BaseException)]
-        for host, result in zip((host for host in by_host if host in known), results, strict=True):
+        for host, result in zip(receivers, results, strict=True):
             if isinstance(result, SupervisorError):
                 self._failed_until[host] = time.monotonic() + RETRY_SECONDS
         if failures:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, cast
 
@@ -293,6 +293,68 @@ async def test_a_malformed_row_is_not_taken_and_its_host_is_named(desk: Desk, li
         await until(lambda: desk.ledger.read(lambda look: jobs.of_task(look, "task_good")))
         assert hub.hosts.problem().startswith("web-1: ")
         assert [each.task_id for each in desk.ledger.read(lambda look: recent(look, 10))] == ["task_good"]
+
+
+@in_a_loop
+async def test_an_interrupted_change_of_code_is_taken_and_sets_no_host_aside(desk: Desk) -> None:
+    left = {"folder": "/srv/app", "clean": False, "under_way": None, "changes": ["a.py"], "lock": None}
+    details = {"before": "c" * 40, "after": "c" * 40, "commits": [], "checkout": left, "interrupted": True, "pid": None}
+    async with a_hub(desk) as hub:
+        ended = {"state": "interrupted", "success": False, "error": "Interrupted", "details_json": json.dumps(details)}
+        hub.lines.jobs["web-1"] = [a_job(1, task_id="task_cut", handler="rollback_code", **ended)]
+        await hub.hear()
+        await until(lambda: desk.ledger.read(_position) or hub.hosts.problem())
+        assert not hub.hosts.problem()
+        assert desk.ledger.read(lambda look: jobs.of_task(look, "task_cut"))
+
+
+@asynccontextmanager
+async def a_dispatcher(desk: Desk, lines: Lines, hosts: Callable[[], Any], **about: Any) -> AsyncIterator[Any]:
+    dispatcher = CommandDispatcher(
+        desk.ledger, Blocking(), lines, KeyPair.new(), hosts, timedelta(minutes=1), lambda: "", **about
+    )
+    stopping = asyncio.Event()
+    running = asyncio.create_task(dispatcher.run(stopping))
+    try:
+        yield dispatcher
+    finally:
+        stopping.set()
+        await running
+
+
+def queue_pauses(desk: Desk, *workers: str) -> None:
+    for worker in workers:
+        command = Command("pause", worker, (worker,)).issued(ANNA, f"task_{worker.replace('/', '_')}")
+        LocalCarrier(desk.ledger).carry(command, "cli", datetime.now(UTC))
+
+
+@in_a_loop
+async def test_a_host_that_leaves_while_commands_are_sent_stops_no_dispatch(desk: Desk) -> None:
+    hosts = dict.fromkeys(HOSTS)
+
+    class Leaving(Lines):
+        async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
+            hosts.pop("web-1", None)
+            return await super().publish_durably(subject, data, message_id)
+
+    lines = Leaving()
+    queue_pauses(desk, "web-1/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, hosts.keys) as dispatcher:
+        await until(lambda: len(lines.published) == 2)
+        queue_pauses(desk, "web-2/sender")
+        dispatcher.wake()
+        await until(lambda: len(lines.published) == 3)
+
+
+@in_a_loop
+async def test_thousands_of_hosts_hold_up_no_command(desk: Desk) -> None:
+    lines, many = Lines(), [f"silent-{number}" for number in range(3_000)]
+    queue_pauses(desk, "silent-7/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, lambda: [*many, *HOSTS], silent=lambda: many) as dispatcher:
+        held = partial(jobs.of_task, task_id="task_silent-7_fetcher")
+        await until(lambda: lines.published and desk.ledger.read(held)[0].progress)
+        assert [each.partition("/")[0] for each in lines.published] == ["task_web-2_fetcher"]
+        assert not dispatcher.problem()
 
 
 @in_a_loop
