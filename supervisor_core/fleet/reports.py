@@ -175,7 +175,6 @@ DETAILS: Mapping[str, Field] = {
     "push_error": text(LONGEST_TEXT, optional=True),
     "packages_said": text(LONGEST_TEXT, optional=True),
     "drive": text(LONGEST_TEXT, optional=True),
-    "checkout": text(4_096, optional=True),
     "before": COMMIT,
     "after": COMMIT,
     "commit_page": text(2_048, re.compile(r"https?://[^\s<>|]*"), optional=True),
