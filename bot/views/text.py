@@ -12,7 +12,7 @@ from supervisor_core.commands.command import REPORTED, Issuer
 from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
 from supervisor_core.common.errors import CommandText, Identifier, SupervisorError
 from supervisor_core.common.text import one_line
-from supervisor_core.common.times import TIMESTAMP, from_text
+from supervisor_core.common.times import replace_timestamps
 
 CUT = " … (cut)"
 
@@ -157,12 +157,7 @@ def ago(at: datetime) -> str:
 
 def dated(text: str) -> str:
     """Escaped text in which each timestamp is a time of the reader."""
-
-    def time_of(found: re.Match[str]) -> str:
-        at = from_text(found[0])
-        return _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC")
-
-    return TIMESTAMP.sub(time_of, text)
+    return replace_timestamps(text, lambda at: _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC"))
 
 
 def _date(at: datetime, form: str, fallback: str) -> str:
