@@ -43,8 +43,10 @@ def with_countdown(reason: str, now: datetime) -> str:
 
 
 def replace_timestamps(text: str, render: Callable[[datetime], str], before: str = "") -> str:
-    """The text with each timestamp rendered, together with the words before it. One of a moment that doesn't exist, as a
-    program may write it, stays as it is."""
+    """The text with each timestamp rendered, together with the words before it.
+
+    One of a moment that doesn't exist, as a program may write it, stays as it is.
+    """
 
     def replacement(found: re.Match[str]) -> str:
         try:

@@ -283,7 +283,9 @@ def under_way(connection: Connection) -> list[SentJob]:
 
 def has_open_history(connection: Connection, hosts: Collection[str]) -> bool:
     """True if commands that hosts reported haven't ended, and their hosts aren't among these any more."""
-    return connection.execute(select(jobs.c.job_id).where(_open_history(connection, hosts)).limit(1)).first() is not None
+    return (
+        connection.execute(select(jobs.c.job_id).where(_open_history(connection, hosts)).limit(1)).first() is not None
+    )
 
 
 def end_history(connection: Connection, hub_id: str, hosts: Collection[str], now: datetime) -> None:
