@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from supervisor_core.commands.command import REPORTED, Issuer
-from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
+from supervisor_core.commands.phrases import Part, Phrase, name_of, render_phrase
 from supervisor_core.common.errors import CommandText, Identifier, SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import replace_timestamps
@@ -233,10 +233,13 @@ def _moment(at: datetime, now: datetime | None) -> str:
 
 def without_ids(phrase: Phrase) -> Phrase:
     """The same without the ids in parentheses, which are for a terminal."""
-    parts = list(phrase)
-    for index in reversed([index for index, part in enumerate(parts) if isinstance(part, Identifier)]):
-        parts[index - 1] = str(parts[index - 1]).removesuffix(" (")
-        parts[index : index + 2] = [str(parts[index + 1]).removeprefix(")")]
+    parts: list[Part] = []
+    for before, part in zip(("", *phrase), phrase, strict=False):
+        if isinstance(part, Identifier):
+            if parts and type(parts[-1]) is str:
+                parts[-1] = parts[-1].removesuffix(" (")
+        else:
+            parts.append(part.removeprefix(")") if isinstance(before, Identifier) and type(part) is str else part)
     return tuple(parts)
 
 

@@ -395,7 +395,17 @@ async def test_a_person_whom_a_host_names_is_marked_as_reported_by_it(desk: Desk
             assert "<@" not in mention(summary.issuer)
 
 
-JUNK: list[Any] = [7, "fetcher", [7], [{"worker_id": "fetcher"}], [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}]]
+TOLD = dump_explanation(Explanation("fetcher", datetime.now(UTC), fine=False, found=Finding(Cause.WELL, ("it runs",))))
+JUNK: list[Any] = [
+    7,
+    "fetcher",
+    [7],
+    [{"worker_id": "fetcher"}],
+    [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}],
+    [{**dump_log(WorkerLog("fetcher", "f")), "size_bytes": float("inf")}],
+    *([{**TOLD, "remedies": [{"name": "restart", "params": {}, "label": label}]}] for label in (7, "x" * 9_999)),
+    [{**TOLD, "remedies": [{"name": "rollback", "params": {"commits": {}}, "label": None}]}],
+]
 
 
 @pytest.mark.parametrize("junk", JUNK)
