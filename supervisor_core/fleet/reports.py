@@ -287,6 +287,8 @@ WORKER: Mapping[str, Field] = {
     "started_at": moment(optional=True),
     "last_health_at": moment(optional=True),
     "last_error": _MAYBE,
+    "start_error": _MAYBE,
+    "heartbeat_file": text(4_096, optional=True),
     "due_at": moment(optional=True),
     "restarts_last_hour": number(0, 1_000_000, optional=True),
     "commit": COMMIT,

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.views.text import mention
+from bot.views.workers import worker_line
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.common.service import Blocking
@@ -268,6 +269,19 @@ async def test_a_malformed_field_sets_its_host_aside_alone_by_name(desk: Desk) -
         await until(lambda: hub.alerts_of("web-1"))
         assert len({*hub.alerts_of("web-1")}) == 1
         assert not hub.alerts_of("web-2")
+
+
+@in_a_loop
+async def test_a_crash_elsewhere_is_told_as_here(desk: Desk) -> None:
+    crashed = a_worker(state="backing_off", health="missing", reason="exited (code 3); waits", fine=False, pid=None)
+    crashed |= {"last_error": "exited (code 3)", "start_error": None, "heartbeat_file": "/srv/state/beat.json"}
+    async with a_hub(desk) as hub:
+        hub.lines.workers["web-1"] = [crashed]
+        await hub.hear()
+        await until(lambda: len(hub.hosts.workers()) == 2)
+        there = hub.worker("web-1/fetcher")
+        assert worker_line({**there, "id": "fetcher"}) == worker_line(crashed)
+        assert there["heartbeat_file"] == crashed["heartbeat_file"]
 
 
 @pytest.mark.parametrize(
