@@ -110,6 +110,14 @@ def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, dateti
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def begin_sending(connection: Connection, some: Sequence[Job], now: datetime) -> set[int]:
+    """Note that the server may have these jobs from now on, so that none is cancelled as unsent; the ids of those that
+    still wait."""
+    waiting = (jobs.c.job_id.in_([job.job_id for job in some]), jobs.c.state == JobState.QUEUED)
+    connection.execute(update(jobs).where(*waiting, jobs.c.claimed_at.is_(None)).values(claimed_at=now))
+    return set(connection.execute(select(jobs.c.job_id).where(*waiting)).scalars())
+
+
 def note_sent(connection: Connection, some: Sequence[Job], now: datetime) -> None:
     """Note that these jobs were sent. Where its host was quicker, its report counts."""
     waiting = (jobs.c.job_id.in_([job.job_id for job in some]), jobs.c.state == JobState.QUEUED)
@@ -306,8 +314,8 @@ def _open_history(connection: Connection, hosts: Collection[str]) -> ColumnEleme
 
 
 def cancel_unsent(connection: Connection, hub_id: str, task_id: str, by: Issuer, now: datetime) -> int:
-    """End the jobs of a command that weren't sent to their hosts yet; how many."""
-    mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, is_elsewhere())
+    """End the jobs of a command that surely weren't sent to their hosts yet; how many."""
+    mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, jobs.c.claimed_at.is_(None), is_elsewhere())
     unsent = connection.execute(select(jobs).where(*mine).order_by(jobs.c.job_id)).mappings().all()
     words = f"Cancelled by {by.name or by.id} before it was sent. Nothing was done."
     steps = [rows.refuse(rows.of_row(row), Outcome.failed(words), now) for row in unsent]

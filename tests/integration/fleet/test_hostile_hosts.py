@@ -34,6 +34,7 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
 from supervisor_core.jobs.queries import recent
+from supervisor_core.jobs.remote import cancel_unsent
 from supervisor_core.storage import outbox, replication_progress
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
@@ -358,6 +359,28 @@ async def test_a_host_that_leaves_while_commands_are_sent_stops_no_dispatch(desk
         queue_pauses(desk, "web-2/sender")
         dispatcher.wake()
         await until(lambda: len(lines.published) == 3)
+
+
+@in_a_loop
+async def test_only_a_command_that_was_surely_not_sent_can_be_cancelled(desk: Desk) -> None:
+    class Mute(Lines):
+        """The server stores each message, and its answer is lost."""
+
+        async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
+            await super().publish_durably(subject, data, message_id)
+            raise NoAnswer("There's no answer.")
+
+    def cancel(worker: str) -> int:
+        by, now = Issuer(ANNA.id, "anna"), datetime.now(UTC)
+        return desk.ledger.write(
+            lambda local: cancel_unsent(local, desk.ledger.supervisor_id, f"task_{worker}", by, now)
+        )
+
+    lines = Mute()
+    queue_pauses(desk, "web-1/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, lambda: HOSTS, silent=lambda: ["web-2"]):
+        await until(lambda: lines.published)
+        assert (cancel("web-1_fetcher"), cancel("web-2_fetcher")) == (0, 1)
 
 
 @in_a_loop
