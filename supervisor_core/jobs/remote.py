@@ -36,6 +36,7 @@ from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, is_reserved
 from supervisor_core.storage import outbox as replies
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
 from supervisor_core.storage.tables.definition import PERSON_ID, PERSON_NAME
@@ -318,8 +319,14 @@ def cancel_unsent(connection: Connection, hub_id: str, task_id: str, by: Issuer,
     mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, jobs.c.claimed_at.is_(None), is_elsewhere())
     unsent = connection.execute(select(jobs).where(*mine).order_by(jobs.c.job_id)).mappings().all()
     words = f"Cancelled by {by.name or by.id} before it was sent. Nothing was done."
-    steps = [rows.refuse(rows.of_row(row), Outcome.failed(words), now) for row in unsent]
-    return sum(take(connection, hub_id, step, now) for step in steps)
+    cancelled = 0
+    for job in map(rows.of_row, unsent):
+        if take(connection, hub_id, rows.refuse(job, Outcome.failed(words), now), now):
+            cancelled += 1
+            details = {"command": job.command, "door": SLACK}
+            entry = AuditEntry(by.id, "CANCELLED", job.worker_id, "success", job.audit_label, task_id, details=details)
+            record(connection, hub_id, entry, (), now)
+    return cancelled
 
 
 def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:

@@ -42,6 +42,7 @@ from supervisor_core.workers.conditions.rules import LINK, Condition, TargetRead
 from tests.support.intake.approvals import ANNA, Desk
 
 HOSTS = ("web-1", "web-2")
+BERT = Issuer("slack:T1/U0BERT", "bert")
 NO_ROWS: dict[str, list[Any]] = {"jobs_t": [], "audit_log_t": [], "audit_workers_t": [], "flips_t": []}
 CARD = {"channel": "C0OPS"}
 
@@ -371,16 +372,16 @@ async def test_only_a_command_that_was_surely_not_sent_can_be_cancelled(desk: De
             raise NoAnswer("There's no answer.")
 
     def cancel(worker: str) -> int:
-        by, now = Issuer(ANNA.id, "anna"), datetime.now(UTC)
-        return desk.ledger.write(
-            lambda local: cancel_unsent(local, desk.ledger.supervisor_id, f"task_{worker}", by, now)
-        )
+        hub_id, now = desk.ledger.supervisor_id, datetime.now(UTC)
+        return desk.ledger.write(lambda local: cancel_unsent(local, hub_id, f"task_{worker}", BERT, now))
 
     lines = Mute()
     queue_pauses(desk, "web-1/fetcher", "web-2/fetcher")
     async with a_dispatcher(desk, lines, lambda: HOSTS, silent=lambda: ["web-2"]):
         await until(lambda: lines.published)
         assert (cancel("web-1_fetcher"), cancel("web-2_fetcher")) == (0, 1)
+    (row,) = desk.ledger.read(lambda look: search(look, AuditFilter(action="CANCELLED")))
+    assert (row["actor"], row["target_id"], row["task_id"]) == (BERT.id, "web-2/fetcher", "task_web-2_fetcher")
 
 
 @in_a_loop
