@@ -241,7 +241,7 @@ class SlackService(Chat):
         )
 
     def _approvers(self, approval: Approval, rules: AccessRules) -> list[str]:
-        """Who may approve it: not its requester, whose Slack user the configuration may know."""
+        """The people who may approve it, without its requester, whose Slack user the configuration may know."""
         people = self._config.slack.access.people
         own = "" if approval.terms.self_approval else person_of(approval.requester.person.id, people)
         return [who for who in approver_ids(approval.command, rules) if f"slack:{who}" != own]

@@ -47,7 +47,7 @@ class HeldCommands:
         except SupervisorError as error:
             return _reply(request, f":warning: {error_text(error)}")
         self._ended()
-        return Response() if cancelled else _reply(request, ":information_source: It was sent already.")
+        return Response() if cancelled else _reply(request, ":information_source: It may have been sent already.")
 
     def _cancel(self, found: list[Job], by: Issuer) -> int:
         hub_id, now = self._ledger.supervisor_id, datetime.now(UTC)

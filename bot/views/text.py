@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from supervisor_core.commands.command import REPORTED, Issuer
-from supervisor_core.commands.phrases import Phrase, name_of, render_phrase
+from supervisor_core.commands.phrases import Part, Phrase, name_of, render_phrase
 from supervisor_core.common.errors import CommandText, Identifier, SupervisorError
 from supervisor_core.common.text import one_line
-from supervisor_core.common.times import TIMESTAMP, from_text
+from supervisor_core.common.times import replace_timestamps
 
 CUT = " … (cut)"
 
@@ -157,12 +157,7 @@ def ago(at: datetime) -> str:
 
 def dated(text: str) -> str:
     """Escaped text in which each timestamp is a time of the reader."""
-
-    def time_of(found: re.Match[str]) -> str:
-        at = from_text(found[0])
-        return _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC")
-
-    return TIMESTAMP.sub(time_of, text)
+    return replace_timestamps(text, lambda at: _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC"))
 
 
 def _date(at: datetime, form: str, fallback: str) -> str:
@@ -238,10 +233,13 @@ def _moment(at: datetime, now: datetime | None) -> str:
 
 def without_ids(phrase: Phrase) -> Phrase:
     """The same without the ids in parentheses, which are for a terminal."""
-    parts = list(phrase)
-    for index in reversed([index for index, part in enumerate(parts) if isinstance(part, Identifier)]):
-        parts[index - 1] = str(parts[index - 1]).removesuffix(" (")
-        parts[index : index + 2] = [str(parts[index + 1]).removeprefix(")")]
+    parts: list[Part] = []
+    for before, part in zip(("", *phrase), phrase, strict=False):
+        if isinstance(part, Identifier):
+            if parts and type(parts[-1]) is str:
+                parts[-1] = parts[-1].removesuffix(" (")
+        else:
+            parts.append(part.removeprefix(")") if isinstance(before, Identifier) and type(part) is str else part)
     return tuple(parts)
 
 

@@ -178,9 +178,9 @@ def _join(options: argparse.Namespace) -> int:
     except JoinRefused:
         new_seed.unlink(missing_ok=True)
         raise
+    planned.write()  # first: while the new key lies there, a repeated call joins with it again
     with OpenFolder.at(folder, shared=False) as opened:
         opened.rename(NEW_SEED, opened, SEED)
-    planned.write()
     print(f"{token.host} has joined the fleet.")
     if planned.changes:
         print(f"Changed in {path}: {', '.join(planned.changes)}.")

@@ -128,8 +128,8 @@ def shell_issuer() -> Issuer:
     return Issuer(f"cli:{name}", name)
 
 
-def caller_words() -> dict[str, str]:
-    """What a request to the daemon says of its person, who is checked there."""
+def caller_fields() -> dict[str, str]:
+    """The fields of a request that name its person. The daemon checks them."""
     return {"user": own_person(), "sudo_user": sudo_user()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 
@@ -34,11 +35,26 @@ def from_text(text: str) -> datetime:
 def with_countdown(reason: str, now: datetime) -> str:
     """The reason with the time until a restart, instead of the time of that restart."""
 
-    def left(found: re.Match[str]) -> str:
-        seconds = (from_text(found[1]) - now).total_seconds()
+    def countdown(at: datetime) -> str:
+        seconds = (at - now).total_seconds()
         return f"restarting in {format_span(seconds)}" if seconds > 0 else "restarting now"
 
-    return re.sub(rf"restarting at ({TIMESTAMP.pattern})", left, reason)
+    return replace_timestamps(reason, countdown, "restarting at ")
+
+
+def replace_timestamps(text: str, render: Callable[[datetime], str], before: str = "") -> str:
+    """The text with each timestamp rendered, together with the words before it.
+
+    One of a moment that doesn't exist, as a program may write it, stays as it is.
+    """
+
+    def replacement(found: re.Match[str]) -> str:
+        try:
+            return render(from_text(found[1]))
+        except ValueError:
+            return found[0]
+
+    return re.sub(rf"{before}({TIMESTAMP})", replacement, text)
 
 
 def compact(moment: datetime) -> str:
@@ -58,7 +74,7 @@ DAY_NAMES = ("today", "yesterday")
 COUNTDOWN = re.compile(r"restarting (?:now|in [^;(]*[^;( ])")
 """The countdown to a restart in a reason, as it was when the reason was written."""
 
-TIMESTAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+TIMESTAMP = r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 """A moment in a reason that people read later."""
 
 _DURATION = re.compile(

@@ -200,7 +200,7 @@ class SupervisorConfig(Settings):
         return {"channel": self.slack.alert_channel, "announced": True}
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """The same configuration with other sections. What was worked out from the old ones isn't copied."""
+        """A copy with other sections. Values that are worked out from sections are worked out anew."""
         made = super().model_copy(update=update)
         made._secrets = made._folders = None  # noqa: SLF001 (its own)
         return made

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.addresses import Address, command_with_address
-from supervisor_core.commands.catalog import CATALOG
+from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.labels import clean_label
 from supervisor_core.commands.phrases import Part, Phrase, WorkerName
-from supervisor_core.common.errors import CommandText, Identifier, Verbatim
+from supervisor_core.common.errors import CommandText, Identifier, SupervisorError, Verbatim
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
 from supervisor_core.diagnosis.worker_logs import WorkerLog
@@ -28,7 +29,7 @@ def load_answers(host: str, answers: Any, load: Callable[[str, Mapping[str, Any]
     """The values in a host's answer; `HostError` if one of them isn't what this program's hosts answer."""
     try:
         return [load(host, each) for each in answers]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (SupervisorError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise HostError(f"{host}: its answer isn't one of this program's.") from None
 
 
@@ -167,8 +168,9 @@ def _dump_remedy(command: Command) -> Document:
 
 
 def _load_remedy(document: Mapping[str, Any], address: str) -> Command:
-    name = CATALOG[document["name"]].name
-    return Command.for_worker(name, address, dict(document["params"]), document["label"])
+    definition = CATALOG[document["name"]]
+    check_params(definition, document["params"])
+    return Command.for_worker(definition.name, address, dict(document["params"]), clean_label(document["label"]))
 
 
 def _dump_moment(moment: datetime | None) -> str | None:

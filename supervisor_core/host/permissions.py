@@ -32,9 +32,10 @@ def why_denied(path: str | Path, mode: int = WRITE) -> tuple[str, str]:
     if owner == me:
         return f"the permissions of {part} don't allow it", f"To change that: chmod u+rwX {part}"
     cause = f"{part} belongs to {_name(owner)}, and this runs as {_name(me)}"
+    is_of_system = os.path.ismount(part) or os.path.dirname(os.path.dirname(part)) == os.path.dirname(part)  # noqa: PTH120
+    if owner != 0 or is_of_system:
+        return cause, f"Run this as {_name(owner)}{', or use another folder' if is_of_system else ''}."
     give = f"sudo chown -R {_name(me)} {part}"
-    if owner != 0:
-        return cause, f"Run this as {_name(owner)}."
     return cause, f"To give it back: {give}. If the supervisor runs as root on this host, use sudo instead."
 
 

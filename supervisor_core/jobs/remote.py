@@ -29,13 +29,14 @@ from sqlalchemy import (
     update,
 )
 
-from supervisor_core.commands.addresses import address_of
+from supervisor_core.commands.addresses import SEPARATOR, address_of
 from supervisor_core.commands.command import REPORTED, Issuer, Outcome
 from supervisor_core.common.text import canonical_json
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, is_reserved
 from supervisor_core.storage import outbox as replies
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record, take
 from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
 from supervisor_core.storage.tables.definition import PERSON_ID, PERSON_NAME
@@ -87,9 +88,17 @@ def to_send(connection: Connection, limit: int, parallel: int = 1, without: Coll
     """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed; none
     of the hosts in `without`."""
     free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, turns.is_next())
-    free = and_(free, *(jobs.c.worker_id.not_like(f"{host}/%") for host in without))
+    if without:
+        free = and_(free, _host_column(connection).not_in(without))
     query = select(jobs).where(free).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
     return [rows.of_row(row) for row in connection.execute(query, {"parallel": parallel}).mappings()]
+
+
+def _host_column(connection: Connection) -> ColumnElement[str]:
+    """The host in the address of a job's worker. A comparison for each of many hosts would be too deep for SQLite."""
+    if connection.dialect.name == "postgresql":
+        return func.split_part(jobs.c.worker_id, SEPARATOR, 1)
+    return func.substr(jobs.c.worker_id, 1, func.instr(jobs.c.worker_id, SEPARATOR) - 1)
 
 
 def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, datetime]:
@@ -100,6 +109,14 @@ def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, dateti
     mine = (jobs.c.task_id.in_(in_turn), jobs.c.finished_at.is_not(None))
     query = select(jobs.c.task_id, func.max(jobs.c.finished_at)).where(*mine).group_by(jobs.c.task_id)
     return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def begin_sending(connection: Connection, some: Sequence[Job], now: datetime) -> set[int]:
+    """Note that the server may have these jobs from now on, so that none is cancelled as unsent; the ids of those that
+    still wait."""
+    waiting = (jobs.c.job_id.in_([job.job_id for job in some]), jobs.c.state == JobState.QUEUED)
+    connection.execute(update(jobs).where(*waiting, jobs.c.claimed_at.is_(None)).values(claimed_at=now))
+    return set(connection.execute(select(jobs.c.job_id).where(*waiting)).scalars())
 
 
 def note_sent(connection: Connection, some: Sequence[Job], now: datetime) -> None:
@@ -275,34 +292,41 @@ def under_way(connection: Connection) -> list[SentJob]:
 
 def has_open_history(connection: Connection, hosts: Collection[str]) -> bool:
     """True if commands that hosts reported haven't ended, and their hosts aren't among these any more."""
-    return connection.execute(select(jobs.c.job_id).where(_open_history(hosts)).limit(1)).first() is not None
+    return (
+        connection.execute(select(jobs.c.job_id).where(_open_history(connection, hosts)).limit(1)).first() is not None
+    )
 
 
 def end_history(connection: Connection, hub_id: str, hosts: Collection[str], now: datetime) -> None:
     """End the reported commands of hosts that aren't among these any more, so that their cards end."""
-    open_jobs = connection.execute(select(jobs.c.job_id, jobs.c.task_id).where(_open_history(hosts))).all()
-    if not open_jobs:
+    is_open = _open_history(connection, hosts)
+    task_ids = connection.execute(select(jobs.c.task_id).where(is_open).distinct()).scalars().all()
+    if not task_ids:
         return
     ended = {"state": JobState.INTERRUPTED, "finished_at": now, "success": False, "details_json": "{}"}
     error = "Its host isn't a host of this fleet any more. It isn't known whether it ran this."
-    mine = jobs.c.job_id.in_([job.job_id for job in open_jobs])
-    connection.execute(update(jobs).where(mine).values(**ended, error=error))
-    record(connection, hub_id, None, [rows.refresh_card(job.task_id) for job in open_jobs], now)
+    connection.execute(update(jobs).where(is_open).values(**ended, error=error))
+    record(connection, hub_id, None, [rows.refresh_card(task_id) for task_id in task_ids], now)
 
 
-def _open_history(hosts: Collection[str]) -> ColumnElement[bool]:
+def _open_history(connection: Connection, hosts: Collection[str]) -> ColumnElement[bool]:
     open_states = [state for state in JobState if state not in FINAL]
-    others = (jobs.c.worker_id.not_like(f"{host}/%") for host in hosts)
-    return and_(jobs.c.state.in_(open_states), ~turns.is_own(), *others)
+    return and_(jobs.c.state.in_(open_states), ~turns.is_own(), _host_column(connection).not_in(hosts))
 
 
 def cancel_unsent(connection: Connection, hub_id: str, task_id: str, by: Issuer, now: datetime) -> int:
-    """End the jobs of a command that weren't sent to their hosts yet; how many."""
-    mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, is_elsewhere())
+    """End the jobs of a command that surely weren't sent to their hosts yet; how many."""
+    mine = (jobs.c.task_id == task_id, jobs.c.state == JobState.QUEUED, jobs.c.claimed_at.is_(None), is_elsewhere())
     unsent = connection.execute(select(jobs).where(*mine).order_by(jobs.c.job_id)).mappings().all()
     words = f"Cancelled by {by.name or by.id} before it was sent. Nothing was done."
-    steps = [rows.refuse(rows.of_row(row), Outcome.failed(words), now) for row in unsent]
-    return sum(take(connection, hub_id, step, now) for step in steps)
+    cancelled = 0
+    for job in map(rows.of_row, unsent):
+        if take(connection, hub_id, rows.refuse(job, Outcome.failed(words), now), now):
+            cancelled += 1
+            details = {"command": job.command, "door": SLACK}
+            entry = AuditEntry(by.id, "CANCELLED", job.worker_id, "success", job.audit_label, task_id, details=details)
+            record(connection, hub_id, entry, (), now)
+    return cancelled
 
 
 def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: datetime) -> None:

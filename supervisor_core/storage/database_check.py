@@ -198,7 +198,7 @@ def verify(
     try:
         asker.ask("connection", _check_connection)
         told = asker.ask("time and name", _describe_session)
-        there = asker.look(_table_names) if if_present else None
+        there = asker.fetch(_table_names) if if_present else None
         for name in tables:
             if there is None or name in there or name not in if_present:
                 asker.ask(f"table {name}", partial(_count_rows, name=name))
@@ -227,7 +227,7 @@ class _Questions:
         self.asked.append(DatabaseCheck(name, passed, time.monotonic() - begun, words))
         return value
 
-    def look(self, question: Callable[[Connection], tuple[str, Any]]) -> Any:  # noqa: ANN401 (its answer)
+    def fetch(self, question: Callable[[Connection], tuple[str, Any]]) -> Any:  # noqa: ANN401 (its answer)
         """The answer to a question that is no test; None where it failed."""
         return None if self._no_use else self._answer(question)[2]
 

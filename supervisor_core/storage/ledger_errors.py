@@ -62,7 +62,7 @@ def ledger_error(path: Path, problem: BaseException, verb: str = "used") -> Ledg
 
 
 def _files(path: Path) -> list[Path]:
-    """What SQLite reads and writes."""
+    """The files that SQLite reads and writes, and their folder."""
     return [path.parent, *(path.with_name(f"{path.name}{suffix}") for suffix in ("", "-wal", "-shm"))]
 
 

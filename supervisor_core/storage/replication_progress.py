@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, insert, select, update
 
@@ -25,7 +24,6 @@ class Marks:
 
     jobs_changed: int = 0
     audit_rows: int = 0
-    forwarded_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def origin_of(connection: Connection, supervisor_id: str) -> Origin:
 
 
 def read(connection: Connection, origin: Origin, *, lock: bool = False) -> Marks:
-    """The marks, created if there are none. With `lock`, nobody else forwards this ledger meanwhile."""
+    """The marks, created if there are none. With `lock`, nobody else copies this ledger meanwhile."""
     marks = stored_marks(connection, origin, lock=lock)
     if marks is None:
         names = {"ledger_id": origin.ledger_id, "supervisor_id": origin.supervisor_id}
@@ -62,7 +60,7 @@ def stored_marks(connection: Connection, origin: Origin, *, lock: bool = False) 
 
 
 def _marks(row: RowMapping) -> Marks:
-    return Marks(row["jobs_changed"], row["audit_rows"], row["forwarded_at"])
+    return Marks(row["jobs_changed"], row["audit_rows"])
 
 
 def read_all(connection: Connection, origins: Sequence[Origin]) -> dict[Origin, Marks]:
@@ -79,17 +77,12 @@ def write_all(connection: Connection, marks: Mapping[Origin, Marks]) -> None:
     connection.execute(_WRITE, values)
 
 
-_COLUMNS = ("jobs_changed", "audit_rows", "forwarded_at")
+_COLUMNS = ("jobs_changed", "audit_rows")
 _WRITE = (
     update(forwarding)
     .where(forwarding.c.ledger_id == bindparam("ledger"), forwarding.c.supervisor_id == bindparam("owner"))
     .values({each: bindparam(each) for each in _COLUMNS})
 )
-
-
-def write(connection: Connection, origin: Origin, marks: Marks) -> None:
-    """Store the marks."""
-    write_all(connection, {origin: marks})
 
 
 def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:

@@ -228,6 +228,8 @@ class SharedDatabaseSender:
         self._seconds = query_timeout_seconds
         self._batch_rows = BATCH_ROWS
         self._unexpected = ""
+        self.responded_at = 0.0
+        """The monotonic time at which the database last took rows."""
 
     def send(self) -> SendResult:
         """Send all that is due. Never raises; the result has the problem."""
@@ -346,7 +348,7 @@ class SharedDatabaseSender:
         return sent
 
     def _mark_sent(self, batch: Sequence[Sending]) -> None:
-        now = datetime.now(UTC)
+        now, self.responded_at = datetime.now(UTC), time.monotonic()
         self._ledger.step_all([outbox.mark_sent(sending.message, now) for sending in batch])
 
     def _write_audit_rows(self, shared: Connection, table: Table, batch: Sequence[Sending]) -> None:

@@ -13,7 +13,7 @@ from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import count_healthy, state_word
 from supervisor_core.common.service import ServiceReport, ServiceState
-from supervisor_core.common.times import TIMESTAMP, clock_time, format_ago, format_span, from_text
+from supervisor_core.common.times import clock_time, format_ago, format_span, from_text, replace_timestamps
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
@@ -248,7 +248,7 @@ def _lasting(since: datetime, now: datetime) -> str:
 
 
 def _with_clock_times(text: str, now: datetime) -> str:
-    return TIMESTAMP.sub(lambda found: clock_time(from_text(found[0]), now, seconds=True), text)
+    return replace_timestamps(text, lambda at: clock_time(at, now, seconds=True))
 
 
 def _short(text: str) -> str:

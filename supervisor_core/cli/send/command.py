@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.cli.host import caller_words
+from supervisor_core.cli.host import caller_fields
 from supervisor_core.cli.options import WAIT_SECONDS
 from supervisor_core.cli.send.outcome import outcome, queued
 from supervisor_core.cli.send.steps import StepPrinter, step_printer
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _queue(config: RawConfig, text: str, task_id: str) -> Command | None:
     """Have the daemon queue the command; None if this program must handle it."""
-    known = {**caller_words(), "config": text_digest(config.text)}
+    known = {**caller_fields(), "config": text_digest(config.text)}
     request = {"do": "send", "text": text, "task_id": task_id, **known}
     try:
         answer = ask(state_dir_of(config), request, QUEUE_SECONDS)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from supervisor_core.cli.host import caller_words, shell_issuer, wake
+from supervisor_core.cli.host import caller_fields, shell_issuer, wake
 from supervisor_core.cli.table import folded_table, terminal_width
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -125,7 +125,7 @@ ANSWER_SECONDS = 10.0
 
 def monitoring(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Pause or resume monitoring, and print the result."""
-    request = {"do": "monitoring", "rest": command.name.endswith("pause"), **caller_words()}
+    request = {"do": "monitoring", "rest": command.name.endswith("pause"), **caller_fields()}
     try:
         answer = ask(str(config.state_dir), request, timeout=ANSWER_SECONDS)
         done, said = bool(answer.get("ok")), str(answer.get("message") or answer.get("error"))

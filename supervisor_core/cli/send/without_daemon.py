@@ -87,7 +87,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, task_id: s
 
 
 def _validity(config: SupervisorConfig, sent_at: datetime) -> str:
-    """What a command waits for, and for how long."""
+    """The sentences that say what runs a waiting command, and until when."""
     minutes = config.supervisor.command_expires_minutes
     until = clock_time(sent_at + timedelta(minutes=minutes), sent_at)
     limit = f" It's valid for {format_span(minutes * 60)}, until {until}." if minutes else ""

@@ -76,7 +76,7 @@ class Forwarder(Service):
         self._ledger = context.ledger
         self._blocking = blocking
         self._sender = make_sender(config, context.ledger)
-        self._round_seconds = config.database.query_timeout_seconds + CONNECT_SECONDS
+        self._response_seconds = config.database.query_timeout_seconds + CONNECT_SECONDS
         self._woken = asyncio.Event()
         self._round_started: float | None = None
         self._failures = 0
@@ -85,8 +85,11 @@ class Forwarder(Service):
 
     def problem(self) -> str:
         """The reason why rows wait, and their number."""
-        if self._round_started is not None and (hung := time.monotonic() - self._round_started) > self._round_seconds:
-            return f"The shared database hasn't responded for {hung:.0f} s; {waiting_rows_text(self._last.waiting)}"
+        if self._round_started is not None:
+            silence = time.monotonic() - max(self._round_started, self._sender.responded_at)
+            if silence > self._response_seconds:
+                waiting = waiting_rows_text(self._last.waiting)
+                return f"The shared database hasn't responded for {silence:.0f} s; {waiting}"
         if self._away_since is None:
             return self._last.refused
         since = f"{self._away_since:%Y-%m-%d %H:%M:%S} UTC"

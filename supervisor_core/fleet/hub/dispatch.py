@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from sqlalchemy import Connection
@@ -161,14 +162,14 @@ class CommandDispatcher(Service):
         if (found or unreported) and (reason := self._waits()):
             raise FleetUnavailable(reason)
         self._resend = False
-        by_host: dict[str, list[_Order]] = {}
-        for order in (*unreported, *found):
-            by_host.setdefault(order.host, []).append(order)
-        places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), self._hosts()
-        too_large: list[Job] = []
+        places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), frozenset(self._hosts())
         gone = [job for order in found if order.host not in known for job in order.jobs]
+        by_host: dict[str, list[_Order]] = {}
+        for order in (*unreported, *await self._begin_sending([order for order in found if order.host in known])):
+            by_host.setdefault(order.host, []).append(order)
+        receivers, too_large = [host for host in by_host if host in known], list[Job]()
         results = await asyncio.gather(
-            *(self._send_all(orders, places, sent, too_large) for host, orders in by_host.items() if host in known),
+            *(self._send_all(by_host[host], places, sent, too_large) for host in receivers),
             return_exceptions=True,
         )
         if any(isinstance(result, BaseException) for result in results):
@@ -180,12 +181,22 @@ class CommandDispatcher(Service):
         if sent or gone or too_large:
             await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone, too_large))
         failures = [result for result in results if isinstance(result, BaseException)]
-        for host, result in zip((host for host in by_host if host in known), results, strict=True):
+        for host, result in zip(receivers, results, strict=True):
             if isinstance(result, SupervisorError):
                 self._failed_until[host] = time.monotonic() + RETRY_SECONDS
         if failures:
             raise failures[0]
         return sum(len(order.jobs) for order in found) >= AT_ONCE
+
+    async def _begin_sending(self, orders: Sequence[_Order]) -> list[_Order]:
+        """The messages without the jobs that were cancelled meanwhile; the others can't be any more."""
+        some = [job for order in orders for job in order.jobs]
+        if not some:
+            return []
+        begin = partial(remote.begin_sending, some=some, now=datetime.now(UTC))
+        waiting = await self._blocking(self._ledger.write, begin)
+        left = [replace(order, jobs=tuple(job for job in order.jobs if job.job_id in waiting)) for order in orders]
+        return [order for order in left if order.jobs]
 
     async def _send_all(
         self, orders: Sequence[_Order], places: asyncio.Semaphore, sent: list[Job], too_large: list[Job]

@@ -35,17 +35,17 @@ class RefusalWatch:
         self._ledger = ledger
         self._blocking = blocking
         self._observe = observe
-        self._copied = True
+        self._due = True
         """True if refusals were copied since the last look, or may have been before the start."""
         self._looked_at: datetime | None = None
 
     def wake(self) -> None:
         """Look at the next opportunity: rows of a host were copied, or refused."""
-        self._copied = True
+        self._due = True
 
     async def look(self, now: datetime, hosts: Collection[str]) -> None:
         """Have the alerts of these hosts' links follow the trails, if there's something new."""
-        if not self._copied and self._looked_at is not None and now - self._looked_at < LOOK:
+        if not self._due and self._looked_at is not None and now - self._looked_at < LOOK:
             return
         hub_id = self._ledger.supervisor_id
         try:
@@ -53,7 +53,7 @@ class RefusalWatch:
         except SupervisorError as error:
             log.warning("the refused messages can't be read: %s", error)
             return
-        self._copied, self._looked_at = False, now
+        self._due, self._looked_at = False, now
         self._observe([each for each in found if each.target.id in hosts])
 
 

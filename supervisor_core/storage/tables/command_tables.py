@@ -46,7 +46,7 @@ jobs = table(
     required("tier", Integer, "The priority; lower numbers run first."),
     required("filed_at", UtcDateTime, "The order within a tier: for a flag, the file time."),
     required("created_at", UtcDateTime, "When the row was written."),
-    optional("claimed_at", UtcDateTime, "When the job was claimed."),
+    optional("claimed_at", UtcDateTime, "When the job was claimed; of a job for another host, when its sending began."),
     optional("started_at", UtcDateTime, "When its handler started."),
     optional("finished_at", UtcDateTime, "When it ended."),
     optional("success", Boolean, "True if it succeeded."),

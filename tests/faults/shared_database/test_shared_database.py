@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import signal
@@ -17,10 +18,14 @@ import pytest
 from sqlalchemy import text
 
 from supervisor_core.common import crashpoints
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.services.forwarder import Forwarder
 from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.shared_database import SharedDatabase, SharedDatabaseSender
 from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.homes import Home, a_home
 from tests.support.programs.armed import armed
 from tests.support.storage import database_servers as servers
@@ -365,6 +370,31 @@ def test_a_password_is_in_no_message(tmp_path: Path, scheme: str) -> None:
 
 def opened_ledger_of(home: Home) -> Ledger:
     return Ledger(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir), shares=True)
+
+
+def test_a_long_backlog_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    make_archive(url)
+    monkeypatch.setattr("supervisor_core.storage.shared_database.BATCH_ROWS", 1)
+    monkeypatch.setattr("supervisor_core.daemon.services.forwarder.CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(crashpoints, "reach", lambda point: time.sleep(0.3 if point == "shared.commit:before" else 0))
+
+    async def send_all(forwarder: Forwarder) -> set[str]:
+        stopping, problems = asyncio.Event(), set[str]()
+        running = asyncio.create_task(forwarder.run(stopping))
+        async with asyncio.timeout(BUSY_SECONDS):
+            while len(audit_rows(url)) < 10:
+                problems.add(forwarder.problem())
+                await asyncio.sleep(0.05)
+        stopping.set()
+        await running
+        return problems
+
+    with shared_home(tmp_path, url) as home:
+        config = load_supervisor_config(str(home.config))
+        with opened_ledger_of(home) as ledger:
+            add_rows(ledger, 10)
+            assert asyncio.run(send_all(Forwarder(DaemonContext(open_doors(config), ledger), Blocking()))) == {""}
 
 
 def all_numbers(url: str, own_tables: bool) -> list[int]:

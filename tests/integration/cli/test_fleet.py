@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.members.joining import JoinToken
+from supervisor_core.fleet.members.membership import Invite
+from supervisor_core.fleet.members.setup import PlannedConfig
 from supervisor_core.fleet.transport.server import NatsServer
 from tests.support.daemon.fleets import PATIENCE, free_port
 from tests.support.homes import SUPERVISOR, Home, a_home
@@ -129,3 +137,28 @@ def test_a_token_comes_from_a_file_standard_input_or_the_terminal_and_never_from
         assert b"typed-secret" not in os.read(keyboard, 10_000)
         os.close(keyboard)
         os.close(terminal)
+
+
+def test_a_join_whose_configuration_cannot_be_written_is_repeated_with_the_same_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+
+    async def answer(_token: object, pair: KeyPair, _ca: object) -> None:
+        keys.append(pair.public_key)
+
+    monkeypatch.setattr("supervisor_core.cli.fleet.request_join", answer)
+    invite = Invite("i1", "web", KeyPair.new(), datetime.now(UTC))
+    with a_fleet_home(tmp_path, "web") as web:
+        token = JoinToken.of(invite, "tls://hub:4222", "", KeyPair.new().public_key).as_text()
+        (web.folder / "token").write_text(token)
+        joining = ["fleet", "join", "--config", str(web.config), "--token-file", str(web.folder / "token")]
+        with monkeypatch.context() as full:
+            full.setattr(PlannedConfig, "write", disk_full)
+            assert main(joining) == 1
+        assert main(joining) == 0
+        assert keys[0] == keys[1] == KeyPair.read(web.folder / "fleet" / "host.seed").public_key
+
+
+def disk_full(_planned: PlannedConfig) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

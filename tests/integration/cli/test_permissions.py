@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from supervisor_core.cli import main
+from supervisor_core.host.permissions import why_denied
 from tests.support.programs.unprivileged import NOBODY, as_nobody
 
 IS_ROOT = os.geteuid() == 0
@@ -78,3 +79,10 @@ def test_the_error_names_what_is_in_the_way_and_the_remedy(
     assert ("belongs to root" if IS_ROOT else "permissions of") in said
     assert ("workers.OrionMX.cwd" if path == "work" else "sudo chown" if IS_ROOT else "chmod") in said
     assert wrong not in said
+
+
+def test_nobody_is_told_to_take_a_folder_of_the_system() -> None:
+    with as_nobody():
+        cause, remedy = why_denied("/root/app/config.yaml")
+    assert "chown" not in remedy
+    assert not IS_ROOT or ("/root" in cause and "another folder" in remedy)

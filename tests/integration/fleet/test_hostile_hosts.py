@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.views.text import mention
+from bot.views.workers import worker_line
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.common.service import Blocking
@@ -33,6 +34,7 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
 from supervisor_core.jobs.queries import recent
+from supervisor_core.jobs.remote import cancel_unsent
 from supervisor_core.storage import outbox, replication_progress
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
@@ -40,6 +42,7 @@ from supervisor_core.workers.conditions.rules import LINK, Condition, TargetRead
 from tests.support.intake.approvals import ANNA, Desk
 
 HOSTS = ("web-1", "web-2")
+BERT = Issuer("slack:T1/U0BERT", "bert")
 NO_ROWS: dict[str, list[Any]] = {"jobs_t": [], "audit_log_t": [], "audit_workers_t": [], "flips_t": []}
 CARD = {"channel": "C0OPS"}
 
@@ -270,6 +273,19 @@ async def test_a_malformed_field_sets_its_host_aside_alone_by_name(desk: Desk) -
         assert not hub.alerts_of("web-2")
 
 
+@in_a_loop
+async def test_a_crash_elsewhere_is_told_as_here(desk: Desk) -> None:
+    crashed = a_worker(state="backing_off", health="missing", reason="exited (code 3); waits", fine=False, pid=None)
+    crashed |= {"last_error": "exited (code 3)", "start_error": None, "heartbeat_file": "/srv/state/beat.json"}
+    async with a_hub(desk) as hub:
+        hub.lines.workers["web-1"] = [crashed]
+        await hub.hear()
+        await until(lambda: len(hub.hosts.workers()) == 2)
+        there = hub.worker("web-1/fetcher")
+        assert worker_line({**there, "id": "fetcher"}) == worker_line(crashed)
+        assert there["heartbeat_file"] == crashed["heartbeat_file"]
+
+
 @pytest.mark.parametrize(
     "lie",
     [
@@ -293,6 +309,90 @@ async def test_a_malformed_row_is_not_taken_and_its_host_is_named(desk: Desk, li
         await until(lambda: desk.ledger.read(lambda look: jobs.of_task(look, "task_good")))
         assert hub.hosts.problem().startswith("web-1: ")
         assert [each.task_id for each in desk.ledger.read(lambda look: recent(look, 10))] == ["task_good"]
+
+
+@in_a_loop
+async def test_an_interrupted_change_of_code_is_taken_and_sets_no_host_aside(desk: Desk) -> None:
+    left = {"folder": "/srv/app", "clean": False, "under_way": None, "changes": ["a.py"], "lock": None}
+    details = {"before": "c" * 40, "after": "c" * 40, "commits": [], "checkout": left, "interrupted": True, "pid": None}
+    async with a_hub(desk) as hub:
+        ended = {"state": "interrupted", "success": False, "error": "Interrupted", "details_json": json.dumps(details)}
+        hub.lines.jobs["web-1"] = [a_job(1, task_id="task_cut", handler="rollback_code", **ended)]
+        await hub.hear()
+        await until(lambda: desk.ledger.read(_position) or hub.hosts.problem())
+        assert not hub.hosts.problem()
+        assert desk.ledger.read(lambda look: jobs.of_task(look, "task_cut"))
+
+
+@asynccontextmanager
+async def a_dispatcher(desk: Desk, lines: Lines, hosts: Callable[[], Any], **about: Any) -> AsyncIterator[Any]:
+    dispatcher = CommandDispatcher(
+        desk.ledger, Blocking(), lines, KeyPair.new(), hosts, timedelta(minutes=1), lambda: "", **about
+    )
+    stopping = asyncio.Event()
+    running = asyncio.create_task(dispatcher.run(stopping))
+    try:
+        yield dispatcher
+    finally:
+        stopping.set()
+        await running
+
+
+def queue_pauses(desk: Desk, *workers: str) -> None:
+    for worker in workers:
+        command = Command("pause", worker, (worker,)).issued(ANNA, f"task_{worker.replace('/', '_')}")
+        LocalCarrier(desk.ledger).carry(command, "cli", datetime.now(UTC))
+
+
+@in_a_loop
+async def test_a_host_that_leaves_while_commands_are_sent_stops_no_dispatch(desk: Desk) -> None:
+    hosts = dict.fromkeys(HOSTS)
+
+    class Leaving(Lines):
+        async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
+            hosts.pop("web-1", None)
+            return await super().publish_durably(subject, data, message_id)
+
+    lines = Leaving()
+    queue_pauses(desk, "web-1/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, hosts.keys) as dispatcher:
+        await until(lambda: len(lines.published) == 2)
+        queue_pauses(desk, "web-2/sender")
+        dispatcher.wake()
+        await until(lambda: len(lines.published) == 3)
+
+
+@in_a_loop
+async def test_only_a_command_that_was_surely_not_sent_can_be_cancelled(desk: Desk) -> None:
+    class Mute(Lines):
+        """The server stores each message, and its answer is lost."""
+
+        async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
+            await super().publish_durably(subject, data, message_id)
+            raise NoAnswer("There's no answer.")
+
+    def cancel(worker: str) -> int:
+        hub_id, now = desk.ledger.supervisor_id, datetime.now(UTC)
+        return desk.ledger.write(lambda local: cancel_unsent(local, hub_id, f"task_{worker}", BERT, now))
+
+    lines = Mute()
+    queue_pauses(desk, "web-1/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, lambda: HOSTS, silent=lambda: ["web-2"]):
+        await until(lambda: lines.published)
+        assert (cancel("web-1_fetcher"), cancel("web-2_fetcher")) == (0, 1)
+    (row,) = desk.ledger.read(lambda look: search(look, AuditFilter(action="CANCELLED")))
+    assert (row["actor"], row["target_id"], row["task_id"]) == (BERT.id, "web-2/fetcher", "task_web-2_fetcher")
+
+
+@in_a_loop
+async def test_thousands_of_hosts_hold_up_no_command(desk: Desk) -> None:
+    lines, many = Lines(), [f"silent-{number}" for number in range(3_000)]
+    queue_pauses(desk, "silent-7/fetcher", "web-2/fetcher")
+    async with a_dispatcher(desk, lines, lambda: [*many, *HOSTS], silent=lambda: many) as dispatcher:
+        held = partial(jobs.of_task, task_id="task_silent-7_fetcher")
+        await until(lambda: lines.published and desk.ledger.read(held)[0].progress)
+        assert [each.partition("/")[0] for each in lines.published] == ["task_web-2_fetcher"]
+        assert not dispatcher.problem()
 
 
 @in_a_loop
@@ -333,7 +433,17 @@ async def test_a_person_whom_a_host_names_is_marked_as_reported_by_it(desk: Desk
             assert "<@" not in mention(summary.issuer)
 
 
-JUNK: list[Any] = [7, "fetcher", [7], [{"worker_id": "fetcher"}], [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}]]
+TOLD = dump_explanation(Explanation("fetcher", datetime.now(UTC), fine=False, found=Finding(Cause.WELL, ("it runs",))))
+JUNK: list[Any] = [
+    7,
+    "fetcher",
+    [7],
+    [{"worker_id": "fetcher"}],
+    [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}],
+    [{**dump_log(WorkerLog("fetcher", "f")), "size_bytes": float("inf")}],
+    *([{**TOLD, "remedies": [{"name": "restart", "params": {}, "label": label}]}] for label in (7, "x" * 9_999)),
+    [{**TOLD, "remedies": [{"name": "rollback", "params": {"commits": {}}, "label": None}]}],
+]
 
 
 @pytest.mark.parametrize("junk", JUNK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from bot.views.text import without_ids
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import CommandText, Identifier, Verbatim
@@ -45,6 +46,13 @@ def test_an_explanation_names_the_worker_by_its_address() -> None:
     assert [type(part) for part in loaded.found.todo] == [Verbatim, str, Identifier]
     assert loaded.found.remedies == (Command.for_worker("restart", "web-1/fetcher", label="again"),)
     assert (loaded.conditions, loaded.before, loaded.lines) == (told.conditions, told.before, told.lines)
+
+
+def test_an_id_anywhere_in_a_phrase_is_left_out_for_slack() -> None:
+    event = ("rolled back by ", Issuer("slack:T1/U1", "Anna"), " (", Identifier("task_1"), "): 2 commits")
+    assert without_ids(event) == (*event[:2], "", ": 2 commits")
+    assert without_ids((Identifier("task_1"),)) == ()
+    assert without_ids(("see ", Identifier("task_1"))) == ("see ",)
 
 
 def test_log_lines_arrive() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.views.text import dated
 from supervisor_core.alerts.flips import ConditionSpan
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.service import ServiceReport, ServiceState
+from supervisor_core.common.times import with_countdown
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import LedgerFacts, WebFacts
 from supervisor_core.web.page import page
@@ -127,3 +129,11 @@ def test_nothing_is_called_healthy_above_an_open_alert_about_it() -> None:
     assert "Both workers healthy" in words_of(
         facts(WELL, {**WELL, "id": "crasher"}, alerts=[replace(ALERT, cleared_at=NOW)])
     )
+
+
+def test_a_time_that_does_not_exist_is_shown_as_it_was_written() -> None:
+    words = "behind since 2026-02-30T25:61:00Z, restarting at 2026-02-30T25:61:00Z"
+    alert = replace(ALERT, reason=words)
+    assert page(facts({**DOWN, "reason": words}, alerts=[alert])).count("2026-02-30T25:61:00Z") >= 3
+    assert with_countdown(words, NOW) == words
+    assert "2026-02-30T25:61:00Z" in dated(words)
