@@ -367,7 +367,7 @@ class DaemonServices:
         if self.hub is None:
             return known
         heard = {name: "" if host.heard_at else None for name, host in self.hub.hosts.hosts.items()}
-        return {**(known or {}), **heard, **self.hub.hosts.silent()}
+        return {**(known or {}), **heard, **self.hub.hosts.missing()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.deliver()

@@ -161,6 +161,11 @@ class FleetHosts(Service):
             found[SERVER] = f"it can't be reached since {self._link.since:%H:%M:%S} UTC; commands to other hosts wait"
         return found
 
+    def missing(self) -> dict[str, str]:
+        """The silent hosts that were there before: no alert is about one that joined and hasn't connected yet."""
+        new = {host.name for host in self.hosts.values() if host.is_new and host.heard_at is None}
+        return {name: reason for name, reason in self.silent().items() if name not in new}
+
     def links(self) -> dict[str, dict[str, Any]]:
         """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
         return {name: last_sign(host) for name, host in self.hosts.items()}
@@ -173,7 +178,7 @@ class FleetHosts(Service):
         """Know these hosts before any of them is heard."""
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
-                known = KnownHost(member.host_id, datetime.now(UTC))
+                known = KnownHost(member.host_id, datetime.now(UTC), is_new=member.last_seen_at is None)
                 known.workers = [addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
                 self.hosts[known.name] = known
 
@@ -373,7 +378,9 @@ class FleetHosts(Service):
 
     def _note_silence(self, host: KnownHost, *, silent: bool) -> None:
         host.silent = silent
-        if silent:
+        if silent and host.is_new and host.heard_at is None:
+            log.info("%s has joined, and hasn't connected yet", host.name)
+        elif silent:
             log.error("%s is unresponsive", host.name, extra=LogEvent.HOST_SILENT.extra(host=host.name))
         else:
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))
