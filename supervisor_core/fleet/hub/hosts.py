@@ -43,7 +43,7 @@ from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.audit.cells import LARGEST_ID
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
+from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
@@ -190,6 +190,7 @@ class FleetHosts(Service):
             host = self.hosts.pop(name)
             if host.task is not None:
                 host.task.cancel()
+            self._end_conditions({worker["id"] for worker in host.workers}, f"{name} isn't a host of the fleet any more")
         self.begin(members)
         if self.hosts.keys() != before:
             self._hooks.workers_changed()
@@ -313,6 +314,8 @@ class FleetHosts(Service):
         self._unnamed[host.name] = _unnamed(host.name, [each["id"] for each in found["workers"]])
         workers = [addressed(host.name, each) for each in said]
         host.snapshot = found["life"], found["number"]
+        removed = {worker["id"] for worker in host.workers} - {worker["id"] for worker in workers}
+        self._end_conditions(removed, "no longer in the configuration of its host")
         if list(map(_identity, workers)) == list(map(_identity, host.workers)):
             host.workers, host.unstored = workers, None
         else:  # shown once they are stored, and can be named in commands
@@ -320,6 +323,11 @@ class FleetHosts(Service):
             self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
         self._hooks.observe([each for each in seen if each is not None])
+
+    def _end_conditions(self, addresses: Iterable[str], reason: str) -> None:
+        """End the alerts about workers that their host won't report any more."""
+        reading = Reading(Condition.PAUSED, reason, datetime.now(UTC))
+        self._hooks.observe([TargetReading(Target(WORKER, address), reading) for address in addresses])
 
     async def _store_announcements(self, now: datetime) -> None:
         """Store what hosts announce, and now and then when they were last seen.
