@@ -180,7 +180,9 @@ DETAILS: Mapping[str, Field] = {
         "a folder", lambda value: _FOLDER.accepts(value) or _fits(value, {"folder": _FOLDER}), optional=True
     ),
     "before": COMMIT,
-    "after": text(64, re.compile(rf"|{WORKER_ID.pattern}"), optional=True),  # a commit, or the worker on which a skipped command failed
+    "after": text(
+        64, re.compile(rf"|{WORKER_ID.pattern}"), optional=True
+    ),  # a commit, or where a skipped command failed
     "commit_page": text(2_048, re.compile(r"https?://[^\s<>|]*"), optional=True),
     "commit_count": number(optional=True),
     "file_count": number(optional=True),
@@ -200,7 +202,7 @@ def fitting_details(details: str | None) -> str | None:
     """An outcome's details without the fields that the hub wouldn't take: a plug-in's handler may use their names."""
     if details is None or ROWS[jobs]["details_json"].accepts(details):
         return details
-    known = json.loads(details)
+    known = json.loads(details, parse_constant=lambda _: None)
     kept = {
         name: value
         for name, value in known.items()

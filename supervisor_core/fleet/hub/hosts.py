@@ -190,7 +190,9 @@ class FleetHosts(Service):
             host = self.hosts.pop(name)
             if host.task is not None:
                 host.task.cancel()
-            self._end_conditions({worker["id"] for worker in host.workers}, f"{name} isn't a host of the fleet any more")
+            self._end_conditions(
+                {worker["id"] for worker in host.workers}, f"{name} isn't a host of the fleet any more"
+            )
         self.begin(members)
         if self.hosts.keys() != before:
             self._hooks.workers_changed()
