@@ -180,9 +180,7 @@ DETAILS: Mapping[str, Field] = {
         "a folder", lambda value: _FOLDER.accepts(value) or _fits(value, {"folder": _FOLDER}), optional=True
     ),
     "before": COMMIT,
-    "after": text(
-        64, re.compile(rf"|{WORKER_ID.pattern}"), optional=True
-    ),  # a commit, or where a skipped command failed
+    "after": text(64, re.compile(rf"|{WORKER_ID.pattern}"), optional=True),  # or the worker whose failure skipped this
     "commit_page": text(2_048, re.compile(r"https?://[^\s<>|]*"), optional=True),
     "commit_count": number(optional=True),
     "file_count": number(optional=True),
