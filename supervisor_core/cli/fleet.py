@@ -310,6 +310,8 @@ class LiveHost:
             return str(self.host.state)
         if self.live["trouble"]:
             return "stuck"
+        if self.seen_at is None:
+            return "joined"
         return "unresponsive" if self.live["silent"] else "connected" if self.live["seen_at"] else "joined"
 
     @property

@@ -366,8 +366,8 @@ class DaemonServices:
         known = self.life.silent_by_id
         if self.hub is None:
             return known
-        heard = {name: "" if host.heard_at else None for name, host in self.hub.hosts.hosts.items()}
-        return {**(known or {}), **heard, **self.hub.hosts.silent()}
+        heard = {name: "" if host.heard_at or host.is_new else None for name, host in self.hub.hosts.hosts.items()}
+        return {**(known or {}), **heard, **self.hub.hosts.missing()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.deliver()

@@ -17,7 +17,7 @@ from sqlalchemy import Boolean, Column, Integer, String, Table
 from supervisor_core.commands.parameters import TASK_ID
 from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.text import is_plain
+from supervisor_core.common.text import canonical_json, is_plain
 from supervisor_core.common.times import from_text
 from supervisor_core.jobs.model import MOST_PROGRESS, JobState
 from supervisor_core.storage.engine import LongText, StoredMoment, UtcDateTime
@@ -165,6 +165,7 @@ _COMMIT = {
     "subject": text(LONGEST_REASON),
 }
 _COMMITS = documents(_COMMIT, 1_000, optional=True)
+_FOLDER = text(4_096)
 _TURN = {"new_pid": _PID, "error": text(LONGEST_TEXT, optional=True), "rests": text(LONGEST_TEXT, optional=True)}
 
 DETAILS: Mapping[str, Field] = {
@@ -175,8 +176,11 @@ DETAILS: Mapping[str, Field] = {
     "push_error": text(LONGEST_TEXT, optional=True),
     "packages_said": text(LONGEST_TEXT, optional=True),
     "drive": text(LONGEST_TEXT, optional=True),
+    "checkout": Field(  # a document in the outcome of an interrupted change
+        "a folder", lambda value: _FOLDER.accepts(value) or _fits(value, {"folder": _FOLDER}), optional=True
+    ),
     "before": COMMIT,
-    "after": COMMIT,
+    "after": text(64, re.compile(rf"|{WORKER_ID.pattern}"), optional=True),  # or the worker whose failure skipped this
     "commit_page": text(2_048, re.compile(r"https?://[^\s<>|]*"), optional=True),
     "commit_count": number(optional=True),
     "file_count": number(optional=True),
@@ -190,6 +194,20 @@ DETAILS: Mapping[str, Field] = {
     "report_sha256": text(64, optional=True),
 }
 """The fields of an outcome that the hub reads. A handler may add others, which are only shown as data."""
+
+
+def fitting_details(details: str | None) -> str | None:
+    """An outcome's details without the fields that the hub wouldn't take: a plug-in's handler may use their names."""
+    if details is None or ROWS[jobs]["details_json"].accepts(details):
+        return details
+    known = json.loads(details, parse_constant=lambda _: None)
+    kept = {
+        name: value
+        for name, value in known.items()
+        if _is_outcome({name: value}) and LONG.accepts(canonical_json(value))
+    }
+    text = canonical_json(kept)
+    return text if ROWS[jobs]["details_json"].accepts(text) else "{}"
 
 
 def _is_outcome(value: Any) -> bool:  # noqa: ANN401 (JSON)

@@ -106,7 +106,10 @@ def rows_after(connection: Connection, supervisor_id: str, position: Position) -
         rows, size = _some(connection, query, room)
         room = max(0, room - size)
         found[table.name] = rows
-    found[jobs.name] = _with_their_change(connection, found[jobs.name])
+    found[jobs.name] = [
+        {**row, "details_json": reports.fitting_details(row["details_json"])}
+        for row in _with_their_change(connection, found[jobs.name])
+    ]
     trail_rows = found[audit_log.name]
     affected = affected_between(connection, supervisor_id, trail_rows) if trail_rows else []
     return {

@@ -43,7 +43,7 @@ from supervisor_core.fleet.rows import Position
 from supervisor_core.storage.audit.cells import LARGEST_ID
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Target, TargetReading
+from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
@@ -161,6 +161,11 @@ class FleetHosts(Service):
             found[SERVER] = f"it can't be reached since {self._link.since:%H:%M:%S} UTC; commands to other hosts wait"
         return found
 
+    def missing(self) -> dict[str, str]:
+        """The silent hosts that were there before: no alert is about one that joined and hasn't connected yet."""
+        new = {host.name for host in self.hosts.values() if host.is_new and host.heard_at is None}
+        return {name: reason for name, reason in self.silent().items() if name not in new}
+
     def links(self) -> dict[str, dict[str, Any]]:
         """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
         return {name: last_sign(host) for name, host in self.hosts.items()}
@@ -173,7 +178,7 @@ class FleetHosts(Service):
         """Know these hosts before any of them is heard."""
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
-                known = KnownHost(member.host_id, datetime.now(UTC))
+                known = KnownHost(member.host_id, datetime.now(UTC), is_new=member.last_seen_at is None)
                 known.workers = [addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
                 self.hosts[known.name] = known
 
@@ -185,6 +190,9 @@ class FleetHosts(Service):
             host = self.hosts.pop(name)
             if host.task is not None:
                 host.task.cancel()
+            self._end_conditions(
+                {worker["id"] for worker in host.workers}, f"{name} isn't a host of the fleet any more"
+            )
         self.begin(members)
         if self.hosts.keys() != before:
             self._hooks.workers_changed()
@@ -308,6 +316,8 @@ class FleetHosts(Service):
         self._unnamed[host.name] = _unnamed(host.name, [each["id"] for each in found["workers"]])
         workers = [addressed(host.name, each) for each in said]
         host.snapshot = found["life"], found["number"]
+        removed = {worker["id"] for worker in host.workers} - {worker["id"] for worker in workers}
+        self._end_conditions(removed, "no longer in the configuration of its host")
         if list(map(_identity, workers)) == list(map(_identity, host.workers)):
             host.workers, host.unstored = workers, None
         else:  # shown once they are stored, and can be named in commands
@@ -315,6 +325,11 @@ class FleetHosts(Service):
             self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
         self._hooks.observe([each for each in seen if each is not None])
+
+    def _end_conditions(self, addresses: Iterable[str], reason: str) -> None:
+        """End the alerts about workers that their host won't report any more."""
+        reading = Reading(Condition.PAUSED, reason, datetime.now(UTC))
+        self._hooks.observe([TargetReading(Target(WORKER, address), reading) for address in addresses])
 
     async def _store_announcements(self, now: datetime) -> None:
         """Store what hosts announce, and now and then when they were last seen.
@@ -373,7 +388,9 @@ class FleetHosts(Service):
 
     def _note_silence(self, host: KnownHost, *, silent: bool) -> None:
         host.silent = silent
-        if silent:
+        if silent and host.is_new and host.heard_at is None:
+            log.info("%s has joined, and hasn't connected yet", host.name)
+        elif silent:
             log.error("%s is unresponsive", host.name, extra=LogEvent.HOST_SILENT.extra(host=host.name))
         else:
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))

@@ -85,6 +85,8 @@ class KnownHost:
     name: str
     since: datetime
     """The time of its first sign, or of the hub's start."""
+    is_new: bool = False
+    """True if it has joined, and hadn't connected by then: somebody is setting it up."""
     presence: PresenceMessage | None = None
     heard_at: datetime | None = None
     """By the hub's clock."""

@@ -19,8 +19,10 @@ from typing import Any, Self
 
 from supervisor_core.common.errors import SupervisorError, TemporaryError, UsageError
 from supervisor_core.common.text import canonical_json
+from supervisor_core.config.names import FLEET_NAME
 from supervisor_core.fleet.keys import KeyPair, verify
 from supervisor_core.fleet.members.membership import KEY_IN_USE, FleetMembers, Invite, JoinRefused
+from supervisor_core.fleet.reports import InvalidReport, decode, text
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage, NoAnswer
 from supervisor_core.fleet.transport.server import reload_server, write_accounts
@@ -33,6 +35,13 @@ MAX_REQUEST = 4096
 JOIN_SECONDS = 20.0
 RETRY_SECONDS = 0.2
 PREPARED_AT_ONCE = 32
+
+REQUEST = {
+    "host": text(63, FLEET_NAME),
+    "public_key": text(MAX_REQUEST),
+    "signature": text(MAX_REQUEST),
+    "version": text(MAX_REQUEST),
+}
 
 log = logging.getLogger(__name__)
 
@@ -170,9 +179,8 @@ async def _ask_hub(connection: FleetConnection, subject: str, data: bytes) -> by
 
 def _request_of(data: bytes) -> Mapping[str, str] | None:
     try:
-        found = json.loads(data) if len(data) <= MAX_REQUEST else {}
-        return {name: str(found[name])[:MAX_REQUEST] for name in ("host", "public_key", "signature", "version")}
-    except (ValueError, KeyError, TypeError):
+        return decode("request", json.loads(data), REQUEST) if len(data) <= MAX_REQUEST else None
+    except (ValueError, RecursionError, InvalidReport):
         return None
 
 

@@ -84,6 +84,9 @@ async def test_a_crashed_worker_of_another_host_is_alerted_with_the_last_lines_t
         await asyncio.to_thread(fleet.hosts["web-1"].start_daemon)
         await started(fleet.hub, slack)
         await slack.channel("ops").shows("out of paper")
+        config = fleet.hosts["web-1"].folder / "config.yaml"
+        config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), "workers": {}}))
+        await slack.channel("ops").shows("No longer in the configuration of its host")
 
 
 @pytest.mark.playground(patience=30)

@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 
 PATIENCE = 30.0
 FLOOD = 300
-ANNA = Issuer("slack:T0/U0OPERATOR", "anna")
+ANNA = Issuer("cli:anna", "anna")
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def command(host: str, key: KeyPair, task_id: str, late: bool = False) -> bytes:
     now = datetime.now(UTC)
     until = now + timedelta(minutes=-1 if late else 10)
     pause = Command("pause", "fetcher", ("fetcher",), {}, "forged", issuer=ANNA, task_id=task_id)
-    return CommandMessage(host, pause, "slack", now, until).encode(key)
+    return CommandMessage(host, pause, "cli", now, until).encode(key)
 
 
 def question(host: str, key: KeyPair, asked_at: datetime, name: str = "q1") -> bytes:
@@ -64,11 +64,11 @@ async def test_what_the_hub_did_not_sign_for_this_host_is_refused_recorded_and_a
     """The sender has the power of the server's operator: here, the hub's connection without the hub's signature."""
     await fleet.start(slack)
     hub_key, host_key = KeyPair.read(fleet.hub.folder / KEY), KeyPair.read(fleet.hosts["web-2"].folder / KEY)
-    genuine = command("web-1", hub_key, "task_20260101_000001_aaaaaaa")
+    genuine = command("web-1", hub_key, "genuine")
     attacks = {
-        "signed with another host's key": command("web-1", host_key, "task_20260101_000002_aaaaaaa"),
+        "signed with another host's key": command("web-1", host_key, "forged"),
         "altered": genuine.replace(b"fetcher", b"fetched"),
-        "for another host": command("web-2", hub_key, "task_20260101_000003_aaaaaaa"),
+        "for another host": command("web-2", hub_key, "stray"),
         "a question": question("web-1", hub_key, datetime.now(UTC)),
         "junk": b"\xff\x00 not json",
     }
@@ -95,8 +95,8 @@ async def test_what_the_hub_did_not_sign_for_this_host_is_refused_recorded_and_a
         await asyncio.to_thread(
             wait_until, lambda: paused(fleet), PATIENCE, "the genuine command is carried out after all others"
         )
-        assert await asyncio.to_thread(paused, fleet) == ["task_20260101_000001_aaaaaaa"]
-        late = command("web-1", hub_key, "task_20260101_000004_aaaaaaa", late=True)
+        assert await asyncio.to_thread(paused, fleet) == ["genuine"]
+        late = command("web-1", hub_key, "late", late=True)
         await operator.publish_durably(command_subject("web-1"), late, "expired")
         await operator.publish_durably(command_subject("web-1"), genuine, "replayed")
     await asyncio.to_thread(wait_until, lambda: len(paused(fleet)) == 2, PATIENCE, "the expired one has its failure")

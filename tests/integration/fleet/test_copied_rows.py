@@ -213,6 +213,28 @@ def test_the_hub_orders_no_result_file_for_a_worker_that_its_command_never_reach
     assert pair.hub.read(lambda connection: connection.execute(query).scalars().all()) == ["task_1/OrionMX"]
 
 
+def test_every_outcome_of_a_host_is_taken_also_of_a_skipped_worker_and_of_a_plug_in(pair: Pair) -> None:
+    for worker in ("North", "South"):
+        file_new(pair.host, a_new_job("task_1", worker, "restart_watcher"))
+    first, _ = pair.host.read(lambda connection: jobs.of_task(connection, "task_1"))
+    interrupted = {"before": "abc1", "after": "abc2", "checkout": {"folder": "/srv/app", "clean": True, "changes": []}}
+    step = jobs.refuse(first, Outcome.failed("gone", **interrupted), NOW)
+    pair.host.write(lambda connection: take(connection, "web-1", step, NOW))
+    do_job(pair.host, "task_2")
+    plug_in = {"details_json": '{"files":3,"message":"sent","of":{"x":1}}'}
+    of_plug_in = tables.jobs.c.task_id == "task_2"
+    pair.host.write(lambda connection: connection.execute(update(tables.jobs).where(of_plug_in).values(plug_in)))
+    pair.copy()
+    north, south = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
+    (sent,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_2"))
+    assert north.outcome is not None
+    assert (north.outcome.details["after"], north.outcome.details["checkout"]["clean"]) == ("abc2", True)
+    assert south.outcome is not None
+    assert "Skipped" in str(south.outcome.error)
+    assert sent.outcome is not None
+    assert dict(sent.outcome.details) == {"message": "sent", "of": {"x": 1}}, "a field that the hub reads as a list"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_in_whatever_order_both_have_the_same_in_the_end(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -17,7 +17,7 @@ from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.members.membership import FleetMembers, HostNews
 from supervisor_core.fleet.questions import PresenceMessage
 from supervisor_core.fleet.transport.messages import NoAnswer
 from supervisor_core.storage import replication_progress
@@ -125,6 +125,12 @@ def test_a_started_hub_asks_those_that_speak_seldom_before_it_calls_them_unrespo
             hosts.hear(HOST, line.announcement("first"))
             await until(lambda: there.snapshot)
             assert list(hosts.silent()) == ["web-2"]
+            assert not hosts.missing(), "it has joined, and never connected"
+            members.seen([HostNews("web-2", "1.0", None)], now)
+            restarted = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, hooks)
+            restarted.begin(members.hosts())
+            restarted.hosts["web-2"].silent = True
+            assert list(restarted.missing()) == ["web-2"]
             stopping.set()
             await running
 

@@ -182,6 +182,8 @@ def test_a_token_is_for_one_host_and_its_hub_alone(hub: Hub) -> None:
     async def main() -> None:
         async with hub.running() as connection:
             token = await hub.token(connection, "app")
+            with pytest.raises(JoinRefused, match="isn't a request"):
+                await request_join(replace(token, host="\ud800"), KeyPair.new(), None)
             with pytest.raises(JoinRefused, match="is for app"):
                 await request_join(replace(token, host="other"), KeyPair.new(), None)
             with pytest.raises(JoinRefused, match="isn't signed by the hub"):

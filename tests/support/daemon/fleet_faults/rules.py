@@ -128,13 +128,15 @@ def audit_chains_are_whole(record: FleetRecord) -> Iterator[str]:
 
 def every_end_is_audited_once(record: FleetRecord) -> Iterator[str]:
     """The supervisor that ended a job has exactly one audit row for it."""
+    at_hosts = {(job["task_id"], f"{host}/{job['worker_id']}") for host, of in record.hosts.items() for job in of.jobs}
     for name, ledger in _ledgers(record):
         rows = Counter(
             (row["task_id"], row["target_id"], row["action"]) for row in ledger.audit if row["supervisor_id"] == name
         )
         for job in ledger.jobs:
             count = rows[job["task_id"], job["worker_id"], job["handler"].upper()]
-            if count != (1 if name != HUB or _passed_over(job) else 0):
+            ended_elsewhere = name == HUB and (job["task_id"], job["worker_id"]) in at_hosts
+            if count != (0 if ended_elsewhere else 1):
                 yield f"{name} has {count} audit rows of {_name(job)}"
 
 
@@ -233,7 +235,7 @@ def _name(job: Row) -> str:
 
 
 def _passed_over(job: Row) -> bool:
-    """True for a job that was never sent, because its command failed on an earlier worker."""
+    """True for a job that was never begun, because its command failed on an earlier worker."""
     return NOT_BEGUN in (job["details_json"] or "")
 
 
