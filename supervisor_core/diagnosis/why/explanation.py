@@ -119,7 +119,7 @@ def describe_outcome(job: Job) -> Phrase:
     elif job.state not in FINAL or job.outcome is None:
         came = f": {job.state}"
     elif job.outcome.success:
-        came = " succeeded"
+        came = " left it alone" if job.outcome.details.get("skipped") else " succeeded"
     else:
         came = f" failed: {_first_line(job.outcome.error or '')}"
     label = f" “{job.label}”" if job.label else ""
