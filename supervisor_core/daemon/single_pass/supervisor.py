@@ -30,6 +30,7 @@ from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
+from supervisor_core.workers.restarts.history import has_finished
 from supervisor_core.workers.restarts.limits import note_start, restarts_count
 from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
@@ -210,7 +211,8 @@ class Supervisor:
         worker = self.worker
         given_up = seen.quarantine is not None
         wanted = DesiredState("", worker.enabled, worker.quarantined or given_up, seen.pause is not None)
-        actual, now = ActualState(seen.observation.state), datetime.now(UTC)
+        finished = has_finished(self.config.state_dir, worker, seen.found.record)
+        actual, now = ActualState(seen.observation.state, ended=finished), datetime.now(UTC)
         if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
             return seen
         try:
