@@ -30,7 +30,6 @@ from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
-from supervisor_core.workers.restarts.history import has_finished
 from supervisor_core.workers.restarts.limits import note_start, restarts_count
 from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
 from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
@@ -208,6 +207,8 @@ class Supervisor:
 
     def _bring_up(self, seen: WorkerStatus) -> WorkerStatus:
         """Start a worker that should run and doesn't, once, within its `restart.max_per_hour`."""
+        from supervisor_core.workers.restarts.history import has_finished  # it imports psutil
+
         worker = self.worker
         given_up = seen.quarantine is not None
         wanted = DesiredState("", worker.enabled, worker.quarantined or given_up, seen.pause is not None)
