@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.alerts import messages as tidings
 from supervisor_core.alerts import rows as alerts
+from supervisor_core.alerts.flips import find as find_flip
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, StormRules, after_members, closes_after
 from supervisor_core.alerts.grouping.service import follow_hosts, group_alerts, part_of
@@ -143,7 +144,7 @@ class AlertDecider:
             messages = alerts.messages_of(before, final, decision.reason, place, now, broadcast=config.alerts.broadcast)
             if decision.reason is Reason.ESCALATED:
                 messages += calls(config, after, final)
-            if decision.reason is Reason.HEALED and not quiet:
+            if decision.reason is Reason.HEALED and not quiet and self._runs_again(connection, final):
                 messages += alerts.recovery_messages(final, place, now)
             if _goes_outside(final):
                 messages += outside_messages(connection, final, decision.reason, receivers, now)
@@ -160,6 +161,11 @@ class AlertDecider:
                 written.append(each)
         alerts.begin(connection, begun)
         return written
+
+    def _runs_again(self, connection: Connection, alert: Alert) -> bool:
+        """False for a worker that was paused instead, or whose work was done: it exited with code 0."""
+        flip = None if alert.closed_flip is None else find_flip(connection, self._host, alert.closed_flip)
+        return flip is not None and flip.new is Condition.WELL
 
     def _update_parents(self, connection: Connection, alert_ids: set[str], now: datetime) -> list[AlertDecision]:
         """Update the parents of these alerts: a digest closes with its last member."""

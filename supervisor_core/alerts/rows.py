@@ -19,6 +19,7 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message, Step, record
 from supervisor_core.storage.tables import alerts
+from supervisor_core.storage.tables import flips as flips_t
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target
 
 ALERT = "alert"
@@ -221,10 +222,13 @@ def record_past_alert(
 
 
 def count_healed(connection: Connection, target: Target, since: datetime, until: datetime) -> int:
-    """The number of this target's alerts in this time that recovered before anybody was called."""
+    """The number of this target's alerts in this time that ended with a running worker before anybody was called."""
     mine = (alerts.c.target_type == target.kind, alerts.c.target_id == target.id, alerts.c.decided == Reason.HEALED)
-    query = select(func.count()).select_from(alerts).where(*mine, alerts.c.closed_at >= since)
-    return connection.execute(query.where(alerts.c.closed_at < until)).scalar_one()
+    closing = (flips_t.c.supervisor_id == alerts.c.supervisor_id) & (flips_t.c.flip_id == alerts.c.closed_flip)
+    query = (
+        select(func.count()).select_from(alerts.join(flips_t, closing)).where(*mine, flips_t.c.new == Condition.WELL)
+    )
+    return connection.execute(query.where(alerts.c.closed_at >= since, alerts.c.closed_at < until)).scalar_one()
 
 
 def begun_within(connection: Connection, supervisor_id: str, since: datetime, until: datetime) -> list[Alert]:

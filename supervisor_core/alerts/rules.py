@@ -53,7 +53,7 @@ class Reason(StrEnum):
     STORM = "storm"
     RESOLVED = "resolved"
     HEALED = "healed"
-    """It recovered on its own before anybody was notified."""
+    """It ended on its own before anybody was notified."""
 
     GRACE = "grace"
     WAITING_FOR_RESTART = "waiting_for_restart"

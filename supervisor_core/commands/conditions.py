@@ -136,10 +136,14 @@ def _ill(health: str) -> str:
     return "degraded" if health in ("healthy", "unknown") else health
 
 
+NOT_RUNNING = ("paused", "stopped", "quarantined", "starting", "stopping")
+"""The states of workers that don't run, although nothing is wrong. Quarantined: by the configuration."""
+
+
 def count_healthy(workers: Sequence[Mapping[str, Any]]) -> str:
-    """The number of healthy workers. A paused or stopped one is neither healthy nor unhealthy."""
+    """The number of healthy workers. One that isn't to run, or is just starting, is neither healthy nor unhealthy."""
     number, states = len(workers), [state_word(worker) for worker in workers if worker["fine"]]
-    inactive = [(word, states.count(word)) for word in ("paused", "stopped") if word in states]
+    inactive = [(word, states.count(word)) for word in NOT_RUNNING if word in states]
     healthy = len(states) - sum(count for _, count in inactive)
     everybody = {1: "1 worker", 2: "both workers"}.get(number, f"all {number} workers")
     for word, count in (("healthy", healthy), *inactive):

@@ -27,7 +27,7 @@ from supervisor_core.diagnosis.why.explanation import describe_command, describe
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Target, word_for
 from supervisor_core.workers.heartbeats.files import read_ages
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
@@ -180,7 +180,7 @@ def history_text(history: History) -> list[Phrase]:
         sentences.append((f"Longest problem: {trouble.condition.word} for {long}{ongoing}, since ", trouble.since))
     now = history.stretches[-1]
     if now is not trouble:
-        sentences.append((f"Now: {now.condition.word} since ", now.since))
+        sentences.append((f"Now: {word_for(now.condition, now.reason)} since ", now.since))
     oldest = max(history.samples, key=lambda each: each.seconds, default=None)
     if oldest is not None:
         limit = f" (limit {format_span(history.limit_seconds)})" if history.limit_seconds else ""

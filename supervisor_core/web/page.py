@@ -17,7 +17,7 @@ from supervisor_core.common.times import clock_time, format_ago, format_span, fr
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
-from supervisor_core.workers.conditions.rules import Condition, Severity, shown_as
+from supervisor_core.workers.conditions.rules import Condition, Severity, word_for
 
 NO_TEAM, NOTHING = "", "\N{EN DASH}"
 LONGEST_REASON = 200
@@ -83,7 +83,7 @@ def _title(facts: WebFacts) -> str:
 def _alerts(found: Sequence[Alert], now: datetime) -> str:
     rows = [
         f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> '
-        f"{_text(shown_as(each.condition, each.reason).word)} "
+        f"{_text(word_for(each.condition, each.reason))} "
         f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(_with_clock_times(each.reason, now))}</p>"
         f"{_acknowledged(each)}{_recovering(each, now)}</li>"
         for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
@@ -179,7 +179,7 @@ def _picture(spans: Sequence[ConditionSpan], now: datetime) -> str:
         if span.condition is Condition.UNKNOWN:
             continue
         left, right = ((moment - begin) / HISTORY * WIDTH for moment in (span.since, span.until))
-        words = f"{span.condition.word} from {span.since:%H:%M} to {span.until:%H:%M} UTC"
+        words = f"{word_for(span.condition, span.reason)} from {span.since:%H:%M} to {span.until:%H:%M} UTC"
         bars.append(
             f'<rect class="{_shade(span.condition)}" x="{left:.1f}" y="0" width="{max(right - left, 1):.1f}" '
             f'height="14"><title>{_text(words)}</title></rect>'

@@ -14,6 +14,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import name_of, render_phrase
 from supervisor_core.common.text import sentence
 from supervisor_core.diagnosis.history import History, history_text, percent
+from supervisor_core.workers.conditions.rules import word_for
 
 WORDS = 2700  # characters of all sentences
 ALT = 900
@@ -40,9 +41,10 @@ def _line(history: History) -> str:
     name = f"• *{escape(history.worker_id)}*"
     if not history.known:
         return f"{name}: no history yet"
-    now, done = history.stretches[-1].condition.word, len(history.marks) + history.more
+    last, done = history.stretches[-1], len(history.marks) + history.more
+    state = word_for(last.condition, last.reason)
     commands = f", {count(done, 'command')}" if done else ""
-    return f"{name}: uptime {percent(history.uptime)}, {count(history.changes, 'change')}{commands}; now {now}"
+    return f"{name}: uptime {percent(history.uptime)}, {count(history.changes, 'change')}{commands}; now {state}"
 
 
 def picture_description(histories: Sequence[History], zone: tzinfo) -> str:

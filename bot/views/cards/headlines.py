@@ -23,6 +23,7 @@ from bot.views.cards.outcome import (
     tried,
     turns_of,
     was_reverted,
+    was_skipped,
 )
 from bot.views.cards.progress import degraded_watch, step_text
 from bot.views.text import inert, mention, named_or_counted, when
@@ -79,6 +80,7 @@ def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
 
 def title_of(jobs: Sequence[Job]) -> str:
     """The command and its state, without markup: `OrionMX rolled back 2 commits`."""
+    jobs = [job for job in jobs if not was_skipped(job)] or jobs
     names = named_or_counted([place_of(job) for job in jobs], NAMED)
     doing, done, _ = _words(jobs[0])
     failed, left = tried(jobs), sum(map(not_begun, jobs))
@@ -117,6 +119,8 @@ def line_of(job: Job, about: CardContext) -> str:
         said = "interrupted"
     elif has_failed(job):
         said = f"failed: {first}" if first else "failed"
+    elif was_skipped(job):
+        said = "left alone: quarantined in the configuration"
     else:
         said = "nothing to do" if changed_nothing(job) else short_words(job)
     return f"{look([job], about)[0]} {name} {said}"
@@ -126,7 +130,7 @@ def look(jobs: Sequence[Job], about: CardContext) -> tuple[str, Color]:
     """The sign and the color."""
     if not has_ended(jobs):
         return ":hourglass_flowing_sand:", Color.ACTIVE
-    if all(map(not_begun, jobs)):
+    if all(not_begun(job) or was_skipped(job) for job in jobs):
         return ":fast_forward:", Color.QUIET
     if any(map(leaves_down, jobs)):
         return ":x:", Color.CRITICAL

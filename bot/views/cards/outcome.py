@@ -167,6 +167,11 @@ def is_cut(job: Job) -> bool:
     return error_parts(error_of(job)).cut or any(error_parts(each).cut for each in worker_errors(job).values())
 
 
+def was_skipped(job: Job) -> bool:
+    """True for one worker of several that is quarantined in the configuration, so that the command left it alone."""
+    return job.outcome is not None and bool(job.outcome.details.get("skipped"))
+
+
 def changed_nothing(job: Job) -> bool:
     """True for a change of code that found nothing to do, so that no worker was stopped."""
     return job.handler in CODE_HANDLERS and "before" in details_of(job) and not changed_code(job) and not turns_of(job)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from sqlalchemy import Connection
 
@@ -56,7 +57,11 @@ def flaps(past: Sequence[Flip], now: datetime, rules: FlapRules, since: datetime
     over.
     """
     begun = since if since is not None else now - rules.within
-    counted = [flip for flip in past if _counts(flip) and (flip.at >= begun if since is not None else flip.at > begun)]
+    counted = [
+        flip
+        for flip, following in zip_longest(past, past[1:])
+        if _counts(flip, following) and (flip.at >= begun if since is not None else flip.at > begun)
+    ]
     if since is None and len(counted) < rules.flips:
         return None
     if past and past[-1].new is Condition.PAUSED:
@@ -76,8 +81,10 @@ def calm(condition: Condition, now: datetime, rules: FlapRules) -> Reading:
     return Reading(Condition.WELL, f"no changes for {still}, now {condition.word}", now)
 
 
-def _counts(flip: Flip) -> bool:
-    return flip.old not in _NO_CHANGE and flip.new not in _NO_CHANGE
+def _counts(flip: Flip, following: Flip | None) -> bool:
+    """Whether a change counts. A job that has done its work is down for a moment, until its restart policy says so."""
+    intended = following is not None and following.new is Condition.PAUSED
+    return not intended and flip.old not in _NO_CHANGE and flip.new not in _NO_CHANGE
 
 
 def _words(counted: Sequence[Flip]) -> str:
@@ -89,7 +96,7 @@ def _words(counted: Sequence[Flip]) -> str:
             f"quarantined after {len(counted)} state changes in {lasted}. "
             "It stays down until somebody restarts or resumes it"
         )
-    return f"{len(counted)} changes in {lasted}, now {last.word}"
+    return f"{len(counted)} {'change' if len(counted) == 1 else 'changes'} in {lasted}, now {last.word}"
 
 
 AN_INSTANT = timedelta(microseconds=1)

@@ -154,7 +154,8 @@ class StatusText:
             parts.append(f"{how} until {self._clock(entry['muted_until'])}")
         error = _last_line(entry["last_error"])
         said = "; ".join(filter(None, parts))
-        return said if not error or error in said else ". ".join(filter(None, [said, error]))
+        known = not error or error.partition("; ")[0] in said  # the rest is a countdown from then
+        return said if known else ". ".join(filter(None, [said, error]))
 
     def _since(self, moment: str) -> str:
         return format_span(max((self._now - from_text(moment)).total_seconds(), 0))

@@ -172,7 +172,10 @@ class WorkerActor:
         """
         before, self.worker = self.worker, worker
         launched_otherwise = any(getattr(worker, name) != getattr(before, name) for name in LAUNCH)
-        if (worker.restart != before.restart or launched_otherwise) and self.decision is not None:
+        failed = self.decision is not None or self.operations.error is not None
+        if launched_otherwise:
+            self.operations.error = None  # of the settings before: these haven't been tried yet
+        if (worker.restart != before.restart or launched_otherwise) and failed:
             self.operations.may_start = launched_otherwise
             self._due = None
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))

@@ -207,10 +207,13 @@ class Supervisor:
 
     def _bring_up(self, seen: WorkerStatus) -> WorkerStatus:
         """Start a worker that should run and doesn't, once, within its `restart.max_per_hour`."""
+        from supervisor_core.workers.restarts.history import has_finished  # it imports psutil
+
         worker = self.worker
         given_up = seen.quarantine is not None
         wanted = DesiredState("", worker.enabled, worker.quarantined or given_up, seen.pause is not None)
-        actual, now = ActualState(seen.observation.state), datetime.now(UTC)
+        finished = has_finished(self.config.state_dir, worker, seen.found.record)
+        actual, now = ActualState(seen.observation.state, ended=finished), datetime.now(UTC)
         if plan({worker.id: wanted}, {worker.id: actual}, now)[worker.id].kind is not ActionKind.START:
             return seen
         try:

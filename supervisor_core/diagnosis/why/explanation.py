@@ -22,7 +22,7 @@ from supervisor_core.diagnosis.why.model import (
 from supervisor_core.diagnosis.why.rules import find_cause
 from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
-from supervisor_core.workers.conditions.rules import shown_as
+from supervisor_core.workers.conditions.rules import word_for
 from supervisor_core.workers.restarts.policy import run_in_words
 
 BEFORE, SINCE = 5, 3
@@ -119,7 +119,7 @@ def describe_outcome(job: Job) -> Phrase:
     elif job.state not in FINAL or job.outcome is None:
         came = f": {job.state}"
     elif job.outcome.success:
-        came = " succeeded"
+        came = " left it alone" if job.outcome.details.get("skipped") else " succeeded"
     else:
         came = f" failed: {_first_line(job.outcome.error or '')}"
     label = f" “{job.label}”" if job.label else ""
@@ -150,6 +150,8 @@ def _flips(facts: WorkerFacts, commands: Sequence[PastEvent]) -> Iterator[PastEv
     for flip in facts.flips:
         asked_for = flip.new.fine and any(abs(flip.at - each.at) <= AT_ONCE for each in commands)
         if flip.new.value not in ("down", "unknown") and not asked_for:
-            word, (reason, *_) = shown_as(flip.new, flip.reason).word, flatten(flip.reason).split(". ")
+            if flip.new.value == "paused" and any(abs(flip.at - life.ended_at) <= AT_ONCE for life in facts.lives):
+                continue
+            word, (reason, *_) = word_for(flip.new, flip.reason), flatten(flip.reason).split(". ")
             reason = one_line(reason, ERROR)
             yield PastEvent(flip.at, (f"became {reason if reason.startswith(word) else f'{word}: {reason}'}",))

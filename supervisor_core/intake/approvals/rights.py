@@ -96,22 +96,3 @@ def _doing(right: Right) -> str:
 def right_to_give(command: Command) -> Right:
     """The right that the requester needs."""
     return CATALOG.on_record(command.name).right
-
-
-class FakeRights:
-    """For tests: everybody has every right that wasn't taken from them. Implements `Rights`."""
-
-    def __init__(self) -> None:
-        self.taken: set[tuple[str, Right]] = set()
-        self.unknown = ""
-        """Why rights can't be verified; empty while they can."""
-
-    def take(self, who: Issuer, right: Right) -> None:
-        """Take a right from a person."""
-        self.taken.add((who.id, right))
-
-    def __call__(self, who: Issuer, command: Command, right: Right) -> str:
-        """The reason for a refusal; empty if the person has the right."""
-        if self.unknown:
-            raise RightsUnknown(self.unknown)
-        return f"They aren't allowed to use {command.name}." if (who.id, right) in self.taken else ""

@@ -21,7 +21,7 @@ from supervisor_core.workers.health import (
     WorkerState,
     progressed_at,
 )
-from supervisor_core.workers.restarts.policy import HEALTHY_SECONDS, Next, RestartReason
+from supervisor_core.workers.restarts.policy import HEALTHY_SECONDS, Next, RestartReason, exit_in_words
 from supervisor_core.workers.status import WorkerStatus, brief
 
 HEALING_SECONDS = 10.0
@@ -271,6 +271,13 @@ def shown_as(condition: Condition, reason: str) -> Condition:
     return Condition.DOWN if condition is Condition.FLAPPING and reason.startswith("quarantined") else condition
 
 
+def word_for(condition: Condition, reason: str) -> str:
+    """The condition as people read it. A worker that isn't to run for another reason than a pause is stopped."""
+    if condition is Condition.PAUSED and reason and not reason.startswith("paused"):
+        return "stopped"
+    return shown_as(condition, reason).word
+
+
 def _in_words(condition: Condition, status: WorkerStatus) -> str:
     """The reason, without numbers that change with each observation, since people read it long after."""
     seen = status.observation
@@ -306,6 +313,9 @@ def _not_running(status: WorkerStatus) -> Reading | None:
         return Reading(Condition.DOWN, decision.words, status.ended_at or at)
     if decision is None and not status.died:  # it is just being started, and nobody has missed it yet
         return None
+    done = status.end is not None and status.end.words == exit_in_words(0)
+    if decision is None and done and status.worker.restart.policy == "on-failure":
+        return None  # its work is done, as the decision will say
     since = status.ended_at or at
     if decision is not None:  # it waits for its backoff: its last run was short
         return Reading(Condition.DOWN, decision.lasting_words, since, restarts_at=decision.due_at)

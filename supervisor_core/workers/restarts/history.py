@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.times import from_text, to_text
+from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.disks import memory_kills
 from supervisor_core.host.files import read_json, write_json
@@ -121,6 +122,15 @@ def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], Rest
     """The past runs, newest last, and the decision after the newest one, for observers."""
     found = RestartHistory(state_dir, worker_id)
     return found.lives, found.decision
+
+
+def has_finished(state_dir: Path, worker: WorkerSettings, record: WorkerRecord | None) -> bool:
+    """True if a daemon saw this process exit with code 0, and its policy leaves it at that."""
+    document = read_json(state_dir / "workers" / f"{worker.id}.lives", tolerant=True) or {}
+    decision = _decision(document.get("decision"))
+    same = record is not None and record.generation == document.get("ended")
+    well = decision is not None and decision.reason is RestartReason.ENDED_WELL
+    return same and well and worker.restart.policy == "on-failure"
 
 
 def _age(record: WorkerRecord, now: datetime) -> float:

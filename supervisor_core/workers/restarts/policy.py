@@ -258,6 +258,8 @@ def run_in_words(run: WorkerRun) -> str:
     """The run in words: `exited (code 1) after 2 s`, `failed to start`."""
     if run.never_ran:
         return "failed to start"
+    if run.exit_code is None:  # neither is the time: it ended before somebody noticed
+        return exit_in_words(None)
     return f"{exit_in_words(run.exit_code)} {f'after {format_span(run.seconds)}' if run.seconds else 'immediately'}"
 
 

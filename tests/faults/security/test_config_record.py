@@ -108,6 +108,24 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     await slack.channel("ops").shows(words)
 
 
+async def test_a_mistyped_program_that_is_corrected_is_never_said_to_fail_again(
+    home: SlackHome, slack: Playground
+) -> None:
+    await started(home, slack)
+    right = yaml.safe_load(home.config.read_text())["workers"]["fetcher"]["command"]
+    await sent_by_shell(home, "pause fetcher")
+    loop = {"command": ["false"], "restart": {"policy": "on-failure", "backoff_seconds": 60}}
+    edit(home, fetcher=loop)
+    await recorded(home, 1)
+    assert not (await asyncio.to_thread(home.json, "send", "resume fetcher", "--wait"))["success"]
+    edit(home, fetcher={"command": ["pythonn3", *right[1:]]})
+    assert (await recorded(home, 2))["outcome"] == "failure"
+    edit(home, fetcher={"command": right})
+    row = await recorded(home, 3)
+    assert (row["outcome"], row["details"]["ended"]) == ("success", "applied"), row
+    await slack.channel("ops").shows("Configuration applied: fetcher started")
+
+
 async def test_a_configuration_cut_off_by_kill_9_is_on_record_once_with_its_end(
     home: SlackHome, slack: Playground
 ) -> None:

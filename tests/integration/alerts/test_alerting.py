@@ -88,6 +88,22 @@ def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: 
     assert [each.decided for each in desk.of("North")] == ["healed"] * 3
 
 
+@pytest.mark.parametrize("words", ["exited (code 0)", ""])
+def test_a_job_that_has_done_its_work_was_not_restarted_and_is_no_trouble(desk: AlertDesk, words: str) -> None:
+    done = RestartDecision(Next.REST, RestartReason.ENDED_WELL, "exited (code 0) after 4 s; not restarted")
+    for _ in range(7):  # its end is seen before its exit code is known, and decided after that
+        desk.down("North", decision=None, words=words)
+        desk.down("North", decision=done)
+        desk.wait(60)
+        desk.well("North")  # somebody starts it again
+        desk.wait(60)
+    assert desk.heard() == []
+    desk.down("North", decision=None, words="exited (code 1)")
+    desk.wait(6)
+    desk.well("North")
+    assert desk.heard() == ["post: North restarted automatically: exited (code 1)"]
+
+
 def backoff(desk: AlertDesk, seconds: float, number: int) -> RestartDecision:
     words = f"exited (code 1) after 2 s; restarting in {seconds:g} s ({number} of 5 this hour)"
     return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, desk.now + seconds * SECOND, seconds)

@@ -232,3 +232,21 @@ def test_one_that_survives_even_kill_is_never_called_stopped() -> None:
     with pytest.raises(StillAliveError, match=r"pid 4711.*still supervises"):
         stop_daemon(door)
     assert door.signals == [TERMINATE, KILL]
+
+
+def test_a_job_that_has_done_its_work_is_not_run_again_by_a_daemon_or_a_pass(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-c", f"import time; open({str(runs)!r}, 'a').write('x'); time.sleep(1)"]
+    job = {"command": command, "heartbeat_max_age_seconds": 0, "start_grace_seconds": 0.05}
+    with a_home(tmp_path / "home", {"job": job}, make=Host) as home:
+        assert isinstance(home, Host)
+        started(home)
+        wait_until(lambda: home.status()["workers"][0]["state"] == "stopped", 20, "it has ended")
+        wait_until(lambda: home.status()["workers"][0]["fine"], 20, "its exit is known")
+        assert home.quick("stop").returncode == 0
+        home.supervisor("once", "--heal", "--worker-id", "job")
+        started(home)
+        home.supervisor("status")
+        assert runs.read_text() == "x"
+        assert home.json("send", "restart job", "--wait")["success"]
+        assert runs.read_text() == "xx", "a person may"

@@ -11,7 +11,6 @@ import pytest
 from supervisor_core.cli import main
 from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.approvals.observed_state import effect, observer
-from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, to_go_on
 from supervisor_core.intake.approvals.service import Approvals, NothingToDo, RequestRefused
 from supervisor_core.intake.filing import LocalCarrier
@@ -20,6 +19,7 @@ from supervisor_core.jobs import rows as jobs
 from tests.support.code.code_homes import CodeHost, a_code_host, picture
 from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
 from tests.support.intake.approvals import ANNA, BOB
+from tests.support.intake.fake_rights import FakeRights
 
 S = ApprovalState
 

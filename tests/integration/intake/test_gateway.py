@@ -15,7 +15,6 @@ from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import observer
-from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
@@ -24,6 +23,7 @@ from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage import outbox
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import open_doors
+from tests.support.intake.fake_rights import FakeRights
 
 ANNA = Issuer("slack:T0/U0ANNA", "anna")
 CARD = {"channel": "C0OPS"}

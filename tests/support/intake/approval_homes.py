@@ -12,7 +12,6 @@ from supervisor_core.cli.host import approvals_of
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import observer
-from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
@@ -21,6 +20,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.workers.context import open_doors
 from tests.support.homes import Home, a_home
 from tests.support.intake.approvals import ANNA, BOB
+from tests.support.intake.fake_rights import FakeRights
 
 
 class ApprovalHome(Home):

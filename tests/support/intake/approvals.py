@@ -15,7 +15,6 @@ import yaml
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.wiring import build_approvals
-from supervisor_core.intake.approvals.rights import FakeRights
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
@@ -28,6 +27,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.pauses import Pause
+from tests.support.intake.fake_rights import FakeRights
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

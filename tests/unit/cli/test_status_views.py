@@ -337,12 +337,21 @@ def test_on_a_terminal_long_lines_are_folded_and_others_are_left_alone(monkeypat
     assert max(map(len, others)) <= 40
 
 
+def test_the_same_restart_is_announced_once() -> None:
+    reason = "exited (code 1) after 4 s; restarting in 5.1 s (1 of 5 this hour)"
+    error = "exited (code 1) after 4 s; restarting at 2026-11-20T09:34:55Z (1 of 5 this hour)"
+    ill = worker("West", state="backing_off", fine=False, pid=None, health="missing", reason=reason, last_error=error)
+    assert view(status([ill], []), None).count("exited (code 1)") == 1
+
+
 @pytest.mark.parametrize(
     ("others", "words"),
     [
         ({"state": "stopped", "pid": None}, "1 of 2 workers healthy, 1 stopped"),
         ({"state": "stopped", "pid": None, "paused": True}, "1 of 2 workers healthy, 1 paused"),
         ({"state": "stopped", "pid": None, "fine": False}, "1 of 2 workers healthy\n"),
+        ({"state": "quarantined", "pid": None, "health": "unknown"}, "1 of 2 workers healthy, 1 quarantined"),
+        ({"state": "starting", "pid": None, "health": "unknown"}, "1 of 2 workers healthy, 1 starting"),
         ({}, "both workers healthy"),
     ],
 )

@@ -109,6 +109,8 @@ def test_a_picture_shows_each_condition_with_its_times() -> None:
     text = page(facts(WELL, history={"fetcher": spans}))
     assert 'class="red"' in text
     assert "down from 10:00 to 11:00 UTC" in text
+    done = (replace(spans[0], condition=Condition.PAUSED, reason="exited (code 0) after 4 s; not restarted"),)
+    assert "stopped from 10:00 to 11:00 UTC" in page(facts(WELL, history={"fetcher": done}))
 
 
 @given(st.text(max_size=60))

@@ -430,3 +430,14 @@ def test_a_note_is_shown_as_it_was_typed() -> None:
     assert "note: see `_this_` &lt;!here&gt; · " in json.dumps(
         command_card([job(outcome=PAUSED, note="see _this_ <!here>")], NOW), ensure_ascii=False
     )
+
+
+def test_a_worker_that_a_command_for_several_left_alone_is_not_said_to_be_done() -> None:
+    alone = Outcome.done(skipped=True, message="parked was left alone. parked is quarantined in the configuration.")
+    both = [job(worker, "restart_watcher", outcome=how) for worker, how in (("North", RESTARTED), ("parked", alone))]
+    card = command_card(both, NOW)
+    assert card["text"] == ":white_check_mark: *North restarted*"
+    shown = json.dumps(card)
+    assert "parked left alone" in shown
+    assert "parked restarted" not in shown
+    assert "parked paused" not in json.dumps(command_card([replace(each, handler="pause") for each in both], NOW))

@@ -281,7 +281,7 @@ def test_a_clock_set_back_again_and_again_gives_no_endless_starts() -> None:
     [
         (life(2), "exited (code 1) after 2.0 s; restarting in 5 s (1 of 5 this hour)"),
         (life(30, -9), "crashed (SIGKILL) after 30 s; restarting in 5 s (1 of 5 this hour)"),
-        (life(600, None), "exited (code unknown) after 10 min; restarting now"),
+        (life(600, None), "exited (code unknown); restarting now"),
         (life(90000), "exited (code 1) after 1 d 1 h; restarting now"),
         (
             life(90, 0),
