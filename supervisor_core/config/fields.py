@@ -283,13 +283,6 @@ def _fleet_url(value: object) -> str:
     return text
 
 
-def _trace_url(value: object) -> str:
-    text = web_url(value)
-    if text and not installed("opentelemetry.exporter.otlp.proto.common"):
-        raise Invalid(f"needs OpenTelemetry, which is not installed: pip install '{DISTRIBUTION}[traces]'")
-    return text
-
-
 def _database_url(value: object, context: Context) -> str:
     text = _text(value)
     if not text:
@@ -335,7 +328,6 @@ def _sqlite(text: str, context: Context) -> str:
 
 DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url, context=True)]
 FleetUrl = Annotated[SecretUrl, BeforeValidator(_fleet_url)]
-TraceUrl = Annotated[SecretUrl, BeforeValidator(_trace_url)]
 WebUrl = Annotated[SecretUrl, BeforeValidator(web_url)]
 ReceiverUrl = Annotated[SecretUrl, BeforeValidator(receiver_url)]
 ProbeUrl = Annotated[SecretUrl, BeforeValidator(probe_url)]

@@ -30,7 +30,6 @@ from supervisor_core.config.fields import (
     Secret,
     SecretUrl,
     Span,
-    TraceUrl,
     matching,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
@@ -215,17 +214,6 @@ class MetricsSettings(Section):
     )
 
 
-class TraceSettings(Section):
-    """OpenTelemetry traces: one for each command, with a span for each stage. Needs the extra `traces`."""
-
-    url: TraceUrl = Field(
-        default=SecretUrl(""),
-        description="Address of a collector that takes OTLP over HTTP. Headers, such as a key, come from the "
-        "environment variable `OTEL_EXPORTER_OTLP_HEADERS`. Empty: off.",
-        examples=["${OTEL_EXPORTER_OTLP_TRACES_ENDPOINT:}"],
-    )
-
-
 def _none_as_empty(value: object) -> object:
     return {} if value is None else value
 
@@ -255,7 +243,6 @@ class Settings(Section):
     alerts: AlertSettings = Field(default_factory=AlertSettings)
     fleet: FleetSettings = Field(default_factory=FleetSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
-    traces: TraceSettings = Field(default_factory=TraceSettings)
 
     @model_validator(mode="after")
     def _knows_its_keys(self) -> Settings:

@@ -28,6 +28,11 @@ HUB, HOST = "hub", "host"
 SQLITE = "sqlite"
 """The beginning of a URL that names a file, not a server."""
 
+REMOVED = {
+    "traces": "was removed; each line of the log has the id of its command",
+}
+"""Settings of earlier versions, without the numbers of list items, and what replaced them."""
+
 _CHOSEN: Mapping[Path, str] = {
     ("workers",): "ID",
     ("teams",): "NAME",
@@ -74,6 +79,9 @@ def _sentence(flaw: Flaw) -> str:
 def _unknown(path: Path) -> str:
     section = _section_at(path[:-1])
     key = str(path[-1])
+    removed = REMOVED.get(".".join(str(part) for part in path if not isinstance(part, int)))
+    if removed:
+        return removed
     known = keys_of(section)
     what = "section" if section is Settings else "role" if path[:-1] == ("slack", "access") else "setting"
     near = nearest(key, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,6 @@ from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
 from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, CodeReader, Reach, build_code_reader
-from supervisor_core.diagnosis.trace_service import Traces
-from supervisor_core.diagnosis.trace_service import why_not as traces_off
 from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -109,12 +107,9 @@ class DaemonServices:
         """The services that tell other systems, once all else is up."""
         config = self.context.host.config
         senders = [AlertSender(self.context, self.blocking, each) for each in config.alerts.outside]
-        table: tuple[tuple[str, Callable[[], Service]], ...] = (
-            (deadman_off(config), lambda: DeadMan(self.context, self._silence_reason)),
-            (traces_off(config), lambda: Traces(config, self.context.ledger, self.bus)),
-        )
+        deadman = [] if deadman_off(config) else [DeadMan(self.context, self._silence_reason)]
         incoming = [self.incoming] if self.incoming else []
-        return ServiceRegistry([*incoming, *senders, *(make() for disabled, make in table if not disabled)])
+        return ServiceRegistry([*incoming, *senders, *deadman])
 
     @cached_property
     def fleet_services(self) -> ServiceRegistry:

@@ -89,7 +89,6 @@ NOT_IN_A_DAEMON = (
     "git",
     "http.client",
     "mako",
-    "opentelemetry",
     "psycopg",
     "pydantic",
     "pymysql",

@@ -44,6 +44,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             WORKER + "    stop_timout_seconds: 3\n",
             "line 4: workers.W.stop_timout_seconds isn't a setting; did you mean stop_timeout_seconds?",
         ),
+        (
+            "traces: {url: 'https://example.org/secret'}",
+            "line 1: traces was removed; each line of the log has the id of its command",
+        ),
         ("slak: {}", "line 1: slak isn't a section; did you mean slack?"),
         (
             "slack:\n  access:\n    operator: []",
